@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# The recipe of the stock servers: Debian's own packages of 18 (sid) and 19
+# (experimental) in one root file system, because both want a newer C library
+# than the machine may have.
+
+# The server-dev packages depend on a clang and an llvm of 800 MB, for bitcode
+# that nobody here needs.  This empty package stands in for any version of them.
+make_no_llvm_package() {
+	local dir=$1 provides=clang version
+	for version in {19..25}; do
+		provides+=", clang-$version, llvm-$version-dev"
+	done
+	mkdir -p "$dir/no-llvm/DEBIAN"
+	cat >"$dir/no-llvm/DEBIAN/control" <<-END
+		Package: test-aio-no-llvm
+		Version: 1
+		Architecture: all
+		Maintainer: nobody <nobody@localhost>
+		Provides: $provides
+		Description: stands in for clang and llvm, which only bitcode needs
+	END
+	dpkg-deb --root-owner-group --build "$dir/no-llvm" "$dir/no-llvm.deb"
+}
+
+# What must be there before the packages are: which of them come from
+# experimental, that no cluster is made, and a name for the loopback address.
+make_early_files() {
+	local etc=$1/early/etc
+	mkdir -p "$etc/apt/preferences.d" "$etc/apt/apt.conf.d" "$etc/postgresql-common"
+	printf 'Package: %s\nPin: release a=experimental\nPin-Priority: 990\n' \
+		"${packages_experimental[*]}" >"$etc/apt/preferences.d/test_aio"
+	{
+		echo 'Acquire::Check-Valid-Until "false";'
+		apt_transport_options
+	} >"$etc/apt/apt.conf.d/90test_aio"
+	echo 'create_main_cluster = false' >"$etc/postgresql-common/createcluster.conf"
+	printf '127.0.0.1 localhost\n::1 localhost\n' >"$etc/hosts"
+}
+
+# As root straight into a directory.  Otherwise through a tar file, unpacked
+# without owners: a directory full of other users' files could never be removed.
+run_mmdebstrap() {
+	local dir=$1 mirror=$2 mode=root target=$1/root
+	if ! is_root; then
+		mode=unshare
+		target=$dir/root.tar
+	fi
+	local include
+	include=$(IFS=,; echo "${packages_inside[*]}")
+	TMPDIR=${TMPDIR:-/tmp} mmdebstrap --mode="$mode" --variant=apt \
+		--aptopt='Acquire::Check-Valid-Until "false"' \
+		--aptopt='Acquire::Languages "none"' \
+		--aptopt='Acquire::Retries "3"' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*/LC_MESSAGES/*.mo' \
+		--dpkgopt=force-confold \
+		--setup-hook="sync-in '$dir/early' /" \
+		--essential-hook="upload '$dir/no-llvm.deb' /no-llvm.deb" \
+		--essential-hook='chroot "$1" dpkg -i /no-llvm.deb && rm "$1/no-llvm.deb"' \
+		--include="$include" \
+		'' "$target" "deb $mirror sid main" "deb $mirror experimental main"
+	if ! is_root; then
+		mkdir "$dir/root"
+		tar -xf "$target" -C "$dir/root" --no-same-owner --exclude='./dev/*'
+		rm "$target"
+		# nobody but the owner has a business here, and the owner wants to remove it
+		chmod -R u+rwX "$dir/root"
+	fi
+}
+
+stock_versions() {
+	local root=$1 version
+	for version in 18 19; do
+		awk -v p="Package: postgresql-$version" '$0 == p {found = 1} found && /^Version:/ {print $2; exit}' \
+			"$root/var/lib/dpkg/status" | sed "s/^/$version-stock /"
+	done
+}
+
+provide_stock() {
+	local dir=$cache/stock tmp=$cache/tmp.stock log=$cache/log/stock.log mirror
+	mirror=$(debian_mirror)
+	say "stock 18 and 19: a root file system of Debian's packages (log: $log)"
+	rm -rf --one-file-system "$tmp"
+	mkdir -p "$tmp"
+	: >"$log"
+	make_no_llvm_package "$tmp" >>"$log" 2>&1
+	make_early_files "$tmp"
+	step "downloading and unpacking about 170 MB" "$log" run_mmdebstrap "$tmp" "$mirror" || return 1
+	{
+		echo "recipe $(recipe_of 18-stock)"
+		stock_versions "$tmp/root"
+	} >"$tmp/root/.test_aio"
+	rm -rf --one-file-system "$dir"
+	mv "$tmp/root" "$dir"
+	rm -rf --one-file-system "$tmp"
+}
