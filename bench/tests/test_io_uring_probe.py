@@ -1,0 +1,141 @@
+"""The probe names the reason why io_uring cannot be used.
+
+The reasons are made one by one for a single process.  kernel.io_uring_disabled
+is the whole machine's, so no test touches it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import struct
+import subprocess
+import tempfile
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+
+PROBE = Path(__file__).absolute().parents[2] / "servers" / "io_uring_probe"
+PG_CONFIG = os.environ.get("PG_CONFIG", "")
+
+PR_SET_NO_NEW_PRIVS = 38
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+SECCOMP_RET_ALLOW = 0x7FFF0000
+SECCOMP_RET_ERRNO = 0x00050000
+SYS_IO_URING_SETUP = 425
+
+
+def refuse_io_uring(error: int) -> None:
+    """A seccomp filter like that of a container."""
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+    code = b"".join(
+        struct.pack("HBBI", *instruction)
+        for instruction in (
+            (0x20, 0, 0, 0),  # load the number of the system call
+            (0x15, 0, 1, SYS_IO_URING_SETUP),  # is it that one?
+            (0x06, 0, 0, SECCOMP_RET_ERRNO | error),
+            (0x06, 0, 0, SECCOMP_RET_ALLOW),
+        )
+    )
+    program = Program(4, code)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program)):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def limit_files(files: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def probe(before: Callable[[], None] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROBE, PG_CONFIG, *arguments], preexec_fn=before, capture_output=True, text=True)
+
+
+@unittest.skipUnless(PG_CONFIG, "PG_CONFIG is not set: no server to probe")
+class Reasons(unittest.TestCase):
+    def setUp(self) -> None:
+        plain = probe()
+        if plain.returncode != 0:
+            self.skipTest(f"io_uring cannot be used here anyway: {plain.stdout}{plain.stderr}")
+
+    def check_refusal(self, said: subprocess.CompletedProcess[str], start: str) -> None:
+        self.assertEqual(said.returncode, 1, said.stderr)
+        self.assertTrue(said.stdout.startswith(start), said.stdout)
+        self.assertEqual(said.stdout.count("\n"), 1, "exactly one line")
+        self.assertEqual(said.stderr, "")
+
+    def test_usable(self) -> None:
+        self.assertEqual(probe().stdout, "usable\n")
+
+    def test_open_files_for_rings(self) -> None:
+        self.check_refusal(probe(lambda: limit_files(60)), 'open-file limit: "ulimit -n" is 60,')
+
+    def test_open_files_for_the_rest(self) -> None:
+        said = probe(lambda: limit_files(60), "50")
+        self.check_refusal(said, 'open-file limit: "ulimit -n" is 60, a server with 50 rings needs')
+
+    def test_fewer_rings_need_fewer_files(self) -> None:
+        self.assertEqual(probe(lambda: limit_files(120), "20").stdout, "usable\n")
+
+    def test_seccomp_refuses(self) -> None:
+        self.check_refusal(probe(lambda: refuse_io_uring(errno.EPERM)), "seccomp: a filter refuses")
+
+    def test_seccomp_hides(self) -> None:
+        self.check_refusal(probe(lambda: refuse_io_uring(errno.ENOSYS)), "seccomp: a filter hides")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may lock memory without limit")
+    def test_memlock(self) -> None:
+        said = probe(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
+        if said.returncode == 0:
+            self.skipTest("this kernel does not count rings as locked memory")
+        self.check_refusal(said, 'memlock limit: "ulimit -l" is 100 kB')
+
+
+class NotCompiledIn(unittest.TestCase):
+    """With what takes the place of a server, as no other says no."""
+
+    def probe_server_saying(self, *lines: str) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory() as directory:
+            for name, said in (("pg_config", [directory]), ("postgres", lines)):
+                script = Path(directory, name)
+                status = 0 if name == "pg_config" else 1
+                script.write_text("#!/bin/sh\ncat >&%d <<'END'\n%s\nEND\nexit %d\n" % (status + 1, "\n".join(said), status))
+                script.chmod(0o755)
+            return subprocess.run([PROBE, Path(directory, "pg_config")], capture_output=True, text=True)
+
+    def test_built_without_liburing(self) -> None:
+        said = self.probe_server_saying(
+            'FATAL:  invalid value for parameter "io_method": "io_uring"',
+            "HINT:  Available values: sync, worker.",
+        )
+        self.assertEqual(
+            (said.returncode, said.stdout),
+            (1, "not compiled in: the server was built without --with-liburing (Available values: sync, worker)\n"),
+        )
+
+    def test_too_old(self) -> None:
+        said = self.probe_server_saying('FATAL:  unrecognized configuration parameter "io_method"')
+        self.assertEqual(
+            (said.returncode, said.stdout),
+            (1, "not compiled in: this server has no io_method, being older than 18\n"),
+        )
+
+    def test_anything_else_is_no_answer(self) -> None:
+        said = self.probe_server_saying("FATAL:  out of luck")
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+
+
+class Usage(unittest.TestCase):
+    def test_no_server(self) -> None:
+        said = subprocess.run([PROBE, "/nonexistent/pg_config"], capture_output=True, text=True)
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
