@@ -16,7 +16,6 @@ drop_root() {
 
 # First directory on the way to $1 that the ordinary user may not pass.
 closed_on_the_way() {
-	# shellcheck disable=SC2016
 	"${dropped[@]}" sh -c '
 		path=${1#/} at=
 		IFS=/

@@ -39,16 +39,16 @@ provide_source_18() {
 # What follows runs as the ordinary user, with $1 the directory to build in and
 # $2 the source.
 configure_18() {
-	local compiler=gcc
-	! command -v ccache >/dev/null || compiler='ccache gcc'
-	cd "$1" && "$2/configure" --prefix="$configured_prefix" CC="$compiler" CFLAGS='-O1 -g' \
+	cd "$1" && "$2/configure" --prefix="$configured_prefix" CC=gcc CFLAGS='-O1 -g' \
 		--enable-cassert --enable-debug --enable-injection-points --enable-tap-tests \
 		--with-liburing --with-libnuma --with-icu --with-readline --with-zlib
 }
 
 # Programs, modules and pg_regress lie at different depths below the prefix.
 build_18() {
-	cd "$1" && make -j"$(nproc)" -s world-bin \
+	local compiler=gcc
+	! command -v ccache >/dev/null || compiler='ccache gcc'
+	cd "$1" && make -j"$(nproc)" -s world-bin CC="$compiler" \
 		rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..'
 }
 
@@ -69,7 +69,7 @@ provide_instrumented() {
 	: >"$log"
 	! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
 	for phase in configure build install; do
-		step "${phase/%e/}ing it with assertions and injection points" "$log" \
+		step "$phase" "$log" \
 			as_ordinary_user --read "$source_dir" --read "$source" --write "$tmp" --write "$cache/ccache" \
 			env HOME="$tmp" CCACHE_DIR="$cache/ccache" bash -c '. "$1/servers/instrumented.sh"; "$2_18" "$3" "$4"' - \
 			"$source_dir" "$phase" "$tmp" "$source" || return 1

@@ -1,0 +1,57 @@
+# Makefile of test_aio.  "make help" says what there is to make.
+#
+# Sources, SQL scripts and tests are found by their names: a new file needs no
+# change here.
+
+MODULE_big = test_aio
+EXTENSION = test_aio
+DATA = $(wildcard test_aio--*.sql)
+OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
+REGRESS = $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+TAP_TESTS = 1
+EXTRA_CLEAN = $(wildcard src/*.bc src/*/*.bc)
+
+# The version is written in the control file and nowhere else.
+version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" test_aio.control)
+PG_CPPFLAGS = -DPG_TEST_AIO_VERSION='"$(version)"' -Isrc
+PG_CFLAGS = -Wall -Wextra
+# Warnings about the server's own headers are not for us to mend.  Both
+# directories, lest their order change.
+PG_CPPFLAGS += -isystem $(includedir_server) -isystem $(includedir_internal)
+
+PG_CONFIG ?= pg_config
+
+# These need no server, and define targets that PGXS has its own mind about.
+serverless = help check check-all demo servers strict clean distclean
+goals = $(or $(MAKECMDGOALS),all)
+
+ifeq ($(filter-out $(serverless),$(goals)),)
+include servers/serverless.mk
+else
+ifneq ($(filter $(filter-out clean distclean,$(serverless)),$(goals)),)
+$(error "$(filter $(serverless),$(goals))" sets up its own build: ask for it by itself)
+endif
+
+advice = Name one: make PG_CONFIG=/path/to/pg_config; or "make check", which sets up a server of its own
+server := $(shell $(PG_CONFIG) --version 2>/dev/null)
+ifeq ($(server),)
+$(error cannot run $(PG_CONFIG), which is to say where PostgreSQL is. $(advice))
+endif
+major := $(shell echo '$(server)' | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
+ifneq ($(shell test '$(major)' -ge 18 && echo yes),yes)
+$(error test_aio needs PostgreSQL 18 or later, and $(PG_CONFIG) belongs to $(server). $(advice))
+endif
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(and $(wildcard $(PGXS)),$(wildcard $(shell $(PG_CONFIG) --includedir-server)/postgres.h)),)
+$(error $(server) of $(PG_CONFIG) is there without its development files, on Debian postgresql-server-dev-$(major))
+endif
+
+# the tests ask for it, and PGXS does not tell them
+export enable_injection_points
+
+all:
+include $(PGXS)
+
+# PGXS knows no dependencies on headers unless the server was configured so
+$(OBJS): $(wildcard src/*.h src/*/*.h)
+endif

@@ -1,0 +1,68 @@
+# The targets that need no server named, because they set up their own or need
+# none; the Makefile includes this when nothing else is asked for.
+
+# the user's own server, if one was named
+own_server := $(if $(filter environment command,$(firstword $(origin PG_CONFIG))),$(PG_CONFIG))
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+# the command line's variables are the scripts' environment already
+MAKEOVERRIDES =
+
+ifeq ($(own_server),)
+server = 18-instrumented
+provide = servers/provide $(server)
+else
+server = pg_config:$(own_server)
+provide = :
+endif
+
+# clang is told flags that the server's compiler, gcc, knows
+strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
+
+.PHONY: help check check-all demo servers strict clean distclean
+
+help:
+	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
+
+# HELP
+# make                 build, for the server of PG_CONFIG (else of pg_config in PATH)
+# make install         install into that server
+# make installcheck    test the installed extension on the running server that
+#                      PGHOST and PGPORT name, and on servers of its own
+# make check           test without installing anything, on the server of PG_CONFIG
+#                      if that is set, else on an 18 with assertions and injection
+#                      points that is set up first (some minutes, once)
+#     REGRESS=reads        … these regression tests only
+#     PROVE_TESTS='t/00*'  … these TAP tests only
+#     PROVE_FLAGS=-v       … arguments of prove
+# make check-all       the same on the three servers of "make servers"
+# make demo            how much slower a read stream over repeated blocks is on 18
+# make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
+# make strict          compile with warnings as errors; CC=clang or gcc
+# make clean           remove what was built here
+# make distclean       remove the work directory "build" too
+# END
+
+check:
+	@$(provide)
+	@servers/run '$(server)' "$$PWD/servers/check"
+
+check-all:
+	@servers/check-all
+
+demo:
+	@bench/demo
+
+servers:
+	@servers/provide all
+
+strict:
+	@$(provide)
+	@servers/run '$(server)' "$$PWD/servers/build" 'strict-$(CC)' CC='$(CC)' COPT='$(strict_flags)'
+	@echo 'no warnings: $(CC), $(server)'
+
+clean:
+	rm -f test_aio.so src/*.o src/*/*.o src/*.bc src/*/*.bc
+	rm -rf results regression.diffs regression.out tmp_check output_iso log
+
+distclean: clean
+	rm -rf build

@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# Testing a staged extension: what both servers/check and the meson build do.
+# Wants PG_CONFIG; $stage is where the extension was installed to, $state where
+# test servers and their logs go.
+
+bindir=$("$PG_CONFIG" --bindir)
+test_tools=$(dirname "$("$PG_CONFIG" --pgxs)")/../test
+PATH=$bindir:$PATH
+
+write_settings() {
+	cat >"$state/settings.conf" <<-END
+		extension_control_path = '$stage/share:\$system'
+		dynamic_library_path = '$stage/lib:\$libdir'
+		shared_preload_libraries = 'test_aio'
+		fsync = off
+	END
+}
+
+# One initdb for all test servers: Cluster.pm and pg_regress copy this one.
+make_template() {
+	export INITDB_TEMPLATE=$state/template
+	[ ! -d "$INITDB_TEMPLATE" ] || return 0
+	initdb -D "$INITDB_TEMPLATE.new" -A trust --no-clean --no-sync >"$state/initdb.log" 2>&1 ||
+		{ cat "$state/initdb.log" && return 1; }
+	mv "$INITDB_TEMPLATE.new" "$INITDB_TEMPLATE"
+}
+
+# run_regress INPUTDIR TEST…
+run_regress() {
+	local input=$1
+	shift
+	"$test_tools/regress/pg_regress" --temp-instance="$state/instance" --temp-config="$state/settings.conf" \
+		--inputdir="$input" --outputdir="$state" --bindir="$bindir" --dbname=contrib_regression "$@"
+}
+
+# the environment of the TAP tests, then a command
+with_tap_environment() {
+	# top_builddir stays unset, or Cluster.pm writes into the server's own tree
+	env -u top_builddir \
+		PG_REGRESS="$test_tools/regress/pg_regress" \
+		PERL5LIB="$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
+		TEMP_CONFIG="$state/settings.conf" \
+		TESTDATADIR="$state" TESTLOGDIR="$state/log" \
+		enable_injection_points="$(sed -n 's/^enable_injection_points[[:blank:]]*=[[:blank:]]*//p' \
+			"$test_tools/../Makefile.global")" \
+		"$@"
+}
