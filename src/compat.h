@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		The differences between the supported server versions, in one place.
+ *
+ * Nothing else in the project looks at PG_VERSION_NUM.  The wrappers have the
+ * newer server's shape where the two differ, so that dropping the old version
+ * means deleting a branch here and nothing more.
+ *
+ * src/compat.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_COMPAT_H
+#define TEST_AIO_COMPAT_H
+
+#include "catalog/pg_type.h"
+#include "storage/aio.h"
+#include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+#include "storage/dsm_registry.h"
+#include "utils/arrayaccess.h"
+
+#if PG_VERSION_NUM < 180000
+#error "test_aio needs PostgreSQL 18 or later"
+#endif
+
+/* BufferDesc.state grew from 32 to 64 bits in 19. */
+#if PG_VERSION_NUM >= 190000
+typedef uint64 BufferState;
+#else
+typedef uint32 BufferState;
+#endif
+
+static inline BufferState
+buffer_state_read(BufferDesc *desc)
+{
+#if PG_VERSION_NUM >= 190000
+	return pg_atomic_read_u64(&desc->state);
+#else
+	return pg_atomic_read_u32(&desc->state);
+#endif
+}
+
+/* Only for local buffers, which no other process sees. */
+static inline void
+buffer_state_write_local(BufferDesc *desc, BufferState state)
+{
+#if PG_VERSION_NUM >= 190000
+	pg_atomic_unlocked_write_u64(&desc->state, state);
+#else
+	pg_atomic_unlocked_write_u32(&desc->state, state);
+#endif
+}
+
+/*
+ * Unlocks the header of a shared buffer and changes flags and reference count
+ * in the same step.  "set" and "unset" must have no bit in common: which of
+ * them wins differs between 19beta1 and 19rc1.
+ */
+static inline void
+buffer_header_unlock(BufferDesc *desc, BufferState state,
+					 BufferState set, BufferState unset, int refcount_change)
+{
+	Assert((set & unset) == 0);
+#if PG_VERSION_NUM >= 190000
+	(void) UnlockBufHdrExt(desc, state, set, unset, refcount_change);
+#else
+	state = (state | set) & ~unset;
+	state += BUF_REFCOUNT_ONE * refcount_change;
+	UnlockBufHdr(desc, state);
+#endif
+}
+
+/*
+ * Claims the I/O on a buffer, as the server does before it reads or writes.
+ * True when the caller owns the I/O now; false when there is nothing to do, or
+ * when somebody else has it in progress and "wait" is false.
+ */
+static inline bool
+start_buffer_io(Buffer buffer, bool for_input, bool wait)
+{
+#if PG_VERSION_NUM >= 190000
+	return StartBufferIO(buffer, for_input, wait, NULL) == BUFFER_IO_READY_FOR_IO;
+#else
+	if (BufferIsLocal(buffer))
+		return StartLocalBufferIO(GetLocalBufferDescriptor(-buffer - 1), for_input, !wait);
+	return StartBufferIO(GetBufferDescriptor(buffer - 1), for_input, !wait);
+#endif
+}
+
+/* Did this operation join an I/O of somebody else's?  18 cannot. */
+static inline bool
+read_buffers_joined(const ReadBuffersOperation *operation)
+{
+#if PG_VERSION_NUM >= 190000
+	return operation->foreign_io;
+#else
+	(void) operation;
+	return false;
+#endif
+}
+
+static inline void
+page_set_checksum(Page page, BlockNumber blkno)
+{
+#if PG_VERSION_NUM >= 190000
+	PageSetChecksum(page, blkno);
+#else
+	PageSetChecksumInplace(page, blkno);
+#endif
+}
+
+/* Iteration over an array of int4, flat or expanded. */
+static inline void
+int4_array_iter_setup(array_iter *iter, AnyArrayType *array)
+{
+#if PG_VERSION_NUM >= 190000
+	array_iter_setup(iter, array, sizeof(int32), true, TYPALIGN_INT);
+#else
+	array_iter_setup(iter, array);
+#endif
+}
+
+static inline Datum
+int4_array_iter_next(array_iter *iter, bool *isnull, int i)
+{
+#if PG_VERSION_NUM >= 190000
+	return array_iter_next(iter, isnull, i);
+#else
+	return array_iter_next(iter, isnull, i, sizeof(int32), true, TYPALIGN_INT);
+#endif
+}
+
+/*
+ * A shared memory segment that is made when it is first asked for, preloaded
+ * or not.  DSM_SEGMENT_INIT declares an initialisation function for it.
+ */
+#if PG_VERSION_NUM >= 190000
+#define DSM_SEGMENT_INIT(name) static void name(void *ptr, void *arg pg_attribute_unused())
+#define get_named_dsm_segment(name, size, init, found) \
+	GetNamedDSMSegment(name, size, init, found, NULL)
+#else
+#define DSM_SEGMENT_INIT(name) static void name(void *ptr)
+#define get_named_dsm_segment(name, size, init, found) \
+	GetNamedDSMSegment(name, size, init, found)
+#endif
+
+#endif							/* TEST_AIO_COMPAT_H */

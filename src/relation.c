@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation.c
+ *		The arguments that nearly every function takes: a relation, and blocks
+ *		of its main fork.
+ *
+ * The functions go beneath the checks that the server makes on its way down
+ * to the storage, so everything is checked here, before anything is touched.
+ *
+ * src/relation.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "storage/smgr.h"
+#include "utils/lsyscache.h"
+
+/*
+ * Only superusers may call any of our functions.  EXECUTE is revoked from
+ * PUBLIC as well, but a grant must not be enough: they can corrupt tables and
+ * stop other sessions.
+ */
+void
+require_superuser(FunctionCallInfo fcinfo)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to call function %s",
+						get_func_name(fcinfo->flinfo->fn_oid))));
+}
+
+/*
+ * Opens the relation that is the calling function's first argument, and raises
+ * an error unless its blocks can be reached from this session.
+ */
+Relation
+open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
+{
+	Relation	rel;
+
+	require_superuser(fcinfo);
+
+	rel = relation_open(PG_GETARG_OID(0), lockmode);
+
+	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation \"%s\" has no storage",
+						RelationGetRelationName(rel)),
+				 errdetail_relkind_not_supported(rel->rd_rel->relkind)));
+
+	/* its buffers are in the memory of that other session */
+	if (RELATION_IS_OTHER_TEMP(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary tables of other sessions")));
+
+	return rel;
+}
+
+BlockNumber
+main_fork_nblocks(Relation rel)
+{
+	return smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+}
+
+/*
+ * Raises an error unless 1 <= count <= limit.
+ */
+void
+check_count(const char *name, int64 count, int64 limit)
+{
+	if (count < 1 || count > limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be between 1 and " INT64_FORMAT, name, limit)));
+}
+
+/*
+ * Raises an error unless the main fork has all these blocks.
+ */
+void
+check_block_range(Relation rel, int64 startblock, int64 nblocks)
+{
+	BlockNumber available = main_fork_nblocks(rel);
+
+	if (startblock < 0 || startblock + nblocks > available)
+	{
+		if (nblocks == 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("block number " INT64_FORMAT " is out of range for relation \"%s\"",
+							startblock, RelationGetRelationName(rel)),
+					 errdetail("The relation has %u blocks.", available)));
+		else
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("block numbers " INT64_FORMAT ".." INT64_FORMAT " are out of range for relation \"%s\"",
+							startblock, startblock + nblocks - 1,
+							RelationGetRelationName(rel)),
+					 errdetail("The relation has %u blocks.", available)));
+	}
+}
+
+void
+check_block(Relation rel, int64 blockno)
+{
+	check_block_range(rel, blockno, 1);
+}

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_aio.c
+ *		The module's entry.
+ *
+ * Most functions need nothing prepared and work when the library is loaded by
+ * their first call.  Those that interfere with the reads of other processes
+ * need shared memory and code inside every process, hence preloading.
+ *
+ * src/test_aio.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "miscadmin.h"
+
+PG_MODULE_MAGIC_EXT(
+					.name = "test_aio",
+					.version = PG_TEST_AIO_VERSION
+);
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	if (process_shared_preload_libraries_in_progress)
+		faults_init();
+}

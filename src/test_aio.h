@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_aio.h
+ *		What the module's source files share.
+ *
+ * src/test_aio.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_H
+#define TEST_AIO_H
+
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "storage/aio_internal.h"
+#include "utils/rel.h"
+
+/* relation.c: the "rel" argument and what comes with it */
+extern void require_superuser(FunctionCallInfo fcinfo);
+extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);
+extern BlockNumber main_fork_nblocks(Relation rel);
+extern void check_block(Relation rel, int64 blockno);
+extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
+extern void check_count(const char *name, int64 count, int64 limit);
+
+/* buffers.c: blocks in and out of the buffer pool */
+extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
+extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
+extern BufferDesc *get_buffer_descriptor(Buffer buffer);
+
+/* claims.c: buffer I/O that SQL has started and not yet ended */
+extern bool buffer_is_claimed(Buffer buffer);
+
+/* faults.c: reads held or falsified */
+extern void faults_init(void);
+extern bool faults_hold_io(PgAioHandle *ioh);
+
+#endif							/* TEST_AIO_H */
