@@ -1,0 +1,440 @@
+/*-------------------------------------------------------------------------
+ *
+ * buffers.c
+ *		Blocks in and out of the buffer pool.
+ *
+ * The server evicts valid buffers (EvictUnpinnedBuffer) and drops those of a
+ * relation that goes away.  A test needs something in between: no trace of a
+ * relation in the pool, not even the buffer that a failed read has left
+ * behind, and nothing lost that was dirty.
+ *
+ * src/buffers.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+#include "storage/smgr.h"
+#include "utils/resowner.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(evict_rel);
+PG_FUNCTION_INFO_V1(invalidate_rel_block);
+PG_FUNCTION_INFO_V1(buffer_create_toy);
+
+/*
+ * How often to try before a buffer that changes under our hands counts as in
+ * use.  Each try follows a wait for something to end, so only a busy relation
+ * gets anywhere near.
+ */
+#define EVICT_TRIES 100
+
+/*
+ * The descriptor of a buffer in either pool.
+ */
+BufferDesc *
+get_buffer_descriptor(Buffer buffer)
+{
+	Assert(BufferIsValid(buffer));
+
+	return BufferIsLocal(buffer) ?
+		GetLocalBufferDescriptor(-buffer - 1) :
+		GetBufferDescriptor(buffer - 1);
+}
+
+/*
+ * Waits for the asynchronous I/O that a buffer is part of.  False when it will
+ * not end by itself: its owner has not submitted it, or we hold it.
+ */
+static bool
+wait_for_buffer_aio(PgAioWaitRef *iow)
+{
+	PgAioHandle *ioh = &pgaio_ctl->io_handles[iow->aio_index];
+	uint64		generation = ((uint64) iow->generation_upper) << 32 |
+		iow->generation_lower;
+	PgAioHandleState state;
+
+	if (pgaio_io_was_recycled(ioh, generation, &state))
+		return true;
+	if (state < PGAIO_HS_SUBMITTED || faults_hold_io(ioh))
+		return false;
+
+	pgaio_wref_wait(iow);
+
+	return true;
+}
+
+/*
+ * Sleeps until a shared buffer's synchronous I/O has ended.
+ */
+static void
+wait_for_buffer_io(BufferDesc *desc)
+{
+	ConditionVariable *cv = BufferDescriptorGetIOCV(desc);
+
+	ConditionVariablePrepareToSleep(cv);
+	while (buffer_state_read(desc) & BM_IO_IN_PROGRESS)
+		ConditionVariableSleep(cv, WAIT_EVENT_BUFFER_IO);
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * Forgets a shared buffer that has a tag but no content worth keeping: what a
+ * read that failed or was never started leaves behind.  The server has no
+ * function for that, it waits until the buffer is chosen as a victim.
+ */
+static void
+drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
+{
+	BufferTag	mapped = *tag;
+	uint32		hash = BufTableHashCode(&mapped);
+	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
+	BufferState state;
+
+	LWLockAcquire(partition_lock, LW_EXCLUSIVE);
+	state = LockBufHdr(desc);
+
+	/* with both locks held nobody can pin it, so this decides */
+	if ((state & BM_TAG_VALID) &&
+		BufferTagsEqual(&desc->tag, tag) &&
+		BUF_STATE_GET_REFCOUNT(state) == 0 &&
+		!(state & (BM_VALID | BM_DIRTY | BM_IO_IN_PROGRESS)))
+	{
+		ClearBufferTag(&desc->tag);
+		buffer_header_unlock(desc, state, 0,
+							 BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
+		BufTableDelete(&mapped, hash);
+	}
+	else
+		buffer_header_unlock(desc, state, 0, 0, 0);
+
+	LWLockRelease(partition_lock);
+}
+
+/*
+ * Removes a block from a shared buffer, writing it first if it is dirty.
+ * False when it stays because somebody has it pinned.
+ */
+static bool
+evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
+{
+	for (int i = 0; i < EVICT_TRIES; i++)
+	{
+		BufferState state;
+		PgAioWaitRef iow;
+		bool		is_there;
+
+		CHECK_FOR_INTERRUPTS();
+
+		state = LockBufHdr(desc);
+		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
+		iow = desc->io_wref;
+		buffer_header_unlock(desc, state, 0, 0, 0);
+
+		if (!is_there)
+			return true;
+
+		if (BUF_STATE_GET_REFCOUNT(state) == 0)
+		{
+			bool		flushed;
+
+			if (state & BM_VALID)
+				(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
+			else
+				drop_invalid_buffer(desc, tag);
+		}
+		else if (pgaio_wref_valid(&iow))
+		{
+			if (!wait_for_buffer_aio(&iow))
+				return false;
+		}
+		else if ((state & BM_IO_IN_PROGRESS) &&
+				 !buffer_is_claimed(BufferDescriptorGetBuffer(desc)))
+			wait_for_buffer_io(desc);
+		else
+			return false;
+	}
+
+	return false;
+}
+
+/*
+ * The same for a local buffer.
+ */
+static bool
+evict_local_buffer(BufferDesc *desc)
+{
+	int			bufid = -BufferDescriptorGetBuffer(desc) - 1;
+
+	if (pgaio_wref_valid(&desc->io_wref))
+	{
+		PgAioWaitRef iow = desc->io_wref;
+
+		if (!wait_for_buffer_aio(&iow))
+			return false;
+	}
+
+	/* the second is the pin of an I/O or of a claim */
+	if (LocalRefCount[bufid] > 0 ||
+		BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
+		return false;
+
+	if (buffer_state_read(desc) & BM_DIRTY)
+	{
+		ResourceOwnerEnlarge(CurrentResourceOwner);
+		PinLocalBuffer(desc, false);
+		FlushLocalBuffer(desc, NULL);
+		UnpinLocalBuffer(BufferDescriptorGetBuffer(desc));
+	}
+
+	InvalidateLocalBuffer(desc, true);
+
+	return true;
+}
+
+/*
+ * The shared buffer that has this tag, or NULL.
+ */
+static BufferDesc *
+lookup_shared_buffer(const BufferTag *tag)
+{
+	BufferTag	wanted = *tag;
+	uint32		hash = BufTableHashCode(&wanted);
+	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
+	int			bufid;
+
+	LWLockAcquire(partition_lock, LW_SHARED);
+	bufid = BufTableLookup(&wanted, hash);
+	LWLockRelease(partition_lock);
+
+	return bufid < 0 ? NULL : GetBufferDescriptor(bufid);
+}
+
+/*
+ * The local buffer that has this tag, or NULL.  The server's hash table is out
+ * of reach; temp_buffers is small.
+ */
+static BufferDesc *
+lookup_local_buffer(const BufferTag *tag)
+{
+	for (int bufid = 0; bufid < NLocBuffer; bufid++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
+
+		if ((buffer_state_read(desc) & BM_TAG_VALID) &&
+			BufferTagsEqual(&desc->tag, tag))
+			return desc;
+	}
+
+	return NULL;
+}
+
+/*
+ * Removes one block from the buffer pool, writing it first if it is dirty.
+ * True when it is not in the pool afterwards, false when it is pinned.
+ */
+bool
+evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
+{
+	BufferTag	tag;
+	BufferDesc *desc;
+
+	InitBufferTag(&tag, &rel->rd_locator, forknum, blockno);
+
+	desc = RelationUsesLocalBuffers(rel) ?
+		lookup_local_buffer(&tag) : lookup_shared_buffer(&tag);
+	if (desc == NULL)
+		return true;
+
+	/*
+	 * We may have to wait for somebody who waits for I/O that this session
+	 * has staged, and writing a page knows nothing of batches.
+	 */
+	pgaio_submit_staged();
+
+	return RelationUsesLocalBuffers(rel) ?
+		evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
+}
+
+/*
+ * Does this descriptor hold a block of this relation?  A look without lock:
+ * a match is checked again, and a block that comes in later is not our concern.
+ */
+static bool
+holds_block_of(BufferDesc *desc, Relation rel)
+{
+	return (buffer_state_read(desc) & BM_TAG_VALID) &&
+		BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator);
+}
+
+/*
+ * evict_rel(rel regclass)
+ *
+ * Afterwards no block of any fork is in the buffer pool; dirty blocks are
+ * written first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that
+ * is under way.  Blocks that are pinned stay, and a WARNING counts them.
+ */
+Datum
+evict_rel(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	int			pinned = 0;
+
+	pgaio_submit_staged();
+
+	if (RelationUsesLocalBuffers(rel))
+	{
+		for (int bufid = 0; bufid < NLocBuffer; bufid++)
+		{
+			BufferDesc *desc = GetLocalBufferDescriptor(bufid);
+
+			CHECK_FOR_INTERRUPTS();
+
+			if (holds_block_of(desc, rel) && !evict_local_buffer(desc))
+				pinned++;
+		}
+	}
+	else
+	{
+		for (int bufid = 0; bufid < NBuffers; bufid++)
+		{
+			BufferDesc *desc = GetBufferDescriptor(bufid);
+
+			CHECK_FOR_INTERRUPTS();
+
+			if (holds_block_of(desc, rel))
+			{
+				BufferTag	tag = desc->tag;
+
+				if (!evict_shared_buffer(desc, &tag))
+					pinned++;
+			}
+		}
+	}
+
+	if (pinned > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg_plural("%d block of relation \"%s\" is pinned and stays in the buffer pool",
+							   "%d blocks of relation \"%s\" are pinned and stay in the buffer pool",
+							   pinned, pinned, RelationGetRelationName(rel))));
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * invalidate_rel_block(rel regclass, blockno int)
+ *
+ * evict_rel() for one block of the main fork; no error when it is not there.
+ */
+Datum
+invalidate_rel_block(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	int32		blockno = PG_GETARG_INT32(1);
+
+	check_block(rel, blockno);
+
+	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",
+						blockno, RelationGetRelationName(rel))));
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * Takes the "valid" mark from a buffer that only we have pinned and locked.
+ * False when somebody else has pinned or dirtied it.
+ */
+static bool
+unset_buffer_valid(Buffer buffer)
+{
+	BufferDesc *desc = get_buffer_descriptor(buffer);
+	BufferState state;
+	bool		is_ours;
+
+	if (BufferIsLocal(buffer))
+	{
+		state = buffer_state_read(desc);
+		buffer_state_write_local(desc, state & ~(BM_VALID | BM_IO_ERROR));
+		return true;
+	}
+
+	state = LockBufHdr(desc);
+	is_ours = BUF_STATE_GET_REFCOUNT(state) == 1 && !(state & BM_DIRTY);
+	buffer_header_unlock(desc, state, 0,
+						 is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
+
+	return is_ours;
+}
+
+/*
+ * Pins a buffer for this block that is neither valid nor dirty, so that a read
+ * into it can be started.  What the buffer pool had of the block is written
+ * and dropped first.  Raises an error when somebody else is using the block.
+ */
+Buffer
+pin_block_as_invalid(Relation rel, BlockNumber blockno)
+{
+	Buffer		buffer;
+
+	if (evict_block(rel, MAIN_FORKNUM, blockno))
+	{
+		/* the only way to a buffer for a block without reading it */
+		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno,
+									RBM_ZERO_AND_LOCK, NULL);
+
+		if (unset_buffer_valid(buffer))
+		{
+			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+			return buffer;
+		}
+
+		/*
+		 * Somebody came in between and waits for our content lock.  They must
+		 * not find the zeroes that we put there.
+		 */
+		if (!(buffer_state_read(get_buffer_descriptor(buffer)) & BM_DIRTY))
+			smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, blockno,
+					 BufferGetPage(buffer));
+		UnlockReleaseBuffer(buffer);
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("block %u of relation \"%s\" is in use",
+					blockno, RelationGetRelationName(rel)),
+			 errdetail("It is pinned by this or by another session.")));
+}
+
+/*
+ * buffer_create_toy(rel regclass, blockno int4) returns int4
+ *
+ * The number of a buffer that holds this block and is unpinned, neither valid
+ * nor dirty: negative for a temporary table.  For buffer_call_start_io().
+ */
+Datum
+buffer_create_toy(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	int32		blockno = PG_GETARG_INT32(1);
+	Buffer		buffer;
+
+	check_block(rel, blockno);
+
+	buffer = pin_block_as_invalid(rel, blockno);
+	ReleaseBuffer(buffer);
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_INT32(buffer);
+}
