@@ -1,0 +1,187 @@
+/*-------------------------------------------------------------------------
+ *
+ * blocks.c
+ *		Blocks on disk: more of them, or bad ones.
+ *
+ * src/blocks.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "miscadmin.h"
+#include "storage/checksum.h"
+#include "storage/smgr.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(errno_from_string);
+PG_FUNCTION_INFO_V1(grow_rel);
+PG_FUNCTION_INFO_V1(modify_rel_block);
+
+/* what one call of grow_rel() may add: 1 GB of the usual blocks */
+#define GROW_REL_MAX_BLOCKS 131072
+
+/* blocks added at a time; the server may do with fewer if pins are scarce */
+#define GROW_REL_CHUNK 64
+
+static const struct
+{
+	const char *name;
+	int			number;
+}			errno_names[] =
+{
+	{"EACCES", EACCES},
+	{"EAGAIN", EAGAIN},
+	{"EBADF", EBADF},
+	{"ECANCELED", ECANCELED},
+	{"EFAULT", EFAULT},
+	{"EINTR", EINTR},
+	{"EINVAL", EINVAL},
+	{"EIO", EIO},
+	{"EMFILE", EMFILE},
+	{"ENFILE", ENFILE},
+	{"ENODEV", ENODEV},
+	{"ENOENT", ENOENT},
+	{"ENOMEM", ENOMEM},
+	{"ENOSPC", ENOSPC},
+	{"ENXIO", ENXIO},
+	{"EPERM", EPERM},
+	{"EROFS", EROFS},
+	{"ESTALE", ESTALE},
+	{"ETIMEDOUT", ETIMEDOUT},
+};
+
+/*
+ * errno_from_string(sym text) returns int4
+ *
+ * The number that this platform gives to a named errno, positive.
+ */
+Datum
+errno_from_string(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	StringInfoData known;
+
+	require_superuser(fcinfo);
+
+	for (size_t i = 0; i < lengthof(errno_names); i++)
+	{
+		if (strcmp(errno_names[i].name, name) == 0)
+			PG_RETURN_INT32(errno_names[i].number);
+	}
+
+	initStringInfo(&known);
+	for (size_t i = 0; i < lengthof(errno_names); i++)
+		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", errno_names[i].name);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unrecognized errno name: \"%s\"", name),
+			 errdetail("Known names are %s.", known.data)));
+}
+
+/*
+ * grow_rel(rel regclass, nblocks int)
+ *
+ * Extends the main fork by zeroed blocks (ExtendBufferedRelBy), several at a
+ * time.  The blocks stay when the transaction aborts.
+ */
+Datum
+grow_rel(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	int32		nblocks = PG_GETARG_INT32(1);
+	int32		done = 0;
+
+	check_count("nblocks", nblocks, GROW_REL_MAX_BLOCKS);
+	PreventCommandDuringRecovery("grow_rel()");
+
+	/* nothing below knows of batches */
+	pgaio_submit_staged();
+
+	while (done < nblocks)
+	{
+		Buffer		buffers[GROW_REL_CHUNK];
+		uint32		extended;
+
+		CHECK_FOR_INTERRUPTS();
+
+		(void) ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0,
+								   Min(GROW_REL_CHUNK, nblocks - done),
+								   buffers, &extended);
+		for (uint32 i = 0; i < extended; i++)
+			ReleaseBuffer(buffers[i]);
+		done += extended;
+	}
+
+	relation_close(rel, ShareUpdateExclusiveLock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * Raises an error unless the block is out of the buffer pool.
+ */
+static void
+require_evicted(Relation rel, BlockNumber blockno)
+{
+	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("block %u of relation \"%s\" is in use",
+						blockno, RelationGetRelationName(rel)),
+				 errdetail("It is pinned by this or by another session.")));
+}
+
+/*
+ * modify_rel_block(rel regclass, blockno int, zero bool DEFAULT false,
+ *					corrupt_header bool DEFAULT false,
+ *					corrupt_checksum bool DEFAULT false)
+ *
+ * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed,
+ * with an impossible header, with a wrong checksum, or merely with the right
+ * one (PageSetChecksum).  What the buffer pool had of it is written before and
+ * dropped after.  Not WAL-logged, and stays when the transaction aborts.
+ */
+Datum
+modify_rel_block(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	int32		blockno = PG_GETARG_INT32(1);
+	bool		zero = PG_GETARG_BOOL(2);
+	bool		corrupt_header = PG_GETARG_BOOL(3);
+	bool		corrupt_checksum = PG_GETARG_BOOL(4);
+	PGIOAlignedBlock block;
+	Page		page = (Page) block.data;
+
+	check_block(rel, blockno);
+	require_evicted(rel, blockno);
+
+	/* below the buffer manager nobody looks whether it is a good page */
+	if (zero)
+		memset(block.data, 0, BLCKSZ);
+	else
+		smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, blockno, block.data);
+
+	/* of a new page, the server looks at neither header nor checksum */
+	if ((corrupt_header || corrupt_checksum) && PageIsNew(page))
+		PageInit(page, BLCKSZ, 0);
+
+	if (corrupt_header)
+		((PageHeader) page)->pd_special = BLCKSZ + MAXIMUM_ALIGNOF;
+
+	if (corrupt_checksum)
+		((PageHeader) page)->pd_checksum = pg_checksum_page(block.data, blockno) ^ 1;
+	else
+		page_set_checksum(page, blockno);
+
+	smgrwrite(RelationGetSmgr(rel), MAIN_FORKNUM, blockno, block.data, false);
+
+	/* background processes take no lock on relations and may have read it */
+	require_evicted(rel, blockno);
+
+	relation_close(rel, ShareUpdateExclusiveLock);
+
+	PG_RETURN_VOID();
+}
