@@ -1,0 +1,165 @@
+/*-------------------------------------------------------------------------
+ *
+ * handles.c
+ *		Thin calls of the server's functions for AIO handles and batch mode.
+ *
+ * They exist to show what the server itself does about their misuse, so they
+ * only prevent what it has nothing but an assertion against.
+ *
+ * src/handles.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "utils/resowner.h"
+
+PG_FUNCTION_INFO_V1(handle_get);
+PG_FUNCTION_INFO_V1(handle_release_last);
+PG_FUNCTION_INFO_V1(handle_get_and_error);
+PG_FUNCTION_INFO_V1(handle_get_twice);
+PG_FUNCTION_INFO_V1(handle_get_release);
+PG_FUNCTION_INFO_V1(batch_start);
+PG_FUNCTION_INFO_V1(batch_end);
+
+/* What handle_get() got last.  Handles are reused: the generation tells. */
+static PgAioHandle *last_handle;
+static uint64 last_generation;
+
+static PgAioHandle *
+acquire_handle(void)
+{
+	return pgaio_io_acquire(CurrentResourceOwner, NULL);
+}
+
+/*
+ * handle_get()
+ *
+ * pgaio_io_acquire(), and remembers the handle for handle_release_last().  The
+ * server drops it with a warning at the end of the statement.
+ */
+Datum
+handle_get(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	last_handle = acquire_handle();
+	last_generation = last_handle->generation;
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * handle_release_last()
+ *
+ * pgaio_io_release() for the handle that handle_get() got last in this
+ * session.
+ */
+Datum
+handle_release_last(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	if (last_handle == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no handle"),
+				 errhint("Call handle_get() first.")));
+
+	/*
+	 * The server compares pointers only.  If the same handle has been handed
+	 * out again since, it would release what belongs to someone else, so give
+	 * the server's answer in its place.
+	 */
+	if (last_handle->generation != last_generation)
+		elog(ERROR, "release in unexpected state");
+
+	pgaio_io_release(last_handle);
+	last_handle = NULL;
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * handle_get_and_error()
+ *
+ * Raises an error while it holds a handle.
+ */
+Datum
+handle_get_and_error(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	(void) acquire_handle();
+	elog(ERROR, "as you command");
+}
+
+/*
+ * handle_get_twice()
+ *
+ * Acquires a second handle while the first is neither used nor released, which
+ * the server refuses.
+ */
+Datum
+handle_get_twice(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	(void) acquire_handle();
+	(void) acquire_handle();
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * handle_get_release()
+ *
+ * Acquires a handle and releases it unused.
+ */
+Datum
+handle_get_release(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	pgaio_io_release(acquire_handle());
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * batch_start()
+ *
+ * pgaio_enter_batchmode().  A batch still open at the end of the
+ * (sub-)transaction makes the server warn and submit what is staged.
+ */
+Datum
+batch_start(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	pgaio_enter_batchmode();
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * batch_end()
+ *
+ * pgaio_exit_batchmode(), which submits what is staged.
+ */
+Datum
+batch_end(PG_FUNCTION_ARGS)
+{
+	require_superuser(fcinfo);
+
+	/* the server has but an assertion */
+	if (!pgaio_my_backend->in_batchmode)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no batch in progress"),
+				 errhint("Call batch_start() first, in the same transaction.")));
+
+	pgaio_exit_batchmode();
+
+	PG_RETURN_VOID();
+}
