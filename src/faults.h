@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * faults.h
+ *		Rules that say which reads are to be held or falsified, and the
+ *		interface to what puts them into effect.
+ *
+ * A provider is a place in the server from which completions can be
+ * influenced.  It asks the functions below what to do with a read.
+ *
+ * src/faults.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_FAULTS_H
+#define TEST_AIO_FAULTS_H
+
+#include "test_aio.h"
+
+/* faults.c: for providers */
+extern void hold_completion(PgAioHandle *ioh);
+extern void falsify_result(PgAioHandle *ioh);
+extern void fail_reopen(void);
+
+/*
+ * faults_injection_points.c: the server's own injection points.  Attaches to
+ * them at server start; NULL, or why that was not possible.
+ */
+typedef struct FaultObstacle
+{
+	int			sqlerrcode;
+	const char *message;
+	const char *hint;
+} FaultObstacle;
+
+extern const FaultObstacle *attach_injection_points(void);
+
+#endif							/* TEST_AIO_FAULTS_H */
