@@ -44,7 +44,11 @@ open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
 
 	require_superuser(fcinfo);
 
-	rel = relation_open(PG_GETARG_OID(0), lockmode);
+	rel = try_relation_open(PG_GETARG_OID(0), lockmode);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
 
 	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
 		ereport(ERROR,
