@@ -1,0 +1,159 @@
+"""What the measurements ran on: kernel, CPU, memory, file system, device."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Machine:
+    kernel: str
+    cpu_model: str
+    cpus: int
+    memory_gb: float
+    #: share of the CPUs' time that went to something else just before the runs
+    cpu_in_use: float
+
+    @property
+    def is_busy(self) -> bool:
+        return self.cpu_in_use > 0.1
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Of the directory that the clusters are in."""
+
+    file_system: str
+    mount_options: str
+    #: None: not a block device that this machine can see
+    device: str | None
+    #: None: direct I/O works
+    no_direct_io: str | None
+    #: median time of one direct read of a block, one at a time
+    direct_read_us: float | None
+
+
+def _field(path: str, name: str) -> str | None:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return None
+
+
+def _cpu_in_use() -> float:
+    """Looked at for a second.  Not the load average, which would still speak of
+    our own preparations."""
+
+    def ticks() -> tuple[int, int]:
+        user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split()[1:9])
+        return idle + iowait, user + nice + system + idle + iowait + sum(rest)
+
+    idle_before, all_before = ticks()
+    time.sleep(1)
+    idle_after, all_after = ticks()
+    return round(1 - (idle_after - idle_before) / (all_after - all_before), 2)
+
+
+def describe_machine() -> Machine:
+    cpu_model = _field("/proc/cpuinfo", "model name") or platform.machine()
+    memory_kb = int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0])
+    return Machine(
+        kernel=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpu_model=" ".join(cpu_model.split()),
+        cpus=len(os.sched_getaffinity(0)),
+        memory_gb=round(memory_kb / 1024**2, 1),
+        cpu_in_use=_cpu_in_use(),
+    )
+
+
+def _mount_of(directory: Path) -> tuple[str, str, str, str]:
+    """Device number, type, source and options of the file system."""
+    found = ("", "unknown", "", "")
+    longest = -1
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        number, _, mount_point, options = left.split()[2:6]
+        kind, source = right.split()[:2]
+        # mountinfo writes a blank in a path as \040
+        mount = Path(mount_point.encode().decode("unicode_escape"))
+        # of mounts on one point the last one is seen
+        if directory.is_relative_to(mount) and len(mount.parts) >= longest:
+            longest = len(mount.parts)
+            found = (number, kind, source, options)
+    return found
+
+
+def _describe_device(number: str, source: str) -> str | None:
+    try:
+        # btrfs and overlayfs have a number of their own: their source may tell
+        if number.startswith("0:"):
+            rdev = os.stat(source).st_rdev
+            number = f"{os.major(rdev)}:{os.minor(rdev)}"
+        device = Path("/sys/dev/block", number).resolve(strict=True)
+    except OSError:
+        return None
+    partition = device.name
+    if (device / "partition").exists():
+        device = device.parent
+
+    def attribute(name: str) -> str:
+        try:
+            return (device / name).read_text().strip()
+        except OSError:
+            return ""
+
+    words = [f"/dev/{partition}"]
+    if model := attribute("device/model"):
+        words.append(model)
+    scheduler = attribute("queue/scheduler")
+    if "[" in scheduler:
+        words.append("scheduler " + scheduler.split("[")[1].split("]")[0])
+    return ", ".join(words)
+
+
+def _try_direct_io(directory: Path) -> tuple[str | None, float | None]:
+    """Why direct I/O cannot be had (None if it can), and what a read costs."""
+    path = directory / "direct_io_probe"
+    # anonymous memory is aligned to a page, as direct I/O wants it
+    buffer = mmap.mmap(-1, BLOCK)
+    blocks = 128
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    except OSError as error:
+        return f"open() with O_DIRECT: {error.strerror}", None
+    try:
+        for block in range(blocks):
+            os.pwrite(fd, buffer, block * BLOCK)
+        os.fsync(fd)
+        times = []
+        for block in range(blocks):
+            # a step that is no neighbour's, so that nothing reads ahead
+            offset = block * 37 % blocks * BLOCK
+            start = time.perf_counter()
+            os.preadv(fd, [buffer], offset)
+            times.append(time.perf_counter() - start)
+    except OSError as error:
+        return f"direct I/O of {BLOCK} bytes: {error.strerror}", None
+    finally:
+        os.close(fd)
+        path.unlink()
+    return None, round(statistics.median(times) * 1e6, 1)
+
+
+def describe_storage(directory: Path) -> Storage:
+    number, kind, source, options = _mount_of(directory.resolve())
+    no_direct_io, direct_read_us = _try_direct_io(directory)
+    return Storage(kind, options, _describe_device(number, source), no_direct_io, direct_read_us)

@@ -1,0 +1,119 @@
+"""The report as a picture: every run a dot, the medians as bars."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from . import wording
+from .casefile import Published
+from .results import Report
+
+# Of a server's bars, and of what is written on them.  From Okabe and Ito's
+# palette, which colour-blind people can tell apart; light and dark, for print.
+COLOURS = (("#E69F00", "black"), ("#0072B2", "white"))
+PUBLISHED = "#BBBBBB"
+WIDTH = 0.36
+
+
+def _write(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
+    """Centred, so many points above that height."""
+    axes.annotate(text, (at, height), (0, points), textcoords="offset points", ha="center", va="bottom", zorder=4, **style)
+
+
+def _draw_runs(
+    axes: Axes, at: float, times: list[float], colours: tuple[str, str], highest: float, jitter: numpy.random.Generator
+) -> None:
+    colour, text_colour = colours
+    axes.bar(at, median(times), WIDTH * 0.94, color=colour, alpha=0.85, linewidth=0, zorder=2)
+    # sideways only, so that runs of equal length can be told apart
+    sideways = jitter.uniform(-WIDTH / 4, WIDTH / 4, len(times))
+    axes.scatter(at + sideways, times, s=22, color="white", edgecolor="black", linewidth=0.8, zorder=3)
+    if median(times) > highest / 8:
+        _write(axes, at, 0, 6, wording.ms(median(times)), fontsize=10, color=text_colour)
+    else:
+        # too low to be written on
+        _write(axes, at, max(times), 6, wording.ms(median(times)), fontsize=10)
+
+
+def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
+    # grid lines are not to run through it
+    background = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    _write(axes, at, height, points, text, fontsize=12, bbox=background, **style)
+
+
+def _draw_published(axes: Axes, at: float, published: Published) -> None:
+    for sign, name, value in ((-1, "before", published.before_ms), (1, "after", published.after_ms)):
+        axes.bar(at + sign * WIDTH / 2, value, WIDTH * 0.94, color=PUBLISHED, hatch="//", edgecolor="white", zorder=2)
+        _write(axes, at + sign * WIDTH / 2, value, 4, f"{name}\n{value:g} ms", fontsize=10, color="#444444")
+    # above the words "before" and "after"
+    _draw_ratio(axes, at, published.before_ms, 38, f"{wording.factor(published.ratio)} times", color="#444444")
+    axes.axvline(at - 0.5, color="#999999", linewidth=0.8, linestyle=":")
+
+
+def _write_texts(figure: Figure, axes: Axes, report: Report, runs: int) -> None:
+    explained = f"Bars are medians of {runs} runs, dots the runs"
+    if len(report.servers) == 2:
+        explained += "; in brackets the 95 % interval of the ratio"
+    axes.set_title(
+        f"{report.case.id}: {report.case.title.lower()}; {wording.how_read(report)}\n{explained}",
+        fontsize=10.5, color="#444444", loc="left", pad=10, linespacing=1.4,
+    )
+    provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
+    caption = figure.supxlabel(textwrap.fill(provenance, 120), fontsize=8.5, color="#666666", ha="left")
+    title = figure.suptitle(textwrap.fill(wording.finding(report), 72), fontsize=14, fontweight="bold", ha="left")
+    # all three begin where the axes do, which is known once they are laid out
+    figure.canvas.draw()
+    for text in (title, caption):
+        text.set_x(axes.get_position().x0)
+
+
+def draw(report: Report, *paths: Path) -> None:
+    jitter = numpy.random.default_rng(1)
+    labels = [server.label for server in report.servers]
+    offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
+    groups = [variant for variant, results in report.runs.items() if results]
+    figure, axes = pyplot.subplots(figsize=(9, 5.6), layout="constrained")
+
+    highest = max(max(report.times(variant, label), default=0) for variant in groups for label in labels)
+    for position, variant in enumerate(groups):
+        present = [entry for entry in zip(offsets, labels, COLOURS) if report.times(variant, entry[1])]
+        for offset, label, colours in present:
+            _draw_runs(axes, position + offset, report.times(variant, label), colours, highest, jitter)
+        if ratio := report.ratio(variant):
+            text = f"{wording.factor(ratio.ratio)} times\n[{ratio.low:.2f}, {ratio.high:.2f}]"
+            top = max(max(report.times(variant, label)) for label in labels)
+            _draw_ratio(axes, position, top, 22, text, fontweight="bold")
+    ticks = list(groups)
+    if report.case.published:
+        _draw_published(axes, len(groups), report.case.published)
+        ticks.append("published,\nother hardware")
+
+    axes.set_xticks(range(len(ticks)), ticks, fontsize=11)
+    axes.set_xlim(-0.6, len(ticks) - 0.4)
+    # room for the ratio above the highest
+    axes.set_ylim(0, axes.dataLim.ymax * 1.25)
+    axes.set_ylabel("execution time (ms)", fontsize=11)
+    axes.grid(axis="y", color="#DDDDDD", zorder=0)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.legend(
+        handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
+        labels=labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=len(labels), frameon=False, fontsize=11,
+    )
+    _write_texts(figure, axes, report, max(len(runs) for results in report.runs.values() for runs in results.values()))
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    pyplot.close(figure)

@@ -1,0 +1,59 @@
+"""What a long run says meanwhile: a bar on a terminal, else few lines."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console, transient=True, expand=True, disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def phase(self, text: str) -> None:
+        """Of unknown length."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, description=text)
+        else:
+            self.note(text)
+
+    def expect(self, steps: int) -> None:
+        self._bar.reset(self._task, total=steps)
+
+    def skip(self, steps: int) -> None:
+        """Steps that will not come."""
+        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) - steps)
+
+    def running(self, text: str) -> None:
+        """One of the steps: shown on a terminal only."""
+        self._bar.update(self._task, description=text)
+
+    def advance(self) -> None:
+        self._bar.advance(self._task)
+
+    def note(self, text: str) -> None:
+        """Stays on the terminal."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,105 @@
+"""Private clusters of the servers to measure.
+
+What runs a server is servers/run: it makes an ordinary user of root and enters
+the root file system of the stock servers.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from . import project
+
+
+class ServerError(Exception):
+    """A server that could not be made, started or asked."""
+
+
+def _tail(path: Path, lines: int = 15) -> str:
+    try:
+        return "\n".join("  | " + line for line in path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError as error:
+        return f"  | {error}"
+
+
+class Cluster:
+    """A cluster in a directory of its own, and the one session that measures."""
+
+    def __init__(self, server: str, directory: Path) -> None:
+        #: what servers/run calls the server
+        self.server = server
+        self.directory = directory
+        self._process: subprocess.Popen[str] | None = None
+        self._session: psycopg.Connection[Any] | None = None
+        directory.mkdir()
+
+    def _command(self, *command: str) -> list[str]:
+        return [str(project.RUN), "--work", str(self.directory), self.server, *command]
+
+    def _begin(self, script: str) -> None:
+        """Starts a script of bench/inside; what it says on stderr is kept."""
+        with self._log_of(script).open("w") as errors:
+            self._process = subprocess.Popen(
+                self._command("sh", "-c", f'exec "$TEST_AIO_SOURCE/bench/inside/{script}"'),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                # Ctrl-C is for us alone: servers are stopped in order
+                start_new_session=True,
+            )
+
+    def _log_of(self, script: str) -> Path:
+        # beside it: servers/run takes an empty directory only
+        return self.directory.with_name(f"{self.directory.name}.{script}.log")
+
+    def ask(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command inside the server's environment."""
+        return subprocess.run(
+            self._command(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
+    def begin_prepare(self) -> None:
+        self._begin("prepare")
+
+    def finish_prepare(self) -> None:
+        assert self._process
+        self._process.communicate()
+        status = self._process.returncode
+        self._process = None
+        if status != 0:
+            raise ServerError(
+                f"{self.server}: building the extension or making a cluster failed:\n"
+                + _tail(self._log_of("prepare"))
+            )
+
+    def start(self, settings: dict[str, str]) -> None:
+        """Returns when the server accepts connections."""
+        lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
+        (self.directory / "settings.conf").write_text("".join(lines))
+        self._begin("serve")
+        assert self._process and self._process.stdout
+        if self._process.stdout.readline() != "ready\n":
+            self.stop()
+            raise ServerError(
+                f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n"
+                + _tail(self.directory / "server.log")
+            )
+
+    def stop(self) -> None:
+        """Ends whatever runs here, in order: that is what the end of its input means."""
+        if self._session:
+            self._session.close()
+            self._session = None
+        if self._process:
+            self._process.communicate()
+            self._process = None
+
+    @property
+    def session(self) -> psycopg.Connection[Any]:
+        if self._session is None:
+            self._session = psycopg.connect(
+                host=str(self.directory), user="postgres", dbname="postgres", autocommit=True
+            )
+        return self._session

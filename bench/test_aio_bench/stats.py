@@ -1,0 +1,63 @@
+"""Medians, their spread, and how sure a ratio of two of them is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy
+
+# Ratios closer to 1 than this are called the same when the whole interval is:
+# below it, caches, clock frequency and neighbours decide, not the server.
+SAME = 0.10
+
+RESAMPLES = 5000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All in milliseconds."""
+
+    median: float
+    minimum: float
+    maximum: float
+    #: median absolute deviation from the median
+    mad: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of the medians, with the interval that holds 95 % of the resampled ones."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> str | None:
+        """What the first is against the second; None: cannot tell."""
+        if self.low >= 1 / (1 + SAME) and self.high <= 1 + SAME:
+            return "same"
+        if self.low > 1:
+            return "slower"
+        if self.high < 1:
+            return "faster"
+        return None
+
+
+def summarize(times: list[float]) -> Summary:
+    values = numpy.asarray(times)
+    median = float(numpy.median(values))
+    return Summary(median, float(values.min()), float(values.max()), float(numpy.median(abs(values - median))))
+
+
+def compare(a: list[float], b: list[float]) -> Ratio:
+    """a[i] and b[i] were measured one right after the other, so rounds are
+    resampled whole: what slowed down both is not taken for a difference."""
+    first, second = numpy.asarray(a), numpy.asarray(b)
+    if first.shape != second.shape:
+        raise ValueError("as many runs of the one as of the other are needed")
+    # a fixed seed: the same figures give the same interval
+    rounds = numpy.random.default_rng(1).integers(0, len(first), (RESAMPLES, len(first)))
+    ratios = numpy.median(first[rounds], axis=1) / numpy.median(second[rounds], axis=1)
+    low, high = numpy.percentile(ratios, [2.5, 97.5])
+    return Ratio(float(numpy.median(first) / numpy.median(second)), float(low), float(high))

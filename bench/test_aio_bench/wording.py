@@ -1,0 +1,81 @@
+"""Figures and findings in words, alike in the table and in the picture."""
+
+from __future__ import annotations
+
+from .results import Report
+
+
+def ms(value: float) -> str:
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
+
+
+def factor(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def joined(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _finding_of_one(report: Report) -> str:
+    parts = []
+    for server in report.servers:
+        medians = [
+            f"{ms(summary.median)} ({variant})"
+            for variant in report.runs if (summary := report.summary(variant, server.label))
+        ]
+        if medians:
+            parts.append(f"{server.label} takes {joined(medians)}")
+    return "; ".join(parts) or "nothing could be measured"
+
+
+def finding(report: Report) -> str:
+    """What came out, in one sentence."""
+    ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
+    if not ratios:
+        return _finding_of_one(report)
+    first, second = (server.label for server in report.servers)
+    different, same, unclear = [], [], []
+    for variant, ratio in ratios.items():
+        if ratio.sign == "same":
+            same.append(variant)
+        elif ratio.sign is None:
+            unclear.append(variant)
+        else:
+            different.append(f"{factor(ratio.ratio)} times ({variant})")
+    parts = []
+    if different:
+        parts.append(f"{first} takes {joined(different)} as long as {second}")
+    if same:
+        parts.append(f"{first} and {second} take equally long with {joined(same)}")
+    if unclear:
+        parts.append(f"no clear answer with {joined(unclear)}")
+    return "; ".join(parts)
+
+
+def verdict(sign: str | None, expected: str | None) -> str:
+    """The sign that was found, and whether the case promises it."""
+    if sign is None:
+        return "cannot tell"
+    if expected is None:
+        return sign
+    return f"{sign}, as expected" if sign == expected else f"{sign}; expected: {expected}"
+
+
+def storage(report: Report) -> str:
+    where = report.storage
+    words = [where.file_system + (f" on {where.device}" if where.device else "")]
+    if where.no_direct_io:
+        words.append(f"no direct I/O: {where.no_direct_io}")
+    elif where.direct_read_us is not None:
+        words.append(f"one direct read of 8 kB: {where.direct_read_us:.0f} µs")
+    return "; ".join(words)
+
+
+def how_read(report: Report) -> str:
+    return "direct I/O" if report.direct_io else "through the page cache"
+
+
+def machine(report: Report) -> str:
+    what = report.machine
+    return f"{what.kernel}; {what.cpus} × {what.cpu_model}; {what.memory_gb:.0f} GB"
