@@ -3,6 +3,9 @@
 # them, how they report.
 
 umask 022
+# A calling make's flags and job server are not for the makes that we run; those
+# of PostgreSQL take MAKELEVEL for a sign that their headers are there.
+unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 
 # shellcheck disable=SC2034  # used by the scripts that source this
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

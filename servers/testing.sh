@@ -16,13 +16,20 @@ write_settings() {
 	END
 }
 
-# One initdb for all test servers: Cluster.pm and pg_regress copy this one.
+# One initdb in directory $1 for all test servers: Cluster.pm and pg_regress copy
+# it.  Tests that start at the same time may both come here.
 make_template() {
-	export INITDB_TEMPLATE=$state/template
-	[ ! -d "$INITDB_TEMPLATE" ] || return 0
-	initdb -D "$INITDB_TEMPLATE.new" -A trust --no-clean --no-sync >"$state/initdb.log" 2>&1 ||
-		{ cat "$state/initdb.log" && return 1; }
-	mv "$INITDB_TEMPLATE.new" "$INITDB_TEMPLATE"
+	export INITDB_TEMPLATE
+	INITDB_TEMPLATE=$1/template-$("$PG_CONFIG" --version | sed 's/^PostgreSQL //; s/ .*//')
+	exec 7>"$INITDB_TEMPLATE.lock"
+	flock 7
+	if [ ! -d "$INITDB_TEMPLATE" ]; then
+		rm -rf "$INITDB_TEMPLATE.new"
+		initdb -D "$INITDB_TEMPLATE.new" -A trust --no-clean --no-sync >"$1/initdb.log" 2>&1 ||
+			{ cat "$1/initdb.log" && return 1; }
+		mv "$INITDB_TEMPLATE.new" "$INITDB_TEMPLATE"
+	fi
+	exec 7>&-
 }
 
 # run_regress INPUTDIR TEST…
