@@ -11,6 +11,8 @@ from typing import Any
 # A bootstrap of fewer rounds would promise more than they can tell.
 MIN_RUNS = 7
 
+TOML_NAMES = {dict: "a table", list: "an array", str: "a string", int: "an integer", bool: "true or false"}
+
 SIGNS = ("slower", "same", "faster")
 
 
@@ -74,7 +76,7 @@ class Case:
 def _take(table: dict[str, Any], path: Path, key: str, kind: type, where: str) -> Any:
     value = table.get(key)
     if not isinstance(value, kind):
-        raise CaseError(f"{path}: {where}{key} must be given, as {kind.__name__}")
+        raise CaseError(f"{path}: {where}{key} must be given, as {TOML_NAMES[kind]}")
     return value
 
 

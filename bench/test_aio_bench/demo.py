@@ -62,20 +62,22 @@ def main(arguments: Arguments) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     console = Console(highlight=False)
-    # short, as a socket's path has to fit into 107 bytes
-    work = Path(tempfile.mkdtemp(prefix="aio.", dir=arguments.work)).resolve()
-    work.chmod(0o755)
+    work = None
     try:
+        # a short name, as a socket's path has to fit into 107 bytes
+        work = Path(tempfile.mkdtemp(prefix="aio.", dir=arguments.work)).resolve()
+        work.chmod(0o755)
         report = _run(arguments, console, work)
         table.show(report, console)
         for path in _write(report, arguments.output):
             console.print(str(path), soft_wrap=True, markup=False)
-    except (casefile.CaseError, servers.ServerError) as error:
+    except (casefile.CaseError, servers.ServerError, OSError) as error:
         print(f"bench/demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("bench/demo: interrupted", file=sys.stderr)
         return 130
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work:
+            shutil.rmtree(work, ignore_errors=True)
     return 0

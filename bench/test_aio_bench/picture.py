@@ -71,7 +71,8 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, runs: int) -> None:
         fontsize=10.5, color="#444444", loc="left", pad=10, linespacing=1.4,
     )
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
-    caption = figure.supxlabel(textwrap.fill(provenance, 120), fontsize=8.5, color="#666666", ha="left")
+    lines = [textwrap.fill(line, 120) for line in (*wording.skipped(report), provenance)]
+    caption = figure.supxlabel("\n".join(lines), fontsize=8.5, color="#666666", ha="left")
     title = figure.suptitle(textwrap.fill(wording.finding(report), 72), fontsize=14, fontweight="bold", ha="left")
     # all three begin where the axes do, which is known once they are laid out
     figure.canvas.draw()

@@ -104,7 +104,7 @@ def show(report: Report, console: Console) -> None:
         notes.append(f"Published: {case.published.source}.")
     for note in notes:
         console.print(Text(note, style="dim"))
-    for skipped in report.skipped:
-        console.print(Text(f"{skipped.variant} skipped on {skipped.server}: {skipped.reason}", style="bold red"))
+    for skipped in wording.skipped(report):
+        console.print(Text(skipped, style="bold red"))
     console.print()
     console.print(Text(wording.finding(report) + ".", style="bold"))

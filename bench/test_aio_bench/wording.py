@@ -49,7 +49,7 @@ def finding(report: Report) -> str:
     if same:
         parts.append(f"{first} and {second} take equally long with {joined(same)}")
     if unclear:
-        parts.append(f"no clear answer with {joined(unclear)}")
+        parts.append(f"whether {first} and {second} differ with {joined(unclear)} is not clear")
     return "; ".join(parts)
 
 
@@ -79,3 +79,11 @@ def how_read(report: Report) -> str:
 def machine(report: Report) -> str:
     what = report.machine
     return f"{what.kernel}; {what.cpus} × {what.cpu_model}; {what.memory_gb:.0f} GB"
+
+
+def skipped(report: Report) -> list[str]:
+    """What could not be measured, and why: each reason once."""
+    servers: dict[tuple[str, str], list[str]] = {}
+    for skipped in report.skipped:
+        servers.setdefault((skipped.variant, skipped.reason), []).append(skipped.server)
+    return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()]

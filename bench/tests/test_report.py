@@ -1,0 +1,110 @@
+"""Table, JSON and picture of a report that is made up."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from rich.console import Console
+
+from test_aio_bench import casefile, picture, table, wording
+from test_aio_bench.machine import Machine, Storage
+from test_aio_bench.results import Report, Run, Server, Setting, Skipped
+
+CASE = Path(__file__).absolute().parents[1] / "cases" / "r3_repeated_blocks.toml"
+TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}
+
+
+def report(servers: int = 2, *without: str) -> Report:
+    made = Report(
+        casefile.load(CASE), "v1.0-3-gabcdef0", "2026-01-02T03:04:05+0000",
+        Machine("Linux 6.1.0 x86_64", "Some CPU", 2, 16, 0.0), Storage("ext4", "rw", "/dev/sda1", None, 80),
+        [
+            Server("18-stock", "18.6", "PostgreSQL 18.6 on some machine", 180006,
+                   (Setting("shared_buffers", "256MB", "128MB"), Setting("jit", "off", "on"))),
+            Server("19-stock", "19rc1", "PostgreSQL 19rc1 on some machine", 190000,
+                   (Setting("shared_buffers", "256MB", "128MB"),)),
+        ][:servers],
+    )
+    for variant, medians in TIMES.items():
+        made.runs[variant] = {}
+        for server, median in zip(made.servers, medians):
+            if variant in without:
+                made.skipped.append(Skipped(server.label, variant, "a reason"))
+            else:
+                made.runs[variant][server.label] = [Run(n, median + n - 4, 10003) for n in range(1, 8)]
+    return made
+
+
+def shown(made: Report, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    table.show(made, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+class Words(unittest.TestCase):
+    def test_finding(self) -> None:
+        self.assertEqual(
+            wording.finding(report()),
+            "18.6 takes 2.00 times (worker) and 2.80 times (io_uring) as long as 19rc1;"
+            " 18.6 and 19rc1 take equally long with sync",
+        )
+
+    def test_finding_of_one_server(self) -> None:
+        self.assertEqual(wording.finding(report(1)), "18.6 takes 800 ms (worker), 700 ms (io_uring) and 900 ms (sync)")
+
+    def test_a_reason_is_said_once(self) -> None:
+        self.assertEqual(wording.skipped(report(2, "io_uring")), ["io_uring skipped on 18.6 and 19rc1: a reason"])
+
+    def test_verdict(self) -> None:
+        self.assertEqual(wording.verdict("slower", "slower"), "slower, as expected")
+        self.assertEqual(wording.verdict("same", "slower"), "same; expected: slower")
+        self.assertEqual(wording.verdict("same", None), "same")
+        self.assertEqual(wording.verdict(None, "slower"), "cannot tell")
+
+
+class Tables(unittest.TestCase):
+    def test_nothing_is_cut_off(self) -> None:
+        for width in (80, 120):
+            for made in (report(), report(1), report(2, "io_uring")):
+                with self.subTest(width=width, servers=len(made.servers), skipped=len(made.skipped)):
+                    lines = shown(made, width)
+                    self.assertLessEqual(max(map(len, lines)), width)
+                    self.assertNotIn("…", "".join(lines))
+
+    def test_settings_that_only_one_server_has(self) -> None:
+        lines = [" ".join(line.split()) for line in shown(report(), 80)]
+        self.assertIn("not default shared_buffers = 256MB", lines)
+        self.assertIn("18.6 only: jit = off", lines)
+
+
+class Json(unittest.TestCase):
+    def test_every_run_and_ratio(self) -> None:
+        data = json.loads(report(2, "io_uring").as_json())
+        self.assertEqual([len(result["runs"]) for result in data["results"]], [7] * 4)
+        self.assertEqual(
+            [(ratio["variant"], ratio["ratio"], ratio["sign"], ratio["expected_sign"]) for ratio in data["ratios"]],
+            [("worker", 2.0, "slower", "slower"), ("sync", 1.0, "same", "same")],
+        )
+        self.assertEqual({entry["variant"] for entry in data["skipped"]}, {"io_uring"})
+
+    def test_one_server_has_no_ratio(self) -> None:
+        self.assertEqual(json.loads(report(1).as_json())["ratios"], [])
+
+
+class Pictures(unittest.TestCase):
+    def test_written(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            for made in (report(), report(1), report(2, "io_uring")):
+                png, svg = Path(directory, "x.png"), Path(directory, "x.svg")
+                picture.draw(made, png, svg)
+                self.assertEqual(png.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+                self.assertIn("<svg", svg.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
