@@ -26,6 +26,16 @@ closed_on_the_way() {
 		done' - "$1"
 }
 
+# A closed door on the way can be got round, but not one at the end of it.
+check_readable() {
+	local path
+	for path; do
+		"${dropped[@]}" test -r /proc/self/fd/6 -a -x /proc/self/fd/6 6<"$path" ||
+			die "user \"$(ordinary_user)\" may not read $path" \
+				"open it: chmod -R go+rX '$path'; or set TEST_AIO_USER to a user who may"
+	done
+}
+
 can_isolate() {
 	command -v bwrap >/dev/null &&
 		bwrap --ro-bind / / --proc /proc --unshare-pid --unshare-ipc true 2>/dev/null
@@ -74,8 +84,6 @@ mounts_outside() {
 	for path in "${reads[@]}" "${writes[@]}"; do
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue
-		[ "$closed" != "$path" ] ||
-			die "user \"$(ordinary_user)\" may not enter $path" "open it: chmod -R go+rX '$path'"
 		case " ${mounts[*]} " in
 			*" --tmpfs $closed "*) ;;
 			*) mounts+=(--tmpfs "$closed") ;;
@@ -125,6 +133,7 @@ as_ordinary_user() {
 		shift 2
 	done
 	drop_root
+	check_readable "${reads[@]}" "${writes[@]}"
 	raise_limits
 	if ! can_isolate; then
 		as_ordinary_user_openly "$@"

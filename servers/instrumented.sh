@@ -46,9 +46,7 @@ configure_18() {
 
 # Programs, modules and pg_regress lie at different depths below the prefix.
 build_18() {
-	local compiler=gcc
-	! command -v ccache >/dev/null || compiler='ccache gcc'
-	cd "$1" && make -j"$(nproc)" -s world-bin CC="$compiler" \
+	cd "$1" && make -j"$(nproc)" -s world-bin \
 		rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..'
 }
 
@@ -71,7 +69,7 @@ provide_instrumented() {
 	for phase in configure build install; do
 		step "$phase" "$log" \
 			as_ordinary_user --read "$source_dir" --read "$source" --write "$tmp" --write "$cache/ccache" \
-			env HOME="$tmp" CCACHE_DIR="$cache/ccache" bash -c '. "$1/servers/instrumented.sh"; "$2_18" "$3" "$4"' - \
+			env HOME="$tmp" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" bash -c '. "$1/servers/instrumented.sh"; "$2_18" "$3" "$4"' - \
 			"$source_dir" "$phase" "$tmp" "$source" || return 1
 	done
 	{
@@ -80,6 +78,6 @@ provide_instrumented() {
 	} >"$tmp/stage$configured_prefix/.test_aio"
 	rm -rf "$dir"
 	mv "$tmp/stage$configured_prefix" "$dir"
-	! is_root || chown -R root:root "$dir"
+	! is_root || chown -R --reference="$cache" "$dir"
 	rm -rf "$tmp"
 }
