@@ -68,8 +68,9 @@ def main(arguments: Arguments) -> int:
         work = Path(tempfile.mkdtemp(prefix="aio.", dir=arguments.work)).resolve()
         work.chmod(0o755)
         report = _run(arguments, console, work)
+        written = _write(report, arguments.output)
         table.show(report, console)
-        for path in _write(report, arguments.output):
+        for path in written:
             console.print(str(path), soft_wrap=True, markup=False)
     except (casefile.CaseError, servers.ServerError, OSError) as error:
         print(f"bench/demo: {error}", file=sys.stderr)
