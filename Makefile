@@ -46,8 +46,8 @@ ifeq ($(and $(wildcard $(PGXS)),$(wildcard $(shell $(PG_CONFIG) --includedir-ser
 $(error $(server) of $(PG_CONFIG) is there without its development files, on Debian postgresql-server-dev-$(major))
 endif
 
-# the tests ask for it, and PGXS does not tell them
-export enable_injection_points
+# the tests ask for these, and PGXS does not tell them
+export enable_injection_points PG_CONFIG
 
 all:
 include $(PGXS)
