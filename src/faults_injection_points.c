@@ -88,15 +88,13 @@ get_library_name(char *name, size_t size)
 }
 
 /*
- * Replaces a callback left behind by the server's life before a crash, and
- * loads it: it is called in critical sections, where that is too late.
+ * Attaches a function to an injection point, and loads it so that the server's
+ * processes inherit it: it is called in critical sections, where it would be
+ * too late for that.
  */
 static void
 attach_callback(const char *point, const char *library, const char *function)
 {
-	if (IsInjectionPointAttached(point))
-		return;
-
 	InjectionPointAttach(point, library, function, NULL, 0);
 	InjectionPointLoad(point);
 }
