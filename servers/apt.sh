@@ -9,13 +9,20 @@ debian_mirror() {
 		printf '%s/\n' "${TEST_AIO_MIRROR%/}"
 		return
 	fi
-	local mirror codename
-	codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
+	local mirror codename id
+	read -r id codename < <(. /etc/os-release && printf '%s %s\n' "$ID" "${VERSION_CODENAME:-}")
+	[ "$id" = debian ] || die "this is not Debian: its mirrors do not have the packages" \
+		"name a mirror of Debian's: TEST_AIO_MIRROR=http://… $0"
 	mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
 		'Created-By: Packages' 2>/dev/null |
 		awk -v codename="$codename" '
 			$1 ~ /^(https?|file|ftp):/ && $3 == "main" &&
-			($2 == codename || $2 ~ /^(oldstable|stable|testing|unstable|sid)$/) { print $1; exit }')
+			($2 == codename || $2 ~ /^(oldstable|stable|testing|unstable|sid)$/) {
+				# others, too, name their suites so
+				if ($1 ~ /\/debian\/?$/) { best = $1; exit }
+				if (!best) best = $1
+			}
+			END { if (best) print best }')
 	[ -n "$mirror" ] || die "no Debian mirror in this machine's apt configuration" \
 		"name one: TEST_AIO_MIRROR=http://… $0"
 	printf '%s\n' "$mirror"

@@ -77,10 +77,13 @@ elapsed() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 step() {
 	local what=$1 log=$2 start=$SECONDS pid rc=0 said=0
 	shift 2
+	# a process group of its own, to be ended as a whole
+	set -m
 	"$@" >>"$log" 2>&1 </dev/null &
 	pid=$!
+	set +m
 	# shellcheck disable=SC2064
-	trap "kill $pid 2>/dev/null; exit 130" INT TERM
+	trap "kill -- -$pid 2>/dev/null; wait $pid; exit 130" INT TERM
 	while kill -0 "$pid" 2>/dev/null; do
 		if [ -t 2 ]; then
 			printf '\r  %-46s %s ' "$what" "$(elapsed $((SECONDS - start)))" >&2

@@ -49,7 +49,9 @@ check:
 check-all:
 	@servers/check-all
 
+# Python itself may not be there
 demo:
+	@servers/provide bench
 	@bench/demo
 
 servers:
