@@ -41,7 +41,8 @@ def parse() -> Arguments:
     parser.add_argument("case", nargs="?", type=Path, default=CASE,
                         help="case file (default: bench/cases/r3_repeated_blocks.toml)")
     parser.add_argument("--runs", type=_runs,
-                        help="runs for each server and variant (default: what the case says)")
+                        help="runs of each server with each io_method or what else is varied; more are added while they do not tell"
+                             " (default: what the case says)")
     parser.add_argument("--output", type=Path, default=project.ROOT / "build" / "demo", metavar="DIR",
                         help="where JSON and pictures go (default: build/demo)")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR",

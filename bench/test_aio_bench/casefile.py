@@ -61,6 +61,7 @@ class Case:
     before: str
     statement: str
     runs: int
+    most_runs: int
     shared_read_blocks: int
     gone_in: int
     expected: dict[str, str]
@@ -100,9 +101,9 @@ def load(path: Path) -> Case:
     for label, sign in expected.items():
         if sign not in SIGNS or label not in {variant.label for variant in variants}:
             raise CaseError(f"{path}: expect.{label} = {sign!r}: neither a variant's sign nor one of {SIGNS}")
-    runs = take("runs", int, "run")
-    if runs < MIN_RUNS:
-        raise CaseError(f"{path}: run.runs must be at least {MIN_RUNS}")
+    runs, most_runs = (take(key, int, "run") for key in ("runs", "most_runs"))
+    if not MIN_RUNS <= runs <= most_runs:
+        raise CaseError(f"{path}: run.runs must be at least {MIN_RUNS} and at most run.most_runs")
 
     return Case(
         name=path.stem,
@@ -117,6 +118,7 @@ def load(path: Path) -> Case:
         before=take("before", str, "run"),
         statement=take("statement", str, "run").strip(),
         runs=runs,
+        most_runs=most_runs,
         shared_read_blocks=take("shared_read_blocks", int, "run"),
         gone_in=gone_in,
         expected=expected,

@@ -107,6 +107,22 @@ def _start_able(
     return able
 
 
+def _run_round(able: list[Contestant], variant: Variant, number: int, report: Report, progress: Progress) -> None:
+    for contestant in able if number % 2 == 0 else reversed(able):
+        label = contestant.info.label
+        progress.running(f"{variant.label}: {label}, run {number}")
+        run = _run_once(contestant.cluster, report.case, number)
+        # round 0 is not counted: it fills caches, and the pool of I/O workers
+        if number > 0:
+            report.runs[variant.label][label].append(run)
+        progress.advance()
+
+
+def _cannot_tell(report: Report, variant: Variant) -> bool:
+    ratio = report.ratio(variant.label)
+    return ratio is not None and ratio.sign is None
+
+
 def measure(
     contestants: list[Contestant], settings: dict[str, str], runs: int, report: Report, progress: Progress
 ) -> None:
@@ -116,21 +132,20 @@ def measure(
     progress.expect(len(case.variants) * len(contestants) * (runs + 1))
     for variant in case.variants:
         able = _start_able(contestants, variant, settings, report, progress)
-        progress.skip((len(contestants) - len(able)) * (runs + 1))
-        results: dict[str, list[Run]] = {contestant.info.label: [] for contestant in able}
-        # round 0 is not counted: it fills caches, and the pool of I/O workers
+        progress.expect_more((len(able) - len(contestants)) * (runs + 1))
+        report.runs[variant.label] = {contestant.info.label: [] for contestant in able}
         for number in range(runs + 1):
-            for contestant in able if number % 2 == 0 else reversed(able):
-                progress.running(f"{variant.label}: {contestant.info.label}, run {number} of {runs}")
-                run = _run_once(contestant.cluster, case, number)
-                if number > 0:
-                    results[contestant.info.label].append(run)
-                progress.advance()
-        report.runs[variant.label] = results
+            _run_round(able, variant, number, report, progress)
+        for number in range(runs + 1, case.most_runs + 1):
+            if not _cannot_tell(report, variant):
+                break
+            progress.expect_more(len(able))
+            _run_round(able, variant, number, report, progress)
         for contestant in able:
             contestant.cluster.stop()
         if able:
-            medians = [f"{label} {wording.ms(median(report.times(variant.label, label)))}" for label in results]
-            progress.note(f"{variant.label}: median of {runs} runs: {', '.join(medians)}")
+            times = {contestant.info.label: report.times(variant.label, contestant.info.label) for contestant in able}
+            medians = [f"{label} {wording.ms(median(each))}" for label, each in times.items()]
+            progress.note(f"{variant.label}: {', '.join(medians)}: medians of {max(map(len, times.values()))} runs")
     if not any(report.runs.values()):
         raise ServerError("nothing could be measured, for the reasons above")

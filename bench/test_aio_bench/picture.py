@@ -62,8 +62,8 @@ def _draw_published(axes: Axes, at: float, published: Published) -> None:
     axes.axvline(at - 0.5, color="#999999", linewidth=0.8, linestyle=":")
 
 
-def _write_texts(figure: Figure, axes: Axes, report: Report, runs: int) -> None:
-    explained = f"Bars are medians of {runs} runs, dots the runs"
+def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
+    explained = f"Bars are medians of {wording.number_of_runs(report)}, dots the runs"
     if len(report.servers) == 2:
         explained += "; in brackets the 95 % interval of the ratio"
     axes.set_title(
@@ -114,7 +114,7 @@ def draw(report: Report, *paths: Path) -> None:
         handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
         labels=labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=len(labels), frameon=False, fontsize=11,
     )
-    _write_texts(figure, axes, report, max(len(runs) for results in report.runs.values() for runs in results.values()))
+    _write_texts(figure, axes, report)
     for path in paths:
         figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -43,9 +43,9 @@ class Progress:
     def expect(self, steps: int) -> None:
         self._bar.reset(self._task, total=steps)
 
-    def skip(self, steps: int) -> None:
-        """Steps that will not come."""
-        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) - steps)
+    def expect_more(self, steps: int) -> None:
+        """Fewer, if negative."""
+        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + steps)
 
     def running(self, text: str) -> None:
         """One of the steps: shown on a terminal only."""

@@ -71,6 +71,10 @@ class Report:
         first, second = (self.times(variant, server.label) for server in self.servers)
         return stats.compare(first, second) if first and second else None
 
+    def numbers_of_runs(self) -> list[int]:
+        """The different ones, sorted: more runs where fewer did not tell."""
+        return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
+
     def expected_sign(self, variant: str) -> str | None:
         if len(self.servers) != 2:
             return None

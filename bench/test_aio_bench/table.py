@@ -96,7 +96,8 @@ def show(report: Report, console: Console) -> None:
     console.print(_provenance(report))
     console.print(_results(report))
     notes = [
-        "Time is the server's: EXPLAIN (ANALYZE, TIMING OFF), Execution Time. MAD: median absolute deviation, in ms.",
+        f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation, in ms."
+        " Time is the server's own: EXPLAIN (ANALYZE, TIMING OFF), Execution Time.",
     ]
     if len(report.servers) == 2:
         notes.append("Ratio of the medians, with the 95 % interval of a bootstrap over the rounds.")

@@ -72,6 +72,10 @@ def storage(report: Report) -> str:
     return "; ".join(words)
 
 
+def number_of_runs(report: Report) -> str:
+    return f"{joined([str(number) for number in report.numbers_of_runs()])} runs"
+
+
 def how_read(report: Report) -> str:
     return "direct I/O" if report.direct_io else "through the page cache"
 

@@ -46,6 +46,9 @@ class BadCases(unittest.TestCase):
     def test_too_few_runs(self) -> None:
         self.check_refused("runs = 11", "runs = 3", "at least 7")
 
+    def test_most_runs_fewer_than_runs(self) -> None:
+        self.check_refused("most_runs = 21", "most_runs = 10", "at most run.most_runs")
+
     def test_unknown_sign(self) -> None:
         self.check_refused('sync = "same"', 'sync = "better"', "expect.sync")
 
