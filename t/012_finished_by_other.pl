@@ -1,0 +1,84 @@
+# Reads that somebody else than their owner finishes: an I/O worker, with io_uring
+# whoever waits first; and reads whose owner has moved on or gone.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('an unreferenced read, wanted by another', sub {
+			my ($owner, $reader) = $aio->sessions(qw(owner reader));
+			my $t = $aio->table('t', 10);
+			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+			is($aio->io_during($reader, 'relation/normal', sub {
+						$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
+							'2|3', 'reads');
+					}), '0/0', 'and nothing is read again');
+			$aio->gives("SELECT state, result, raw_result FROM pg_aios", $aio->method eq 'sync' ? '' :
+				'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
+			$aio->proves($t);
+			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
+			my ($owner, $reader) = $aio->sessions(qw(owner reader));
+			my $t = $aio->table('t', 10);
+			$aio->falsify('EIO', pid => $owner->pid);
+			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+			$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
+			is($aio->io_during($reader, 'relation/normal', sub {
+						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
+					}), '1/24576', 'all three by itself') if $aio->method ne 'io_uring';
+			$aio->proves($t);
+			$aio->tell_truth;
+			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
+		}, leaves => 'COMPLETED_SHARED', log => qr/could not read blocks 2\.\.4/, skip => $aio->no_faults);
+
+		$aio->scenario('the owner exits', sub {
+			my ($owner, $reader) = $aio->sessions(qw(owner reader));
+			my $t = $aio->table('t', 10);
+			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
+			$aio->end_session($owner);
+			$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
+			is($aio->cached($t), '5,6,7', 'but what it has read');
+			is($aio->io_during($reader, 'relation/normal', sub {
+						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
+					}), '0/0', 'which need not be read again');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('the owner exits before the read has ended', sub {
+			my ($owner, $reader) = $aio->sessions(qw(owner reader));
+			my $t = $aio->table('t', 10);
+			$aio->hold(pid => $owner->pid);
+			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
+			$owner->disconnect;
+			$aio->holds(1, 'held');
+			$aio->wait_for('SELECT wait_event = \'' . ($aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait')
+				  . '\' FROM pg_stat_activity WHERE pid = ' . $owner->pid);
+			$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
+			$reader->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])");
+			$reader->waits_on('AioIoCompletion');
+			$aio->release;
+			$reader->returns('3', 'reads');
+			$aio->end_session($owner);
+			$aio->proves($t);
+		}, skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
+
+		$aio->scenario('six reads in a batch, four handles', sub {
+			my ($owner) = $aio->sessions(qw(owner));
+			my $t = $aio->table('t', 12);
+			# a session that opens a relation for the first time reads catalogs, in batches too
+			$aio->evict($t, $owner);
+			$owner->sql(join ' UNION ALL ', 'SELECT batch_start()',
+				(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5),
+				'SELECT batch_end()');
+			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
+			$aio->proves($t);
+			is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
+		}, leaves => 'COMPLETED_SHARED');
+	}, conf => { io_max_concurrency => 4 });

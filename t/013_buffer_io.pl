@@ -1,0 +1,101 @@
+# The right to do a buffer's I/O: StartBufferIO() and TerminateBufferIO(), in one
+# session and waited for by others (StartSharedBufferIO, WaitIO in bufmgr.c).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("one session, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 4, kind => $kind, session => $alice);
+				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+				cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
+				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
+				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'is at it already');
+				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => false, io_error => true, release_aio => true)");
+				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts again after an error');
+				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
+				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 'f', 'nothing to do when valid');
+				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 'f', 'nor to write what is clean');
+				$aio->evict($t, $alice);
+				$aio->proves($t, session => $alice);
+			});
+		}
+
+		$aio->scenario('another waits, the I/O succeeds', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+			$bob->gives("SELECT buffer_call_start_io($b, true, wait => false)", 'f', 'does not wait');
+			$bob->starts("SELECT buffer_call_start_io($b, true, wait => true)");
+			$bob->waits_on('BufferIo');
+			$alice->sql("SELECT buffer_call_terminate_io($b, true, true, false, false)");
+			$bob->returns('f', 'has nothing to do');
+		});
+
+		$aio->scenario('another waits, the I/O fails', sub {
+			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+			my $t = $aio->table('t', 4);
+			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+			$_->starts("SELECT buffer_call_start_io($b, true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
+			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, false)");
+			my ($next, $last) = ($bob, $carol);
+			$aio->poll(sub { ($next, $last) = ($carol, $bob) if $carol->has_ended; $bob->has_ended || $carol->has_ended });
+			$next->returns('t', 'one of the two may try');
+			$last->waits_on('BufferIo', 'the other goes on waiting');
+			$next->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+			$last->returns('t', 'and tries when that fails');
+			$last->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
+			$aio->proves($t);
+		});
+
+		for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
+		{
+			$aio->scenario("a reader waits: $read", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 4);
+				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+				$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
+				$bob->waits_on('BufferIo');
+				$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+				$bob->returns('1', 'reads');
+				$aio->proves($t);
+			});
+		}
+
+		$aio->scenario('a waiting reader is cancelled', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
+			$bob->waits_on('BufferIo');
+			$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
+			$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '4', 'and reads later');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('the session ends that has started it', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
+			$bob->waits_on('BufferIo');
+			$aio->end_session($alice);
+			$bob->returns('4', 'reads');
+			$aio->proves($t);
+		});
+	});

@@ -1,0 +1,116 @@
+# Scenarios of several sessions that read at the same time.
+#
+#	use FindBin;
+#	use lib $FindBin::RealBin;
+#	use TestAio;
+#
+#	for_each_io_method(
+#		sub {
+#			my ($aio) = @_;
+#
+#			$aio->scenario('two sessions want the same block', sub {
+#				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+#				my $t = $aio->table('t', 8);
+#
+#				$aio->hold(relation => $t);
+#				$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+#				$aio->holds(1);
+#				$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+#				$bob->waits_on('AioIoCompletion');
+#				$aio->release;
+#				$alice->returns('', 'reads it');
+#				$bob->returns('1', 'gets it too');
+#				$aio->proves($t);
+#			}, skip => $aio->no_faults);
+#		});
+#
+# Each io_method that the server offers and the machine can run gets a server of
+# its own, and each scenario a schema and sessions of its own.  After each, the
+# oracles are asked (TestAio/Oracles.pm); they need not be mentioned.
+#
+# Sessions: starts, returns, raises, waits_on; sql, gives, fails; warns
+# (TestAio/Session.pm).  The server: sessions, wait_for (TestAio/Server.pm); hold,
+# release, falsify (TestAio/Faults.pm); table, evict, proves (TestAio/Data.pm);
+# io_during (TestAio/Counters.pm).
+
+package TestAio;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use File::Basename qw(basename dirname);
+use FindBin;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+
+use TestAio::Server;
+
+our @EXPORT = (qw(for_each_io_method with_server), @Test::More::EXPORT);
+
+my $name = basename($0, '.pl');
+
+# All io_methods that the servers of this pg_config know.
+sub _io_methods
+{
+	my $bindir = _pg_config('--bindir');
+	# the value is wrong so that the server tells the right ones
+	local $ENV{LC_ALL} = 'C';
+	my $said = `"$bindir/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
+	my ($methods) = $said =~ /Available values: (.*?)\.?$/m
+	  or BAIL_OUT("the server does not tell its io_methods: $said");
+	return split /, /, $methods;
+}
+
+sub _pg_config
+{
+	my ($what) = @_;
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	chomp(my $answer = `"$pg_config" $what`);
+	return $answer;
+}
+
+# Why this machine cannot run a method, or undef.
+sub _obstacle
+{
+	my ($method) = @_;
+	return if $method ne 'io_uring';
+	my $probe = dirname($FindBin::RealBin) . '/servers/io_uring_probe';
+	return if !-x $probe;
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	chomp(my $answer = `"$probe" "$pg_config"`);
+	return $? == 0 ? undef : $answer;
+}
+
+sub _run
+{
+	my ($method, $function, %params) = @_;
+	my $server = TestAio::Server->new($method, name => $name, %params)->start;
+	is($server->setting('io_method'), $method, "$method: SHOW io_method");
+	my $lived = eval { $function->($server); 1 };
+	fail("$method: runs to its end: $@") if !$lived;
+	ok($server->stop, "$method: clean shutdown");
+	$server->check_log([qr/FATAL:.*terminating connection due to administrator command/]);
+	return;
+}
+
+# Calls a function with a server of each io_method, then ends the test.
+# Parameters: conf, settings; methods, only these; initdb; no_data_checksums.
+sub for_each_io_method
+{
+	my ($function, %params) = @_;
+	my @only = @{ delete $params{methods} // [] };
+	for my $method (_io_methods())
+	{
+		next if @only && !grep { $_ eq $method } @only;
+	  SKIP: {
+			my $obstacle = _obstacle($method);
+			skip "io_method=$method: $obstacle", 1 if $obstacle;
+			_run($method, $function, %params);
+		}
+	}
+	done_testing();
+	return;
+}
+
+1;

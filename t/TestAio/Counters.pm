@@ -1,0 +1,85 @@
+# Counters of the server, before and after.
+
+package TestAio::Counters;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Test::More;
+
+# Reads the catalogs into the buffer pool, so that only tests read.
+sub warm_catalogs
+{
+	my ($self) = @_;
+	$self->sql(<<'END');
+DO $$
+DECLARE
+	rel regclass;
+BEGIN
+	FOR rel IN SELECT oid FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace
+		AND relkind IN ('r', 'i', 't') AND pg_relation_size(oid) BETWEEN 1 AND 1000000
+	LOOP
+		PERFORM count(*) FROM read_stream_for_blocks(rel,
+			ARRAY(SELECT generate_series(0, pg_relation_size(rel) / current_setting('block_size')::int - 1)::int));
+	END LOOP;
+END $$
+END
+	return;
+}
+
+# Makes sessions write down what they have counted, and forgets what was seen
+# of it.
+sub _flush
+{
+	my ($self, @sessions) = @_;
+	for my $session (@sessions, $self)
+	{
+		$session->sql('SELECT pg_stat_force_next_flush()');
+		$session->sql('SELECT pg_stat_clear_snapshot()');
+	}
+	return;
+}
+
+# Differences of a query's columns while a function ran, joined by "/".
+sub _difference
+{
+	my ($self, $query, $function, @sessions) = @_;
+	$self->_flush(@sessions);
+	my @before = split /\|/, $self->sql($query);
+	$function->();
+	$self->_flush(@sessions);
+	my @after = split /\|/, $self->sql($query);
+	return join '/', map { $after[$_] - $before[$_] } 0 .. $#after;
+}
+
+# What a session has read while a function ran, for one object and context of
+# pg_stat_io: "reads/bytes".
+sub io_during
+{
+	my ($self, $session, $what, $function) = @_;
+	return $self->_difference(
+		"SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$session->pid})"
+		  . " WHERE object || '/' || context = '$what'",
+		$function, $session);
+}
+
+# What sessions have asked of a table's blocks while a function ran, as counted
+# in pg_statio_all_tables: "fetched/hit".
+sub blocks_during
+{
+	my ($self, $table, $function, @sessions) = @_;
+	my $oid = $self->sql("SELECT '$table'::regclass::oid");
+	return $self->_difference("SELECT pg_stat_get_blocks_fetched($oid), pg_stat_get_blocks_hit($oid)",
+		$function, @sessions);
+}
+
+# checksum_failures of a database in pg_stat_database; "" is for shared relations.
+sub checksum_failures
+{
+	my ($self, $database) = @_;
+	$self->sql('SELECT pg_stat_clear_snapshot()');
+	return $self->sql('SELECT checksum_failures FROM pg_stat_database WHERE '
+		  . ($database eq '' ? 'datid = 0' : "datname = '$database'"));
+}
+
+1;

@@ -1,0 +1,106 @@
+# Tables whose every page says which relation and block it is.
+#
+# There is one row a page, and it fills the page to its end: a text that is
+# made from relation, block and generation.  A page that was read only in part,
+# or that is another's or an older one, differs somewhere.
+
+package TestAio::Data;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Test::More;
+
+sub make_data_functions
+{
+	my ($self) = @_;
+	$self->sql(<<'END');
+-- what is written all over a page
+CREATE OR REPLACE FUNCTION proof(rel text, blk int, gen int) RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT repeat(md5(rel || '/' || blk || '/' || gen), 251) $$;
+
+-- a table of so many pages; kind: "", UNLOGGED, TEMP
+CREATE OR REPLACE PROCEDURE make_table(name text, nblocks int, kind text, gen int)
+LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE %s TABLE %s (rel text, blk int, gen int, body text STORAGE PLAIN)'
+		|| CASE WHEN kind = 'TEMP' THEN '' ELSE ' WITH (autovacuum_enabled = off)' END, kind, name);
+	EXECUTE format('INSERT INTO %1$s SELECT %1$L, i, %3$s, proof(%1$L, i, %3$s) FROM generate_series(0, %2$s - 1) i',
+		name, nblocks, gen);
+END $$;
+
+-- what is wrong with the pages of a table: no row if nothing is
+CREATE OR REPLACE FUNCTION problems(name text, gen int DEFAULT 0) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format($q$
+		WITH found AS MATERIALIZED (
+			SELECT (ctid::text::point)[0]::int AS page, * FROM %1$s),
+		wanted AS (
+			SELECT generate_series(0, pg_relation_size(%1$L) / current_setting('block_size')::int - 1) AS page)
+		SELECT CASE
+			WHEN f.page IS NULL THEN format('block %%s has no row', page)
+			WHEN w.page IS NULL THEN format('block %%s is too many', page)
+			WHEN (f.rel, f.blk) IS DISTINCT FROM (%1$L, page::int) THEN format('block %%s holds block %%s of %%s', page, f.blk, f.rel)
+			WHEN f.gen <> %2$s THEN format('block %%s is of generation %%s', page, f.gen)
+			ELSE format('block %%s is not as written', page)
+			END
+		FROM wanted w FULL JOIN found f USING (page)
+		WHERE (f.rel, f.blk, f.gen, f.body) IS DISTINCT FROM (%1$L, page::int, %2$s, proof(%1$L, page::int, %2$s))
+		ORDER BY page $q$, name, gen);
+END $$;
+END
+	return;
+}
+
+# Makes a table in the scenario's schema, out of the buffer pool.  Parameters:
+# kind (UNLOGGED or TEMP), gen, session: who makes it, needed for TEMP.
+sub table
+{
+	my ($self, $name, $nblocks, %params) = @_;
+	my $session = $params{session} // $self;
+	my ($kind, $gen) = ($params{kind} // '', $params{gen} // 0);
+	my $full_name = $kind eq 'TEMP' ? $name : "scenario.$name";
+	# all-visible, so that no reader changes it
+	$session->sql(
+		"CALL make_table('$full_name', $nblocks, '$kind', $gen); VACUUM (FREEZE, TRUNCATE off) $full_name;"
+		  . "SELECT evict_rel('$full_name')");
+	return $full_name;
+}
+
+# Takes a table out of the buffer pool.
+sub evict
+{
+	my ($self, $table, $session) = @_;
+	($session // $self)->sql("SELECT evict_rel('$table')");
+	return;
+}
+
+# Reads some blocks into the buffer pool.
+sub warm
+{
+	my ($self, $table, @blocks) = @_;
+	$self->sql("SELECT count(*) FROM read_stream_for_blocks('$table', ARRAY[" . join(',', @blocks) . ']::int[])');
+	return;
+}
+
+# Test: the pages are what they should be, except for the problems named.
+sub proves
+{
+	my ($self, $table, %params) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $found = ($params{session} // $self)->sql("SELECT problems('$table', " . ($params{gen} // 0) . ')');
+	return is($found, $params{except} // '', $params{name} // "$table holds what was written");
+}
+
+# Number of blocks of a table's main fork that are in the buffer pool.
+sub cached
+{
+	my ($self, $table) = @_;
+	return $self->sql("SELECT coalesce(string_agg(relblocknumber::text, ',' ORDER BY relblocknumber), '')"
+		  . " FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0"
+		  . ' AND reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database())');
+}
+
+1;

@@ -1,0 +1,136 @@
+# What must hold after every scenario, whatever it has tested.
+
+package TestAio::Oracles;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Lines of a server log that are never right unless a scenario has said so.
+my $alarming = qr/
+	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
+	| (?:WARNING|ERROR):\s.*(?:leaked|leak:|was\ not\ closed|was\ not\ submitted|open\ AIO\ batch)
+	| (?:LOG|WARNING):\s.*(?:invalid\ page|could\ not|zeroing|checksum\ failure|page\ verification)
+	| wrong\ state | shouldn't\ get\ here | no\ free\ IOs | no\ idle\ IO
+/x;
+
+# I/O that somebody else finishes may take its time, but not that long.
+use constant SETTLE => 20;
+
+sub log_size
+{
+	my ($self) = @_;
+	return -s $self->node->logfile // 0;
+}
+
+# The server log since the scenario began, or since an earlier log_size().
+sub log_text
+{
+	my ($self, $since) = @_;
+	return slurp_file($self->node->logfile, $since // $self->{log_start});
+}
+
+# Test: number of log lines that match.
+sub logs
+{
+	my ($self, $pattern, $count, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my @found = grep { $_ =~ $pattern } split /\n/, $self->log_text;
+	return is(scalar @found, $count, $name) || diag($self->log_text);
+}
+
+# Who is there now: the same must be there after every scenario.
+sub note_state
+{
+	my ($self) = @_;
+	$self->{postmaster} = $self->_postmaster;
+	$self->{log_start} //= 0;
+	return;
+}
+
+sub _postmaster
+{
+	my ($self) = @_;
+	my ($pid) = split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid');
+	return "postmaster $pid, checkpointer " . join ',', $self->pids_of_type('checkpointer');
+}
+
+sub begin_scenario
+{
+	my ($self) = @_;
+	$self->{log_start} = $self->log_size;
+	$self->sql('DROP SCHEMA IF EXISTS scenario CASCADE; CREATE SCHEMA scenario');
+	return;
+}
+
+# Test: this query of the observer's comes to return no row.
+sub _comes_to_nothing
+{
+	my ($self, $query, $name) = @_;
+	my $rows;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, SETTLE);
+	return is($rows, '', $name);
+}
+
+sub end_scenario
+{
+	my ($self, %params) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $gone = $params{dies} ? eval { $self->observe; 1 } : 1;
+	return fail("the server is there: $@") if !$gone;
+
+	is(join(', ', $self->end_faults), '', 'no fault left in effect');
+
+	# first while the sessions are there: they are idle, so what they hold they leak
+	my @sessions = values %{ $self->{sessions} };
+	for my $session (@sessions)
+	{
+		eval { $session->wait_for_end; 1 } or fail("session is idle at the end: $@");
+		is(join("\n", $session->unexpected_warnings), '', $session->name . ': no unexpected warning');
+	}
+	my $left = $params{leaves} ? "WHERE state NOT IN ('$params{leaves}')" : '';
+	$self->_comes_to_nothing("SELECT * FROM pg_aios $left", 'no AIO handle in use');
+	$self->_comes_to_nothing(
+		'SELECT bufferid, relfilenode, relforknumber, relblocknumber, pinning_backends'
+		  . ' FROM pg_buffercache WHERE pinning_backends > 0', 'no buffer pinned')
+	  if $self->{has_buffercache} && !$params{leaves};
+
+	# and then without them: nothing may depend on their being there
+	$_->quit for @sessions;
+	$self->{sessions} = {};
+	if ($params{leaves})
+	{
+		$self->_comes_to_nothing('SELECT * FROM pg_aios', 'no AIO handle in use without the sessions');
+		$self->_comes_to_nothing(
+			'SELECT bufferid, relfilenode, relforknumber, relblocknumber, pinning_backends'
+			  . ' FROM pg_buffercache WHERE pinning_backends > 0', 'no buffer pinned without the sessions')
+		  if $self->{has_buffercache};
+	}
+
+	$self->note_state if $params{dies};
+	is($self->_postmaster, $self->{postmaster}, 'the same server');
+	$self->check_log($params{log});
+	return;
+}
+
+# Test: nothing alarming in the log, except what is expected.
+sub check_log
+{
+	my ($self, $expected) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my @expected = ref $expected eq 'ARRAY' ? @$expected : defined $expected ? ($expected) : ();
+	my @alarms;
+	for my $line (split /\n/, $self->log_text)
+	{
+		next if $line !~ $alarming;
+		next if grep { $line =~ $_ } @expected;
+		push @alarms, $line;
+	}
+	$self->{log_start} = $self->log_size;
+	return is(join("\n", @alarms), '', 'nothing alarming in the log');
+}
+
+1;

@@ -1,0 +1,211 @@
+# A test server with one io_method, and what a scenario asks of it.
+#
+# A session of the library's own, the observer, watches the others.
+
+package TestAio::Server;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+use TestAio::Counters;
+use TestAio::Data;
+use TestAio::Faults;
+use TestAio::Oracles;
+use TestAio::Session;
+
+our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
+
+# what a test may rely on, unless it says otherwise
+my %defaults = (
+	autovacuum => 'off',
+	# nothing but the tests is to read or write blocks
+	bgwriter_lru_maxpages => 0,
+	checkpoint_timeout => '1h',
+	checkpoint_completion_target => 0,
+	max_wal_size => '2GB',
+	max_connections => 30,
+	max_logical_replication_workers => 0,
+	shared_buffers => '16MB',
+	jit => 'off',
+	log_statement => 'none',
+	log_min_messages => 'log',
+	max_parallel_workers_per_gather => 0,
+	synchronize_seqscans => 'off',
+	timezone => 'UTC',
+	track_io_timing => 'on',
+);
+
+sub new
+{
+	my ($class, $method, %params) = @_;
+	my $node = PostgreSQL::Test::Cluster->new("$params{name}_$method");
+	my $self = bless {
+		node => $node, method => $method, sessions => {}, conf => $params{conf} // {},
+	}, $class;
+	$node->init(extra => $params{initdb}, no_data_checksums => $params{no_data_checksums});
+	my %conf = (%defaults, %{ $self->{conf} });
+	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
+	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
+	$node->append_conf('postgresql.conf', "io_method = '$method'\n");
+	return $self;
+}
+
+# Starts it, makes the extensions and takes note of what it is.
+sub start
+{
+	my ($self) = @_;
+	$self->{node}->start;
+	$self->observe;
+	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
+	$self->{has_buffercache} = $self->available('pg_buffercache');
+	$self->sql('CREATE EXTENSION IF NOT EXISTS pg_buffercache') if $self->{has_buffercache};
+	$self->warm_catalogs;
+	$self->make_data_functions;
+	$self->note_state;
+	return $self;
+}
+
+# (Re)connects the observer, for example after a crash restart.
+sub observe
+{
+	my ($self) = @_;
+	$self->{observer}->quit if $self->{observer};
+	$self->{observer} = TestAio::Session->new($self, 'observer');
+	$self->sql('SET client_min_messages = error');
+	return;
+}
+
+sub stop
+{
+	my ($self, $mode) = @_;
+	$_->quit for values %{ $self->{sessions} };
+	$self->{sessions} = {};
+	$self->{observer}->quit if $self->{observer};
+	$self->{observer} = undef;
+	return $self->{node}->stop($mode // 'fast', fail_ok => 1);
+}
+
+sub node { return $_[0]->{node} }
+sub method { return $_[0]->{method} }
+sub major { return $_[0]->{node}->pg_version->major }
+sub timeout { return $PostgreSQL::Test::Utils::timeout_default }
+
+# Runs a statement in the observer.
+sub sql { my ($self, $sql) = @_; return $self->{observer}->sql($sql) }
+
+# Test: the observer gets these rows.
+sub gives
+{
+	my ($self, $sql, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is($self->sql($sql), $expected, $name // $sql);
+}
+
+sub setting { my ($self, $name) = @_; return $self->sql("SELECT current_setting('$name')") }
+
+# Is this contrib module there?
+sub available
+{
+	my ($self, $extension) = @_;
+	return $self->sql("SELECT count(*) FROM pg_available_extensions WHERE name = '$extension'") > 0;
+}
+
+sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }
+
+# Sessions of these names, connected now or already.
+sub sessions
+{
+	my ($self, @names) = @_;
+	$self->{sessions}{$_} //= TestAio::Session->new($self, $_) for @names;
+	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
+}
+
+# A session that is not like the others: dbname, user.
+sub session
+{
+	my ($self, $name, %params) = @_;
+	return $self->{sessions}{$name} = TestAio::Session->new($self, $name, %params);
+}
+
+# Closes a session and waits until its backend has gone.
+sub end_session
+{
+	my ($self, $session) = @_;
+	$session->quit;
+	delete $self->{sessions}{ $session->name };
+	return;
+}
+
+# Calls a function every few milliseconds until it returns true.  Dies with the
+# function; returns 0 when it takes too long.
+sub poll
+{
+	my ($self, $function, $timeout) = @_;
+	my $deadline = time + ($timeout // $self->timeout);
+	my $wait = 0.001;
+	until ($function->())
+	{
+		return 0 if time > $deadline;
+		sleep $wait;
+		$wait = $wait * 1.5 < 0.02 ? $wait * 1.5 : 0.02;
+	}
+	return 1;
+}
+
+# Waits until a query of the observer's returns true.
+sub wait_for
+{
+	my ($self, $query) = @_;
+	$self->poll(sub { $self->sql($query) eq 't' })
+	  or die "timed out waiting for: $query\n";
+	return 1;
+}
+
+# What a process waits for, or "".
+sub wait_event
+{
+	my ($self, $pid) = @_;
+	return $self->sql("SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $pid), '')");
+}
+
+# All about a process, for messages.
+sub activity
+{
+	my ($self, $pid) = @_;
+	return $self->sql("SELECT a FROM pg_stat_activity a WHERE pid = $pid");
+}
+
+# Processes of this type.
+sub pids_of_type
+{
+	my ($self, $type) = @_;
+	return split /\n/, $self->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' ORDER BY pid");
+}
+
+# Runs one scenario: its own schema, its own sessions, and afterwards the
+# oracles.  Parameters:
+#	leaves		state of AIO handles that idle sessions may be left with
+#	log		patterns of log lines that are expected
+#	dies		the server is expected to restart
+#	skip		a reason to skip it
+sub scenario
+{
+	my ($self, $name, $body, %params) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return subtest "$self->{method}: $name" => sub {
+		plan skip_all => $params{skip} if $params{skip};
+		# prove's output tells how far a hanging test has come
+		note("scenario: $name");
+		$self->begin_scenario;
+		my $lived = eval { $body->($self); 1 };
+		fail("the scenario runs to its end: $@") if !$lived;
+		$self->end_scenario(%params);
+	};
+}
+
+1;
