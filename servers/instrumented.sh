@@ -37,11 +37,11 @@ provide_source_18() {
 }
 
 # What follows runs as the ordinary user, with $1 the directory to build in and
-# $2 the source.
+# $2 the source; configure is given what is after that.
 configure_18() {
 	cd "$1" && "$2/configure" --prefix="$configured_prefix" CC=gcc CFLAGS='-O1 -g' \
 		--enable-cassert --enable-debug --enable-injection-points --enable-tap-tests \
-		--with-liburing --with-libnuma --with-icu --with-readline --with-zlib
+		--with-liburing --with-libnuma --with-icu --with-readline --with-zlib "${@:3}"
 }
 
 # Programs, modules and pg_regress lie at different depths below the prefix.
