@@ -28,7 +28,7 @@ def _run(arguments: Arguments, console: Console, work: Path) -> Report:
         with Progress(console) as progress:
             for number, name in enumerate(arguments.servers):
                 clusters.append(servers.Cluster(name, work / str(number)))
-            progress.phase(f"building the extension and a cluster for {', '.join(arguments.servers)}")
+            progress.phase("building the extension, making clusters")
             for cluster in clusters:
                 cluster.begin_prepare()
             for cluster in clusters:

@@ -5,8 +5,21 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
+from rich.text import Text
+
+
+class _StepsAndTimeLeft(ProgressColumn):
+    """Nothing, as long as nobody knows how many steps there are."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None:
+            return Text()
+        seconds = task.time_remaining
+        left = "" if seconds is None else f", {int(seconds) // 60}:{int(seconds) % 60:02} left"
+        return Text(f"{int(task.completed)} of {int(task.total)} runs{left}")
 
 
 class Progress:
@@ -14,12 +27,9 @@ class Progress:
         self._console = console
         self._bar = RichProgress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
             BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _StepsAndTimeLeft(table_column=Column(no_wrap=True)),
             console=console, transient=True, expand=True, disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=None)
@@ -36,7 +46,7 @@ class Progress:
     def phase(self, text: str) -> None:
         """Of unknown length."""
         if self._console.is_terminal:
-            self._bar.update(self._task, description=text)
+            self.running(text)
         else:
             self.note(text)
 
