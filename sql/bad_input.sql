@@ -1,0 +1,114 @@
+--
+-- Bad input: an error with the right SQLSTATE, and nothing has happened
+--
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS test_aio;
+RESET client_min_messages;
+CREATE FUNCTION attempt(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+	hint text;
+BEGIN
+	EXECUTE 'SELECT * FROM ' || query;
+	RETURN 'succeeds';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' | ', SQLSTATE, SQLERRM, nullif(detail, ''), nullif(hint, ''));
+END $$;
+-- every function that takes a relation, and block 0
+CREATE FUNCTION attempt_all(rel text) RETURNS TABLE (attempts bigint, outcome text) LANGUAGE sql AS $$
+	SELECT count(*), attempt(format(call, quote_literal(rel))) FROM unnest(ARRAY[
+		'grow_rel(%s, 1)', 'modify_rel_block(%s, 0)', 'evict_rel(%s)', 'invalidate_rel_block(%s, 0)',
+		'buffer_create_toy(%s, 0)', 'read_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
+		'read_stream_for_blocks(%s, ''{0}'')']) call
+	GROUP BY 2 ORDER BY 2
+$$;
+CREATE TABLE bad_heap (i int);
+SELECT grow_rel('bad_heap', 200);
+CREATE TABLE bad_empty (i int);
+
+-- relations without storage
+CREATE VIEW bad_view AS SELECT 1;
+CREATE TABLE bad_partitioned (i int) PARTITION BY RANGE (i);
+CREATE INDEX bad_partitioned_index ON bad_partitioned (i);
+CREATE TYPE bad_composite AS (i int);
+CREATE FOREIGN DATA WRAPPER bad_wrapper;
+CREATE SERVER bad_server FOREIGN DATA WRAPPER bad_wrapper;
+CREATE FOREIGN TABLE bad_foreign (i int) SERVER bad_server;
+SELECT kind, a.* FROM unnest(ARRAY['bad_view', 'bad_partitioned', 'bad_partitioned_index', 'bad_composite', 'bad_foreign']) WITH ORDINALITY AS k(kind, n),
+	attempt_all(kind) a ORDER BY n;
+-- relations that are not there
+SELECT * FROM attempt_all('bad_nothing');
+SELECT attempts, regexp_replace(outcome, '\d{9}', 'OID') AS outcome FROM attempt_all('999999999');
+-- NULL is no relation, and no number
+SELECT grow_rel(NULL, 1), modify_rel_block(NULL, 0), evict_rel(NULL), invalidate_rel_block(NULL, 0), buffer_create_toy(NULL, 0), read_rel_block_ll(NULL, 0);
+SELECT count(*) FROM read_buffers(NULL, 0, 1);
+SELECT count(*) FROM read_stream_for_blocks(NULL, '{0}');
+SELECT count(*) FROM read_stream_for_blocks('bad_heap', NULL);
+
+-- blocks outside of the fork
+SELECT call, attempt(format(call, b)) FROM unnest(ARRAY[
+	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)',
+	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)',
+	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')']) call,
+	unnest(ARRAY['-1', '200', '2147483647', '-2147483648']) b;
+SELECT attempt('read_rel_block_ll(''bad_heap'', 199, nblocks => 2)');
+SELECT attempt('read_buffers(''bad_heap'', 199, 2)');
+SELECT call, attempt(format(call, quote_literal('bad_empty'))) FROM unnest(ARRAY['modify_rel_block(%s, 0)', 'evict_rel(%s)', 'read_buffers(%s, 0, 1)', 'read_stream_for_blocks(%s, ''{0}'')']) call;
+SELECT grow_rel('bad_empty', 1), pg_relation_size('bad_empty') / current_setting('block_size')::int AS blocks;
+
+-- counts of zero, below, beyond the limit
+SELECT n, attempt(format('grow_rel(''bad_heap'', %s)', n)) FROM unnest(ARRAY[0, -1, 131073, 2147483647, -2147483648]) n;
+SELECT n, regexp_replace(attempt(format('read_rel_block_ll(''bad_heap'', 0, nblocks => %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 129, 2147483647, -2147483648]) n;
+SELECT n, regexp_replace(attempt(format('read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
+SELECT pg_relation_size('bad_heap') / current_setting('block_size')::int AS blocks;
+
+-- arrays
+SELECT a, attempt(format('read_stream_for_blocks(''bad_heap'', %L)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;
+
+-- buffers
+SELECT n, regexp_replace(attempt(format(call, n)), '1 to \d+; this session has \d+', '1 to N; this session has M') FROM unnest(ARRAY[
+	'buffer_call_start_io(%s, true, false)', 'buffer_call_terminate_io(%s, true, false, false, false)']) call,
+	unnest(ARRAY[0, 2147483647, -2147483648, -1000000]) n;
+-- I/O that nobody has started, or has started for something else
+SELECT buffer_create_toy('bad_heap', 7) AS toy \gset
+SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
+SELECT buffer_call_start_io(:toy, true, false);
+SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', false, true, false, true)'), '\d+ has', 'N has');
+SELECT regexp_replace(attempt('buffer_call_start_io(' || :toy || ', true, true)'), '\d+ has', 'N has');
+SELECT buffer_call_terminate_io(:toy, true, false, false, true);
+SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
+
+-- names
+SELECT n, attempt(format('errno_from_string(%L)', n)) FROM unnest(ARRAY['EIO', 'EAGAIN', 'EINTR', 'ENOSPC', 'EROFS', 'eio', 'ENOTHING', '']) n;
+SELECT errno_from_string('EIO') > 0 AS positive, errno_from_string('EIO') <> errno_from_string('ENOSPC') AS different, errno_from_string(NULL);
+
+-- batches and handles
+SELECT attempt('batch_end()');
+SELECT attempt('read_rel_block_ll(''bad_heap'', 0, batchmode_exit => true)');
+SELECT attempt('handle_get_twice()');
+
+-- loops can be ended
+SET statement_timeout = 100;
+SELECT count(*) FROM read_stream_for_blocks('bad_heap', ARRAY(SELECT i % 200 FROM generate_series(1, 3000000) i)), generate_series(1, 1000000000);
+RESET statement_timeout;
+
+-- outside of a function that catches errors
+\set VERBOSITY sqlstate
+SELECT evict_rel('bad_view');
+SELECT read_rel_block_ll('bad_heap', 200);
+SELECT * FROM read_buffers('bad_heap', 0, 0);
+SELECT * FROM read_stream_for_blocks('bad_heap', '{0,NULL}');
+SELECT buffer_call_start_io(0, true, true);
+\set VERBOSITY default
+
+-- nothing is left behind: all can be evicted, and is whole
+SELECT evict_rel('bad_heap');
+SELECT sum(nblocks) FROM read_buffers('bad_heap', 0, 200);
+SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN (SELECT oid FROM pg_class WHERE relname LIKE 'bad\_%');
+
+DROP TABLE bad_heap, bad_empty, bad_partitioned;
+DROP VIEW bad_view;
+DROP TYPE bad_composite;
+DROP FOREIGN DATA WRAPPER bad_wrapper CASCADE;
+DROP FUNCTION attempt, attempt_all;

@@ -1,0 +1,55 @@
+--
+-- Faults, within one session.  There are several expected files:
+--	faults.out: the server can have faults
+--	faults_1.out: it was built without injection points
+--	faults_2.out: the library was not preloaded
+--
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS test_aio;
+RESET client_min_messages;
+-- names of files differ from run to run
+CREATE FUNCTION outcome(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	hint text;
+BEGIN
+	EXECUTE query;
+	RETURN 'succeeds';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' | ', SQLSTATE, regexp_replace(SQLERRM, 'base/[0-9/t_]+', 'FILE'), nullif(hint, ''));
+END $$;
+CREATE TABLE faults_heap (i int);
+SELECT grow_rel('faults_heap', 20);
+SELECT pg_relation_filenode('faults_heap') AS filenode \gset
+SET client_min_messages = error;
+
+-- matched, but as it is
+SELECT outcome('SELECT inj_io_short_read_attach(NULL, relfilenode => ' || :filenode || ')');
+SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
+-- errors
+SELECT name, outcome(format('SELECT inj_io_short_read_attach(-errno_from_string(%L), relfilenode => %s)', name, :filenode)),
+	outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$)
+FROM unnest(ARRAY['EIO', 'ENOSPC', 'EROFS', 'EINTR']) name;
+-- too few bytes
+SELECT n, outcome(format('SELECT inj_io_short_read_attach(%s, pid => pg_backend_pid(), relfilenode => %s)', n, :filenode)),
+	outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$)
+FROM unnest(ARRAY[0, 1, 8191, 8192, 20000, 32768]) n;
+-- not this process, not this relation
+SELECT outcome('SELECT inj_io_short_read_attach(0, pid => 1)');
+SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
+SELECT outcome('SELECT inj_io_short_read_attach(0, relfilenode => 1)');
+SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
+SELECT outcome('SELECT inj_io_short_read_detach()');
+SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
+
+-- bad input
+SELECT outcome('SELECT inj_io_short_read_attach(-4096)');
+SELECT outcome('SELECT inj_io_short_read_attach(0, pid => 0)');
+SELECT outcome('SELECT inj_io_short_read_attach(0, relfilenode => 0)');
+SELECT outcome('SELECT inj_io_completion_wait(pid => -1)');
+SELECT outcome('SELECT inj_io_completion_wait(blockno => -1)');
+SELECT outcome('SELECT inj_io_completion_continue()');
+SELECT outcome('SELECT inj_io_completion_continue()');
+
+DROP TABLE faults_heap;
+DROP FUNCTION outcome;
