@@ -22,7 +22,7 @@ PG_CPPFLAGS += -isystem $(includedir_server) -isystem $(includedir_internal)
 PG_CONFIG ?= pg_config
 
 # These need no server, and define targets that PGXS has its own mind about.
-serverless = help check check-all demo servers strict clean distclean
+serverless = help check check-all demo mutants servers strict clean distclean
 goals = $(or $(MAKECMDGOALS),all)
 
 ifeq ($(filter-out $(serverless),$(goals)),)

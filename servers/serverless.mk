@@ -18,7 +18,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-all demo servers strict clean distclean
+.PHONY: help check check-all demo mutants servers strict clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -35,6 +35,8 @@ help:
 #     PROVE_TESTS='t/00*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
 # make check-all       the same on the three servers of "make servers"
+# make mutants         seed bugs into the server, one at a time: does the suite notice?
+#     MUTANTS='name …'     … these only; "mutants/run --list" tells them
 # make demo            how much slower a read stream over repeated blocks is on 18
 # make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
 # make strict          compile with warnings as errors; CC=clang or gcc
@@ -53,6 +55,9 @@ check-all:
 demo:
 	@servers/provide bench
 	@bench/demo
+
+mutants:
+	@mutants/run $(MUTANTS)
 
 servers:
 	@servers/provide all
