@@ -46,7 +46,7 @@ use Test::More;
 
 use TestAio::Server;
 
-our @EXPORT = (qw(for_each_io_method with_server), @Test::More::EXPORT);
+our @EXPORT = (qw(for_each_io_method with_each_io_method), @Test::More::EXPORT);
 
 my $name = basename($0, '.pl');
 
@@ -85,7 +85,7 @@ sub _obstacle
 sub _run
 {
 	my ($method, $function, %params) = @_;
-	my $server = TestAio::Server->new($method, name => $name, %params)->start;
+	my $server = TestAio::Server->new($method, %params)->start;
 	is($server->setting('io_method'), $method, "$method: SHOW io_method");
 	my $lived = eval { $function->($server); 1 };
 	fail("$method: runs to its end: $@") if !$lived;
@@ -94,21 +94,31 @@ sub _run
 	return;
 }
 
-# Calls a function with a server of each io_method, then ends the test.
-# Parameters: conf, settings; methods, only these; initdb; no_data_checksums.
-sub for_each_io_method
+# Calls a function with a server of each io_method.  Parameters: conf, settings;
+# methods, only these; suffix, of the server's name if there are several; initdb;
+# no_data_checksums; streaming.
+sub with_each_io_method
 {
 	my ($function, %params) = @_;
 	my @only = @{ delete $params{methods} // [] };
+	my $suffix = delete $params{suffix};
 	for my $method (_io_methods())
 	{
 		next if @only && !grep { $_ eq $method } @only;
 	  SKIP: {
 			my $obstacle = _obstacle($method);
 			skip "io_method=$method: $obstacle", 1 if $obstacle;
-			_run($method, $function, %params);
+			_run($method, $function, %params, name => $name . (defined $suffix ? "_$suffix" : ''));
 		}
 	}
+	return;
+}
+
+# The same, and ends the test.
+sub for_each_io_method
+{
+	my ($function, %params) = @_;
+	with_each_io_method($function, %params);
 	done_testing();
 	return;
 }

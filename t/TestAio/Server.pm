@@ -141,6 +141,25 @@ sub end_session
 	return;
 }
 
+# A gate in the midst of a statement: as a part of the statement, this SQL waits
+# until open_gate().  What a session has staged must not outlive its statement.
+my $gate = 'SELECT pg_advisory_xact_lock_shared(4711)';
+
+sub closed_gate
+{
+	my ($self) = @_;
+	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{gate_closed}++;
+	return $gate;
+}
+
+sub open_gate
+{
+	my ($self) = @_;
+	$self->sql('SELECT pg_advisory_unlock(4711)');
+	$self->{gate_closed} = 0;
+	return;
+}
+
 # Calls a function every few milliseconds until it returns true.  Dies with the
 # function; returns 0 when it takes too long.
 sub poll

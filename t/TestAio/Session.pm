@@ -216,6 +216,15 @@ sub returns
 	  : is($found, $expected, "$self->{name}: $name");
 }
 
+# Test: the statement that was started ends without an error.
+sub ends
+{
+	my ($self, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$self->wait_for_end;
+	return is($self->{error} ? $self->{error}{all} : '', '', "$self->{name}: " . ($name // 'ends'));
+}
+
 # Test: the statement that was started fails so.
 sub raises
 {

@@ -1,0 +1,80 @@
+# No handle is free: pgaio_io_wait_for_free() takes back those whose I/O has ended,
+# submits what the session itself has staged, or waits for its oldest I/O.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for my $max (1, 3)
+{
+	for_each_io_method_of($max);
+}
+done_testing();
+
+sub for_each_io_method_of
+{
+	my ($max) = @_;
+	with_each_io_method(
+		sub {
+			my ($aio) = @_;
+			is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
+
+			$aio->scenario('streams', sub {
+				my ($alice) = $aio->sessions('alice');
+				for my $kind ('', 'TEMP')
+				{
+					my $t = $aio->table("t$kind", 30, kind => $kind, session => $alice);
+					$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
+						$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
+						'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
+					$aio->proves($t, session => $alice);
+				}
+			});
+
+			$aio->scenario('all staged', sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 12);
+				$aio->evict($t, $alice);
+				$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
+					$aio->closed_gate, 'SELECT batch_end()');
+				$alice->waits_on('advisory');
+				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'",
+					$aio->method eq 'sync' ? 0 : $max, 'those since the last wait are staged');
+				cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
+				$aio->open_gate;
+				$alice->ends('the batch ends');
+				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
+				$aio->proves($t);
+				$aio->evict($t, $alice);
+			}, leaves => 'COMPLETED_SHARED');
+
+			$aio->scenario('all in flight', sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 12);
+				$aio->hold(relation => $t);
+				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
+				$alice->waits_on('AioIoCompletion');
+				$aio->gives("SELECT count(*), count(DISTINCT io_id), min(state) IN ('SUBMITTED', 'COMPLETED_IO') FROM pg_aios",
+					"$max|$max|t", 'it waits with all of them in flight');
+				$aio->release;
+				$alice->ends('goes on');
+				$aio->proves($t);
+				$aio->evict($t, $alice);
+			}, leaves => 'COMPLETED_SHARED', skip => $aio->method ne 'worker'
+				? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
+
+			$aio->scenario('ended by others', sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 12);
+				for my $b (0 .. 5)
+				{
+					$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
+					$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
+				}
+				$aio->proves($t);
+			}, leaves => 'COMPLETED_SHARED');
+		}, conf => { io_max_concurrency => $max }, suffix => $max);
+	return;
+}
