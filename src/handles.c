@@ -26,6 +26,32 @@ PG_FUNCTION_INFO_V1(batch_end);
 static PgAioHandle *last_handle;
 static uint64 last_generation;
 
+/*
+ * Leaves batch mode, if the session is in it, before something is waited for
+ * that the waiting itself may stage: nobody would submit that.
+ */
+bool
+suspend_batch(void)
+{
+	bool		was_open = pgaio_my_backend->in_batchmode;
+
+	if (was_open)
+		pgaio_exit_batchmode();
+
+	return was_open;
+}
+
+/*
+ * Enters batch mode again if it has been left by suspend_batch().  After an
+ * error it stays left, as the server would have it.
+ */
+void
+resume_batch(bool was_open)
+{
+	if (was_open)
+		pgaio_enter_batchmode();
+}
+
 static PgAioHandle *
 acquire_handle(void)
 {

@@ -235,6 +235,7 @@ read_buffers(PG_FUNCTION_ARGS)
 	Buffer	   *buffers;
 	int			nreads = 0;
 	int			started = 0;
+	bool		batch_was_open;
 
 	check_count("nblocks", nblocks, (is_temp ? num_temp_buffers : NBuffers) / 2);
 	check_block_range(rel, startblock, nblocks);
@@ -268,8 +269,8 @@ read_buffers(PG_FUNCTION_ARGS)
 		started += read->nblocks;
 	}
 
-	/* somebody may wait for what an open batch has not submitted yet */
-	pgaio_submit_staged();
+	/* the retry of a short read must not be staged */
+	batch_was_open = suspend_batch();
 
 	for (int i = 0; i < nreads; i++)
 	{
@@ -277,6 +278,8 @@ read_buffers(PG_FUNCTION_ARGS)
 			(void) WaitReadBuffers(&reads[i].operation);
 		put_started_read(rsinfo, &reads[i], startblock, buffers);
 	}
+
+	resume_batch(batch_was_open);
 
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);

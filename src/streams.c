@@ -142,6 +142,7 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 	ReadStream *stream;
 	int32		blockno;
 	bool		isnull;
+	bool		batch_was_open;
 
 	if (AARR_NDIM(array) > 1)
 		ereport(ERROR,
@@ -157,6 +158,9 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 	/* the stream runs ahead of us, so there are two positions in the array */
 	block_list_rewind(&to_read);
 	expected = to_read;
+
+	/* a stream that does not batch waits for what it has just started */
+	batch_was_open = suspend_batch();
 
 	stream = read_stream_begin_relation(READ_STREAM_FULL, NULL, rel,
 										MAIN_FORKNUM, next_block_for_stream,
@@ -198,6 +202,7 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 				 errmsg("read stream returned more than %d blocks", expected.nblocks)));
 
 	read_stream_end(stream);
+	resume_batch(batch_was_open);
 	relation_close(rel, AccessShareLock);
 
 	return (Datum) 0;

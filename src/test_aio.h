@@ -34,6 +34,10 @@ extern BufferDesc *get_buffer_descriptor(Buffer buffer);
 /* claims.c: buffer I/O that SQL has started and not yet ended */
 extern bool buffer_is_claimed(Buffer buffer);
 
+/* handles.c: AIO handles and batch mode */
+extern bool suspend_batch(void);
+extern void resume_batch(bool was_open);
+
 /* faults.c: reads held or falsified */
 extern void faults_init(void);
 extern bool faults_hold_io(PgAioHandle *ioh);
