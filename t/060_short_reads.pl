@@ -1,0 +1,68 @@
+# Reads that end short, at every kind of length, and what is done about them:
+# md_readv_complete() counts whole blocks, WaitReadBuffers() reads on from there.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $path = 'base/\d+/(?:t\d+_)?\d+';
+
+		for my $kind ('', 'TEMP')
+		{
+			# bytes that come of 4 blocks, blocks that are whole
+			for my $case ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ])
+			{
+				my ($bytes, $blocks) = @$case;
+				$aio->scenario("$bytes bytes of four blocks, $kind", sub {
+					my ($alice) = $aio->sessions('alice');
+					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
+					$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
+
+					# each time so many blocks fewer are left
+					$aio->evict($t, $alice);
+					my ($reads, $sum, $left) = (0, 0, 4);
+					while ($left > 0)
+					{
+						$reads++;
+						$sum += $left;
+						$left -= $blocks;
+					}
+					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+								$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
+							}), $reads . '/' . $sum * 8192, 'reads and bytes');
+					$aio->evict($t, $alice);
+					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+								$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
+							}), $reads . '/' . $sum * 8192, 'reads and bytes');
+					$aio->proves($t, session => $alice);
+					$aio->tell_truth;
+					$aio->evict($t, $alice);
+					$aio->proves($t, session => $alice);
+				}, skip => $aio->no_faults);
+			}
+
+			for my $bytes (0, 1, 4096, 8191)
+			{
+				$aio->scenario("not even a block: $bytes bytes, $kind", sub {
+					my ($alice) = $aio->sessions('alice');
+					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+					my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
+					$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
+					$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', $message);
+					$aio->logs(qr/LOG: .*could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/, 2, 'logged when it happens');
+					$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[0, 2, 3, 4, 5])", 'XX001', qr/could not read blocks 0\.\.0 in file/);
+					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
+					$aio->tell_truth;
+					$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
+					$aio->proves($t, session => $alice);
+				}, skip => $aio->no_faults, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
+			}
+		}
+	});
