@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import casefile, project
 
-CASE = project.ROOT / "bench" / "cases" / "r3_repeated_blocks.toml"
+CASE = project.ROOT / "bench" / "cases" / "r03_repeated_blocks.toml"
 STOCK = ["18-stock", "19-stock"]
 
 
@@ -39,7 +39,7 @@ def parse() -> Arguments:
         " PG_CONFIG in the environment, one or two of them separated by blanks or colons: these servers instead.",
     )
     parser.add_argument("case", nargs="?", type=Path, default=CASE,
-                        help="case file (default: bench/cases/r3_repeated_blocks.toml)")
+                        help="case file (default: bench/cases/r03_repeated_blocks.toml)")
     parser.add_argument("--runs", type=_runs,
                         help="runs of each server with each io_method or what else is varied; more are added while they do not tell"
                              " (default: what the case says)")

@@ -1,28 +1,28 @@
-"""Runs a case: set-up, then interleaved runs for every variant."""
+"""Runs a case: set-up, then interleaved rounds."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-import psycopg
 
 from . import io_uring, wording
-from .casefile import Case, Variant
+from .casefile import Case
 from .progress import Progress
-from .results import Report, Run, Server, Setting, Skipped
+from .results import Report, Server, Setting, Skipped
+from .runs import execute, run_once
 from .servers import Cluster, ServerError
-
-# EXPLAIN's clock: the server's own, and rows need not travel to the client.
-# TIMING OFF, as two clock readings a row would be part of what is measured.
-EXPLAIN = "EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) "
+from .stats import Ratio
+from .variants import Variant, for_server
 
 # Where a cluster's files are, and what initdb found in the environment.
 NOT_OF_INTEREST = """
     name IN ('config_file', 'data_directory', 'hba_file', 'hosts_file', 'ident_file')
     OR name LIKE 'lc\\_%' OR name IN ('TimeZone', 'log_timezone', 'DateStyle', 'default_text_search_config')
 """
+
+DATABASE = "bench"
 
 
 @dataclass
@@ -33,15 +33,23 @@ class Contestant:
     cluster: Cluster
 
 
-def _execute(cluster: Cluster, statement: str) -> psycopg.Cursor[Any]:
-    try:
-        return cluster.session.execute(statement.encode())
-    except psycopg.Error as error:
-        raise ServerError(f"{cluster.server}: {error}\nwhen running: {statement}") from error
+@dataclass(frozen=True)
+class Limits:
+    """When the rounds of a variant end."""
+
+    runs: int
+    most_runs: int
+    #: no round of a group begins later than this
+    seconds: float
+    enough: Callable[[Ratio], bool]
+
+
+def tells(ratio: Ratio) -> bool:
+    return ratio.sign is not None
 
 
 def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Setting, ...]:
-    rows = _execute(cluster, f"""
+    rows = execute(cluster, f"""
         SELECT name, current_setting(name), coalesce(boot_val || coalesce(' ' || unit, ''), '')
           FROM pg_settings
          WHERE source NOT IN ('default', 'client', 'session')
@@ -51,101 +59,124 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
     return tuple(Setting(*row) for row in rows if row[0] not in varied)
 
 
-def introduce(clusters: list[Cluster], case: Case, settings: dict[str, str], progress: Progress) -> list[Contestant]:
-    """Sets the case up in every cluster, and asks the servers who they are."""
+def _settings(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
+    settings = for_server(case.settings, cluster.version_num)
+    if case.direct_io and direct_io:
+        settings["debug_io_direct"] = "data"
+    return settings | (variant.settings(case.parameters, cluster.version_num) if variant else {})
+
+
+def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Progress) -> list[Contestant]:
+    """Sets the case up in every cluster, in a database of its own, and asks the
+    servers who they are."""
     contestants: list[Contestant] = []
     for cluster in clusters:
-        progress.phase(f"{cluster.server}: setting the case up")
-        cluster.start(settings)
+        progress.running(f"{case.id}: {cluster.server}: setting the case up")
+        cluster.start(_settings(case, direct_io, cluster))
+        cluster.use("postgres")
+        execute(cluster, f"DROP DATABASE IF EXISTS {DATABASE}")
+        execute(cluster, f"CREATE DATABASE {DATABASE}")
+        cluster.use(DATABASE)
         for statement in case.setup:
-            _execute(cluster, statement)
-        row = _execute(cluster, """
-            SELECT version(), current_setting('server_version'), current_setting('server_version_num')::int""").fetchone()
+            execute(cluster, statement)
+        row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
         assert row
-        version, short, number = row
+        version, short = row
         label = short.split()[0]
         if any(other.info.label == label for other in contestants):
             label = f"{label} ({len(contestants) + 1})"
-        info = Server(cluster.server, label, version, number, _differing_settings(cluster, case.varied))
+        info = Server(cluster.server, label, version, cluster.version_num, _differing_settings(cluster, case.varied))
         contestants.append(Contestant(info, cluster))
         cluster.stop()
     return contestants
 
 
-def _run_once(cluster: Cluster, case: Case, number: int) -> Run:
-    _execute(cluster, case.before)
-    row = _execute(cluster, EXPLAIN + case.statement).fetchone()
-    assert row
-    explained = row[0][0]
-    run = Run(number, explained["Execution Time"], explained["Plan"]["Shared Read Blocks"])
-    if run.shared_read_blocks < case.shared_read_blocks:
-        raise ServerError(
-            f"{cluster.server}: read {run.shared_read_blocks} blocks where {case.shared_read_blocks} were"
-            f" expected: after \"{case.before}\" the others were still in the buffer pool"
-        )
-    return run
+def groups(case: Case, variants: tuple[Variant, ...]) -> list[list[Variant]]:
+    """Variants that a server need not be started anew for are measured in the
+    same rounds."""
+    by_settings: dict[str, list[Variant]] = {}
+    for variant in variants:
+        # the names of two versions' settings differ, but not which are alike
+        by_settings.setdefault(repr(sorted(variant.settings(case.parameters, 190000).items())), []).append(variant)
+    return list(by_settings.values())
 
 
-def _start_able(
-    contestants: list[Contestant], variant: Variant, settings: dict[str, str], report: Report, progress: Progress
-) -> list[Contestant]:
+def steps(case: Case, variants: tuple[Variant, ...], servers: int, runs: int) -> int:
+    return len(variants) * servers * (runs + 1)
+
+
+def _start(contestant: Contestant, variant: Variant, report: Report) -> str | None:
+    """Why it cannot do this, if it cannot."""
+    if variant.value_of("io") == "direct" and (reason := report.storage.no_direct_io):
+        return reason
+    if variant.value_of("io_method") == "io_uring" and (reason := io_uring.why_not(contestant.cluster)):
+        return reason
+    try:
+        contestant.cluster.start(_settings(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
+    except ServerError as error:
+        return str(error)
+    return None
+
+
+def _start_able(contestants: list[Contestant], group: list[Variant], report: Report, progress: Progress) -> list[Contestant]:
     """Starts those that can do this; of the others the report says why not."""
     able = []
     for contestant in contestants:
-        reason = None
-        if variant.value_of("io_method") == "io_uring":
-            reason = io_uring.why_not(contestant.cluster)
+        reason = _start(contestant, group[0], report)
         if reason is None:
-            try:
-                contestant.cluster.start(settings | dict(variant.settings))
-                able.append(contestant)
-                continue
-            except ServerError as error:
-                reason = str(error)
-        report.skipped.append(Skipped(contestant.info.label, variant.label, reason))
-        progress.note(f"{variant.label} skipped on {contestant.info.label}: {reason}")
+            able.append(contestant)
+            continue
+        for variant in group:
+            report.skipped.append(Skipped(contestant.info.label, variant.label, reason))
+            progress.note(f"{variant.label} skipped on {contestant.info.label}: {reason}")
     return able
 
 
-def _run_round(able: list[Contestant], variant: Variant, number: int, report: Report, progress: Progress) -> None:
-    for contestant in able if number % 2 == 0 else reversed(able):
-        label = contestant.info.label
-        progress.running(f"{variant.label}: {label}, run {number}")
-        run = _run_once(contestant.cluster, report.case, number)
-        # round 0 is not counted: it fills caches, and the pool of I/O workers
-        if number > 0:
-            report.runs[variant.label][label].append(run)
-        progress.advance()
+def _run_round(able: list[Contestant], group: list[Variant], number: int, report: Report, progress: Progress) -> None:
+    for variant in group if number % 2 == 0 else reversed(group):
+        for contestant in able if number % 2 == 0 else reversed(able):
+            label = contestant.info.label
+            progress.running(f"{report.case.id}: {variant.label}: {label}, run {number}")
+            run = run_once(contestant.cluster, report.case, variant, number)
+            # round 0 is not counted: it fills caches, and the pool of I/O workers
+            if number > 0:
+                report.runs[variant.label][label].append(run)
+            progress.advance()
 
 
-def _cannot_tell(report: Report, variant: Variant) -> bool:
-    ratio = report.ratio(variant.label)
-    return ratio is not None and ratio.sign is None
+def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:
+    ratios = [ratio for variant in group if (ratio := report.ratio(variant.label))]
+    labels = {variant.label for variant in group}
+    # those within the group: the others have not been measured yet, or no longer
+    ratios += [found.ratio for found in report.contrasts() if {found.of, found.to} <= labels]
+    return all(limits.enough(ratio) for ratio in ratios)
 
 
-def measure(
-    contestants: list[Contestant], settings: dict[str, str], runs: int, report: Report, progress: Progress
-) -> None:
+def _note(variant: Variant, report: Report, progress: Progress) -> None:
+    values = {label: report.values(variant.label, label) for label in report.runs[variant.label]}
+    medians = [f"{label} {wording.amount(report.case, median(each))}" for label, each in values.items()]
+    runs = max(map(len, values.values()))
+    progress.note(f"{report.case.id}: {variant.label}: {', '.join(medians)}: medians of {runs} runs")
+
+
+def measure(contestants: list[Contestant], variants: tuple[Variant, ...], limits: Limits, report: Report, progress: Progress) -> None:
     """All servers run at once, and their runs alternate: what the machine does
     meanwhile hits them alike.  Every other round goes in reverse order."""
-    case = report.case
-    progress.expect(len(case.variants) * len(contestants) * (runs + 1))
-    for variant in case.variants:
-        able = _start_able(contestants, variant, settings, report, progress)
-        progress.expect_more((len(able) - len(contestants)) * (runs + 1))
-        report.runs[variant.label] = {contestant.info.label: [] for contestant in able}
-        for number in range(runs + 1):
-            _run_round(able, variant, number, report, progress)
-        for number in range(runs + 1, case.most_runs + 1):
-            if not _cannot_tell(report, variant):
-                break
-            progress.expect_more(len(able))
-            _run_round(able, variant, number, report, progress)
+    for group in groups(report.case, variants):
+        able = _start_able(contestants, group, report, progress)
+        progress.expect_more((len(able) - len(contestants)) * len(group) * (limits.runs + 1))
+        for variant in group:
+            report.runs[variant.label] = {contestant.info.label: [] for contestant in able}
+        deadline = time.monotonic() + limits.seconds
+        for number in range(limits.most_runs + 1):
+            if number > limits.runs:
+                if time.monotonic() > deadline or _enough(group, report, limits):
+                    break
+                progress.expect_more(len(able) * len(group))
+            _run_round(able, group, number, report, progress)
         for contestant in able:
             contestant.cluster.stop()
-        if able:
-            times = {contestant.info.label: report.times(variant.label, contestant.info.label) for contestant in able}
-            medians = [f"{label} {wording.ms(median(each))}" for label, each in times.items()]
-            progress.note(f"{variant.label}: {', '.join(medians)}: medians of {max(map(len, times.values()))} runs")
+        for variant in group if able else ():
+            _note(variant, report, progress)
     if not any(report.runs.values()):
         raise ServerError("nothing could be measured, for the reasons above")

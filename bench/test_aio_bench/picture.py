@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from . import wording
-from .casefile import Published
+from .casefile import Case, Published
 from .results import Report
 
 # Of a server's bars, and of what is written on them.  From Okabe and Ito's
@@ -33,7 +33,7 @@ def _write(axes: Axes, at: float, height: float, points: int, text: str, **style
 
 
 def _draw_runs(
-    axes: Axes, at: float, times: list[float], colours: tuple[str, str], highest: float, jitter: numpy.random.Generator
+    axes: Axes, case: Case, at: float, times: list[float], colours: tuple[str, str], highest: float, jitter: numpy.random.Generator
 ) -> None:
     colour, text_colour = colours
     axes.bar(at, median(times), WIDTH * 0.94, color=colour, alpha=0.85, linewidth=0, zorder=2)
@@ -41,10 +41,10 @@ def _draw_runs(
     sideways = jitter.uniform(-WIDTH / 4, WIDTH / 4, len(times))
     axes.scatter(at + sideways, times, s=22, color="white", edgecolor="black", linewidth=0.8, zorder=3)
     if median(times) > highest / 8:
-        _write(axes, at, 0, 6, wording.ms(median(times)), fontsize=10, color=text_colour)
+        _write(axes, at, 0, 6, wording.amount(case, median(times)), fontsize=10, color=text_colour)
     else:
         # too low to be written on
-        _write(axes, at, max(times), 6, wording.ms(median(times)), fontsize=10)
+        _write(axes, at, max(times), 6, wording.amount(case, median(times)), fontsize=10)
 
 
 def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
@@ -54,6 +54,7 @@ def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **
 
 
 def _draw_published(axes: Axes, at: float, published: Published) -> None:
+    assert published.before_ms and published.after_ms and published.ratio
     for sign, name, value in ((-1, "before", published.before_ms), (1, "after", published.after_ms)):
         axes.bar(at + sign * WIDTH / 2, value, WIDTH * 0.94, color=PUBLISHED, hatch="//", edgecolor="white", zorder=2)
         _write(axes, at + sign * WIDTH / 2, value, 4, f"{name}\n{value:g} ms", fontsize=10, color="#444444")
@@ -80,39 +81,44 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
         text.set_x(axes.get_position().x0)
 
 
+def _title(case: Case) -> str:
+    return case.unit if case.measure == "value" else case.figure.title
+
+
 def draw(report: Report, *paths: Path) -> None:
     jitter = numpy.random.default_rng(1)
     labels = [server.label for server in report.servers]
     offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
     groups = [variant for variant, results in report.runs.items() if results]
-    figure, axes = pyplot.subplots(figsize=(9, 5.6), layout="constrained")
+    # more than four groups need room for what is written above them
+    figure, axes = pyplot.subplots(figsize=(9 + max(0, len(groups) - 4) * 1.5, 5.6), layout="constrained")
 
-    highest = max(max(report.times(variant, label), default=0) for variant in groups for label in labels)
+    highest = max(max(report.values(variant, label), default=0) for variant in groups for label in labels)
     for position, variant in enumerate(groups):
-        present = [entry for entry in zip(offsets, labels, COLOURS) if report.times(variant, entry[1])]
+        present = [entry for entry in zip(offsets, labels, COLOURS) if report.values(variant, entry[1])]
         for offset, label, colours in present:
-            _draw_runs(axes, position + offset, report.times(variant, label), colours, highest, jitter)
+            _draw_runs(axes, report.case, position + offset, report.values(variant, label), colours, highest, jitter)
         if ratio := report.ratio(variant):
             text = f"{wording.factor(ratio.ratio)} times\n[{ratio.low:.2f}, {ratio.high:.2f}]"
-            top = max(max(report.times(variant, label)) for label in labels)
+            top = max(max(report.values(variant, label)) for label in labels)
             _draw_ratio(axes, position, top, 22, text, fontweight="bold")
     ticks = list(groups)
-    if report.case.published:
+    if report.case.published and report.case.published.ratio:
         _draw_published(axes, len(groups), report.case.published)
         ticks.append("published,\nother hardware")
 
-    axes.set_xticks(range(len(ticks)), ticks, fontsize=11)
+    axes.set_xticks(range(len(ticks)), [tick.replace(", ", ",\n") for tick in ticks], fontsize=11)
     axes.set_xlim(-0.6, len(ticks) - 0.4)
     # room for the ratio above the highest
     axes.set_ylim(0, axes.dataLim.ymax * 1.25)
-    axes.set_ylabel("execution time (ms)", fontsize=11)
+    axes.set_ylabel(_title(report.case), fontsize=11)
     axes.grid(axis="y", color="#DDDDDD", zorder=0)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
     axes.legend(
         handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
-        labels=labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=len(labels), frameon=False, fontsize=11,
+        labels=labels, loc="upper center", bbox_to_anchor=(0.5, -0.07 - 0.05 * max(1 + tick.count(",") for tick in groups)), ncol=len(labels), frameon=False, fontsize=11,
     )
     _write_texts(figure, axes, report)
     for path in paths:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from typing import Any
 
 from . import stats
 from .casefile import Case
@@ -34,8 +34,8 @@ class Server:
 class Run:
     #: runs with one number were made one right after the other
     round: int
-    execution_ms: float
-    shared_read_blocks: int
+    #: by name, as in figures.py
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,17 @@ class Skipped:
     server: str
     variant: str
     reason: str
+
+
+@dataclass(frozen=True)
+class ContrastResult:
+    """Two variants on one server."""
+
+    server: str
+    of: str
+    to: str
+    ratio: stats.Ratio
+    expected_sign: str | None
 
 
 @dataclass
@@ -57,19 +68,41 @@ class Report:
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
 
-    def times(self, variant: str, server: str) -> list[float]:
-        return [run.execution_ms for run in self.runs.get(variant, {}).get(server, [])]
+    def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
+        """Of what the case measures, or of another figure; runs without it are left out."""
+        name = figure or self.case.measure
+        return [run.figures[name] for run in self.runs.get(variant, {}).get(server, []) if name in run.figures]
 
-    def summary(self, variant: str, server: str) -> stats.Summary | None:
-        times = self.times(variant, server)
-        return stats.summarize(times) if times else None
+    def summary(self, variant: str, server: str, figure: str | None = None) -> stats.Summary | None:
+        values = self.values(variant, server, figure)
+        return stats.summarize(values) if values else None
 
     def ratio(self, variant: str) -> stats.Ratio | None:
-        """Of the first server's time to the second's, if there are two."""
+        """Of the first server's figure to the second's, if there are two."""
         if len(self.servers) != 2:
             return None
-        first, second = (self.times(variant, server.label) for server in self.servers)
+        first, second = (self.values(variant, server.label) for server in self.servers)
         return stats.compare(first, second) if first and second else None
+
+    def contrasts(self) -> list[ContrastResult]:
+        """Of variants that differ in nothing but the two values to compare."""
+        contrast = self.case.contrast
+        if not contrast:
+            return []
+        found = []
+        by_label = {variant.label: variant for variant in self.case.variants}
+        for of in (variant for variant in self.case.variants if variant.matches(contrast.of)):
+            name = next(name for name, value in of.values if value == contrast.of)
+            to = of.replaced(name, contrast.to)
+            # settings cannot change from one run to the next
+            paired = of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
+            for server in self.servers if to.label in by_label else ():
+                first, second = (self.values(each.label, server.label) for each in (of, to))
+                if first and second:
+                    ratio = stats.compare(first, second, paired)
+                    expected = contrast.expected_sign(server.version_num)
+                    found.append(ContrastResult(server.label, of.label, to.label, ratio, expected))
+        return found
 
     def numbers_of_runs(self) -> list[int]:
         """The different ones, sorted: more runs where fewer did not tell."""
@@ -82,33 +115,16 @@ class Report:
         return self.case.expected_sign(variant, first.version_num, second.version_num)
 
     @property
-    def direct_io(self) -> bool:
+    def direct_io(self) -> bool | None:
+        """None: it is varied."""
+        if "io" in self.case.varied:
+            return None
         return self.case.direct_io and self.storage.no_direct_io is None
 
-    def as_json(self) -> str:
-        results = []
-        for variant, by_server in self.runs.items():
-            for server, runs in by_server.items():
-                results.append({
-                    "variant": variant,
-                    "server": server,
-                    "ms": asdict(stats.summarize([run.execution_ms for run in runs])),
-                    "runs": [asdict(run) for run in runs],
-                })
-        ratios = []
-        for variant in self.runs:
-            if ratio := self.ratio(variant):
-                ratios.append({
-                    "variant": variant,
-                    "of": self.servers[0].label,
-                    "to": self.servers[1].label,
-                    **asdict(ratio),
-                    "sign": ratio.sign,
-                    "expected_sign": self.expected_sign(variant),
-                })
+    def provenance(self) -> dict[str, Any]:
         case = asdict(self.case)
-        case["variants"] = [dict(variant.settings) for variant in self.case.variants]
-        return json.dumps({
+        case["variants"] = [dict(variant.values) for variant in self.case.variants]
+        return {
             "case": case,
             "project_commit": self.commit,
             "started": self.started,
@@ -116,10 +132,59 @@ class Report:
             "storage": asdict(self.storage),
             "direct_io": self.direct_io,
             "servers": [asdict(server) for server in self.servers],
-            "results": results,
-            "ratios": ratios,
+        }
+
+    def _results(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "variant": variant,
+                "server": server,
+                "measure": self.case.measure,
+                "summary": asdict(stats.summarize(self.values(variant, server))),
+                "runs": [asdict(run) for run in runs],
+            }
+            for variant, by_server in self.runs.items() for server, runs in by_server.items() if runs
+        ]
+
+    def _ratios(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "variant": variant,
+                "of": self.servers[0].label,
+                "to": self.servers[1].label,
+                **asdict(ratio),
+                "sign": self.case.figure.sign(ratio.sign),
+                "expected_sign": self.expected_sign(variant),
+            }
+            for variant in self.runs if (ratio := self.ratio(variant))
+        ]
+
+    def _contrasts(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "server": found.server, "of": found.of, "to": found.to, **asdict(found.ratio),
+                "sign": self.case.figure.sign(found.ratio.sign), "expected_sign": found.expected_sign,
+            }
+            for found in self.contrasts()
+        ]
+
+    def as_json(self) -> str:
+        return json.dumps({
+            **self.provenance(),
+            "results": self._results(),
+            "ratios": self._ratios(),
+            "contrasts": self._contrasts(),
             "skipped": [asdict(skipped) for skipped in self.skipped],
         }, indent=1, ensure_ascii=False) + "\n"
 
-    def write_json(self, path: Path) -> None:
-        path.write_text(self.as_json())
+    def as_json_lines(self) -> str:
+        """Every line says what it is: first where all of it comes from, then a
+        line a run, a ratio, a contrast, and what was skipped."""
+        lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
+        for result in self._results():
+            shared = {key: result[key] for key in ("variant", "server", "measure")}
+            lines += [{"line": "run", "case": self.case.id, **shared, **run} for run in result["runs"]]
+        lines += [{"line": "ratio", "case": self.case.id, **ratio} for ratio in self._ratios()]
+        lines += [{"line": "contrast", "case": self.case.id, **contrast} for contrast in self._contrasts()]
+        lines += [{"line": "skipped", "case": self.case.id, **asdict(skipped)} for skipped in self.skipped]
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

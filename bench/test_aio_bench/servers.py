@@ -6,6 +6,7 @@ the root file system of the stock servers.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,11 @@ class Cluster:
         #: what servers/run calls the server
         self.server = server
         self.directory = directory
+        #: what sessions connect to
+        self.database = "postgres"
         self._process: subprocess.Popen[str] | None = None
         self._session: psycopg.Connection[Any] | None = None
+        self._version_num: int | None = None
         directory.mkdir()
 
     def _command(self, *command: str) -> list[str]:
@@ -87,19 +91,39 @@ class Cluster:
                 + _tail(self.directory / "server.log")
             )
 
-    def stop(self) -> None:
-        """Ends whatever runs here, in order: that is what the end of its input means."""
+    def _disconnect(self) -> None:
         if self._session:
             self._session.close()
             self._session = None
+
+    def stop(self) -> None:
+        """Ends whatever runs here, in order: that is what the end of its input means."""
+        self._disconnect()
         if self._process:
             self._process.communicate()
             self._process = None
 
+    def use(self, database: str) -> None:
+        self._disconnect()
+        self.database = database
+
+    @property
+    def version_num(self) -> int:
+        """As server_version_num; known without a connection, as settings depend on it."""
+        if self._version_num is None:
+            said = self.ask("sh", "-c", '"$PG_CONFIG" --version').stdout
+            # "PostgreSQL 18.6 (Debian …)", "PostgreSQL 19rc1"
+            found = re.search(r"PostgreSQL (\d+)(?:\.(\d+))?", said)
+            if not found:
+                raise ServerError(f"{self.server}: pg_config --version says {said!r}")
+            self._version_num = int(found[1]) * 10000 + int(found[2] or 0)
+        return self._version_num
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(host=str(self.directory), user="postgres", dbname=self.database, autocommit=True)
+
     @property
     def session(self) -> psycopg.Connection[Any]:
         if self._session is None:
-            self._session = psycopg.connect(
-                host=str(self.directory), user="postgres", dbname="postgres", autocommit=True
-            )
+            self._session = self.connect()
         return self._session

@@ -15,7 +15,7 @@ RESAMPLES = 5000
 
 @dataclass(frozen=True)
 class Summary:
-    """All in milliseconds."""
+    """All in the unit of what was measured."""
 
     median: float
     minimum: float
@@ -38,10 +38,14 @@ class Ratio:
         if self.low >= 1 / (1 + SAME) and self.high <= 1 + SAME:
             return "same"
         if self.low > 1:
-            return "slower"
+            return "higher"
         if self.high < 1:
-            return "faster"
+            return "lower"
         return None
+
+    def is_narrow(self, width: float) -> bool:
+        """Whether the interval's ends are no further apart than by this share."""
+        return self.high <= self.low * (1 + width)
 
 
 def summarize(times: list[float]) -> Summary:
@@ -50,14 +54,16 @@ def summarize(times: list[float]) -> Summary:
     return Summary(median, float(values.min()), float(values.max()), float(numpy.median(abs(values - median))))
 
 
-def compare(a: list[float], b: list[float]) -> Ratio:
-    """a[i] and b[i] were measured one right after the other, so rounds are
-    resampled whole: what slowed down both is not taken for a difference."""
-    first, second = numpy.asarray(a), numpy.asarray(b)
-    if first.shape != second.shape:
+def compare(a: list[float], b: list[float], paired: bool = True) -> Ratio:
+    """Paired: a[i] and b[i] were measured one right after the other, so rounds
+    are resampled whole: what slowed down both is not taken for a difference."""
+    first, second = numpy.asarray(a, float), numpy.asarray(b, float)
+    if paired and first.shape != second.shape:
         raise ValueError("as many runs of the one as of the other are needed")
     # a fixed seed: the same figures give the same interval
-    rounds = numpy.random.default_rng(1).integers(0, len(first), (RESAMPLES, len(first)))
-    ratios = numpy.median(first[rounds], axis=1) / numpy.median(second[rounds], axis=1)
+    random = numpy.random.default_rng(1)
+    rounds = random.integers(0, len(first), (RESAMPLES, len(first)))
+    others = rounds if paired else random.integers(0, len(second), (RESAMPLES, len(second)))
+    ratios = numpy.median(first[rounds], axis=1) / numpy.median(second[others], axis=1)
     low, high = numpy.percentile(ratios, [2.5, 97.5])
     return Ratio(float(numpy.median(first) / numpy.median(second)), float(low), float(high))

@@ -33,6 +33,10 @@ def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
     }
 
 
+def _shortened(sql: str) -> str:
+    return " ".join(sql.split())
+
+
 def _provenance(report: Report) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
@@ -52,9 +56,16 @@ def _provenance(report: Report) -> Table:
         if settings:
             grid.add_row("", Text(f"{label} only: {settings}"))
     grid.add_row("varied", Text(", ".join(report.case.varied)))
-    grid.add_row("statement", Text(" ".join(report.case.statement.split())))
-    grid.add_row("before it", Text(report.case.before))
+    grid.add_row("statement", Text(_shortened("; ".join(report.case.statement))))
+    for what, statements in (("before it", report.case.before), ("after it", report.case.after)):
+        if statements:
+            grid.add_row(what, Text(_shortened("; ".join(statements))))
     return grid
+
+
+def _also(report: Report, variant: str, label: str, name: str) -> str:
+    summary = report.summary(variant, label, name)
+    return wording.number(summary.median) if summary else "–"
 
 
 def _results(report: Report) -> Table:
@@ -64,47 +75,64 @@ def _results(report: Report) -> Table:
     table.add_column("median", justify="right", no_wrap=True)
     table.add_column("min – max", justify="right", no_wrap=True)
     table.add_column("MAD", justify="right", no_wrap=True)
+    for name in report.case.also:
+        table.add_column(name.replace("_", " "), justify="right")
     if compared := len(report.servers) == 2:
         table.add_column(" / ".join(server.label for server in report.servers), no_wrap=True)
     for variant, by_server in report.runs.items():
         ratio = report.ratio(variant)
         for number, label in enumerate(by_server):
             summary = report.summary(variant, label)
-            assert summary
+            if not summary:
+                continue
             cells: list[str | Text] = [
                 "" if number else variant,
                 label,
-                Text(wording.ms(summary.median), style="bold"),
-                f"{summary.minimum:.0f} – {summary.maximum:.0f}",
-                f"{summary.mad:.1f}",
+                Text(wording.amount(report.case, summary.median), style="bold"),
+                f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}",
+                wording.number(summary.mad),
             ]
+            cells += [_also(report, variant, label, name) for name in report.case.also]
             if ratio and number == 0:
                 cells.append(Text.assemble((wording.factor(ratio.ratio), "bold"), f"  [{ratio.low:.2f}, {ratio.high:.2f}]"))
             elif ratio:
-                cells.append(wording.verdict(ratio.sign, report.expected_sign(variant)))
+                cells.append(wording.verdict(report.case.figure.sign(ratio.sign), report.expected_sign(variant)))
             table.add_row(*cells, end_section=number == len(by_server) - 1)
-    if published := report.case.published:
-        table.add_row("published", "before", f"{published.before_ms:g} ms", "", "", *[wording.factor(published.ratio)] * compared)
+    published = report.case.published
+    if published and published.ratio:
+        none = [""] * (2 + len(report.case.also))
+        table.add_row("published", "before", f"{published.before_ms:g} ms", *none, *[wording.factor(published.ratio)] * compared)
         table.add_row("", "after", f"{published.after_ms:g} ms")
     return table
+
+
+def _clock(report: Report) -> str:
+    if report.case.measure != "time":
+        return ""
+    if report.case.explain:
+        return " Time is the server's own: EXPLAIN (ANALYZE, TIMING OFF), Execution Time."
+    return " Time is the client's: there is no EXPLAIN of this statement."
 
 
 def show(report: Report, console: Console) -> None:
     case = report.case
     console.print()
-    console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.commit})"))
+    console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.commit})" if case.commit else ""))
     console.print(_provenance(report))
     console.print(_results(report))
     notes = [
-        f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation, in ms."
-        " Time is the server's own: EXPLAIN (ANALYZE, TIMING OFF), Execution Time.",
+        f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation.{_clock(report)}",
     ]
     if len(report.servers) == 2:
         notes.append("Ratio of the medians, with the 95 % interval of a bootstrap over the rounds.")
     if case.published:
-        notes.append(f"Published: {case.published.source}.")
+        figures = f"{case.published.figures}; " if case.published.figures else ""
+        notes.append(f"Published: {figures}{case.published.source}.")
+    notes.append(f"Known: {case.known}")
     for note in notes:
         console.print(Text(note, style="dim"))
+    for found in report.contrasts():
+        console.print(Text(wording.contrast(report, found)))
     for skipped in wording.skipped(report):
         console.print(Text(skipped, style="bold red"))
     console.print()

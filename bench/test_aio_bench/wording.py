@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from .results import Report
+from .casefile import Case
+from .results import ContrastResult, Report
 
 
 def ms(value: float) -> str:
     return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def amount(case: Case, value: float) -> str:
+    """A value of what the case measures."""
+    if case.unit == "ms":
+        return ms(value)
+    return f"{number(value)} {case.unit}".strip()
 
 
 def factor(value: float) -> str:
@@ -17,15 +29,23 @@ def joined(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def is_time(case: Case) -> bool:
+    return case.unit == "ms"
+
+
+def verb(case: Case) -> str:
+    return "takes" if is_time(case) else "has"
+
+
 def _finding_of_one(report: Report) -> str:
     parts = []
     for server in report.servers:
         medians = [
-            f"{ms(summary.median)} ({variant})"
+            f"{amount(report.case, summary.median)} ({variant})"
             for variant in report.runs if (summary := report.summary(variant, server.label))
         ]
         if medians:
-            parts.append(f"{server.label} takes {joined(medians)}")
+            parts.append(f"{server.label} {verb(report.case)} {joined(medians)}")
     return "; ".join(parts) or "nothing could be measured"
 
 
@@ -45,9 +65,9 @@ def finding(report: Report) -> str:
             different.append(f"{factor(ratio.ratio)} times ({variant})")
     parts = []
     if different:
-        parts.append(f"{first} takes {joined(different)} as long as {second}")
+        parts.append(f"{first} {verb(report.case)} {joined(different)} as {'long' if is_time(report.case) else 'many'} as {second}")
     if same:
-        parts.append(f"{first} and {second} take equally long with {joined(same)}")
+        parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else 'have as many'} with {joined(same)}")
     if unclear:
         parts.append(f"whether {first} and {second} differ with {joined(unclear)} is not clear")
     return "; ".join(parts)
@@ -72,11 +92,22 @@ def storage(report: Report) -> str:
     return "; ".join(words)
 
 
+def contrast(report: Report, found: ContrastResult) -> str:
+    """One server's two variants, in one line."""
+    sign = verdict(report.case.figure.sign(found.ratio.sign), found.expected_sign)
+    return (
+        f"{found.server}: {found.of} against {found.to}: {factor(found.ratio.ratio)}"
+        f"  [{found.ratio.low:.2f}, {found.ratio.high:.2f}]  {sign}"
+    )
+
+
 def number_of_runs(report: Report) -> str:
     return f"{joined([str(number) for number in report.numbers_of_runs()])} runs"
 
 
 def how_read(report: Report) -> str:
+    if report.direct_io is None:
+        return "direct and buffered I/O"
     return "direct I/O" if report.direct_io else "through the page cache"
 
 

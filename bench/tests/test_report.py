@@ -14,7 +14,7 @@ from test_aio_bench import casefile, picture, table, wording
 from test_aio_bench.machine import Machine, Storage
 from test_aio_bench.results import Report, Run, Server, Setting, Skipped
 
-CASE = Path(__file__).absolute().parents[1] / "cases" / "r3_repeated_blocks.toml"
+CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"
 TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}
 
 
@@ -35,7 +35,7 @@ def report(servers: int = 2, *without: str) -> Report:
             if variant in without:
                 made.skipped.append(Skipped(server.label, variant, "a reason"))
             else:
-                made.runs[variant][server.label] = [Run(n, median + n - 4, 10003) for n in range(1, 8)]
+                made.runs[variant][server.label] = [Run(n, {"time": median + n - 4, "read_blocks": 10003}) for n in range(1, 8)]
     return made
 
 

@@ -22,12 +22,12 @@ class Ratios(unittest.TestCase):
 
     def test_twice_as_long(self) -> None:
         ratio = stats.compare(self.noisy(800, 0.05, 1), self.noisy(400, 0.05, 2))
-        self.assertEqual(ratio.sign, "slower")
+        self.assertEqual(ratio.sign, "higher")
         self.assertLess(ratio.low, ratio.ratio)
         self.assertLess(ratio.ratio, ratio.high)
 
     def test_half_as_long(self) -> None:
-        self.assertEqual(stats.compare(self.noisy(400, 0.05, 1), self.noisy(800, 0.05, 2)).sign, "faster")
+        self.assertEqual(stats.compare(self.noisy(400, 0.05, 1), self.noisy(800, 0.05, 2)).sign, "lower")
 
     def test_little_noise_and_no_difference(self) -> None:
         self.assertEqual(stats.compare(self.noisy(800, 0.02, 1), self.noisy(800, 0.02, 2)).sign, "same")

@@ -1,0 +1,78 @@
+"""What the kernel's page cache holds of a relation, and how to make it forget.
+
+Without root there is only POSIX_FADV_DONTNEED.  It is advice: the kernel keeps
+pages that are dirty, mapped or in use by somebody at that moment, and knows
+nothing of caches below it, the device's own and, in a virtual machine, the
+host's.  So what is left is counted, and a run says it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def segments(file: Path) -> list[Path]:
+    """The files of a fork, of 1 GB each, in order."""
+    found = [file]
+    while (following := file.with_name(f"{file.name}.{len(found)}")).exists():
+        found.append(following)
+    return found
+
+
+def _cached_pages(fd: int, size: int) -> int:
+    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    if address == _MAP_FAILED:
+        raise OSError(ctypes.get_errno(), "mmap")
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    try:
+        if _libc.mincore(address, size, pages) != 0:
+            raise OSError(ctypes.get_errno(), "mincore")
+    finally:
+        _libc.munmap(address, size)
+    # the other bits are reserved
+    return sum(page & 1 for page in bytes(pages))
+
+
+def cached_share(file: Path) -> float:
+    cached = pages = 0
+    for segment in segments(file):
+        fd = os.open(segment, os.O_RDONLY)
+        try:
+            if size := os.fstat(fd).st_size:
+                cached += _cached_pages(fd, size)
+                pages += -(-size // mmap.PAGESIZE)
+        finally:
+            os.close(fd)
+    return cached / pages if pages else 0.0
+
+
+def forget(file: Path) -> float:
+    """Drops the file from the page cache; returns the share that stayed."""
+    for segment in segments(file):
+        fd = os.open(segment, os.O_RDONLY)
+        try:
+            # dirty pages are not dropped: they are to be clean
+            os.fdatasync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+    return cached_share(file)
+
+
+def fill(file: Path) -> float:
+    """Reads the file into the page cache; returns the share that is there."""
+    for segment in segments(file):
+        with segment.open("rb", buffering=0) as opened:
+            while opened.read(1 << 20):
+                pass
+    return cached_share(file)
