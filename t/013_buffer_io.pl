@@ -48,8 +48,8 @@ for_each_io_method(
 			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
 			$_->starts("SELECT buffer_call_start_io($b, true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, false)");
-			my ($next, $last) = ($bob, $carol);
-			$aio->poll(sub { ($next, $last) = ($carol, $bob) if $carol->has_ended; $bob->has_ended || $carol->has_ended });
+			$aio->poll(sub { $bob->has_ended || $carol->has_ended });
+			my ($next, $last) = $bob->has_ended ? ($bob, $carol) : ($carol, $bob);
 			$next->returns('t', 'one of the two may try');
 			$last->waits_on('BufferIo', 'the other goes on waiting');
 			$next->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");

@@ -12,7 +12,7 @@ use Test::More;
 my $alarming = qr/
 	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
 	| (?:WARNING|ERROR):\s.*(?:leaked|leak:|was\ not\ closed|was\ not\ submitted|open\ AIO\ batch)
-	| (?:LOG|WARNING):\s.*(?:invalid\ page|could\ not|zeroing|checksum\ failure|page\ verification)
+	| LOG:\s.*(?:invalid\ page|could\ not|zeroing|checksum\ failure|page\ verification)
 	| wrong\ state | shouldn't\ get\ here | no\ free\ IOs | no\ idle\ IO
 /x;
 

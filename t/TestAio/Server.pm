@@ -33,11 +33,9 @@ my %defaults = (
 	shared_buffers => '16MB',
 	jit => 'off',
 	log_statement => 'none',
-	log_min_messages => 'log',
 	max_parallel_workers_per_gather => 0,
 	synchronize_seqscans => 'off',
 	timezone => 'UTC',
-	track_io_timing => 'on',
 );
 
 sub new

@@ -1,0 +1,100 @@
+# Pages with a bad header or checksum: what is reported, logged, zeroed, ignored and
+# counted, by whom and for which database (buffer_readv_complete(),
+# buffer_readv_report(), pgstat_report_checksum_failures_in_db()).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# Breaks blocks of a table: h for a bad header, c for a bad checksum, by number.
+sub damage
+{
+	my ($session, $t, %how) = @_;
+	$session->sql("SELECT modify_rel_block('$t', $_, corrupt_" . ($how{$_} eq 'h' ? 'header' : 'checksum') . ' => true)')
+	  for sort keys %how;
+	return;
+}
+
+# Minor releases differ in plurals and articles.
+sub wording
+{
+	my ($text) = @_;
+	return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef;
+}
+
+# [ damage, settings, message, detail, hint, checksum failures, blocks that are empty then ]
+my @cases = (
+	[ 'one header', { 3 => 'h' }, '', 'ERROR', 'invalid page in block 3 of relation "%s"', undef, undef, 0, '' ],
+	[ 'one checksum', { 4 => 'c' }, '', 'ERROR', 'invalid page in block 4 of relation "%s"', undef, undef, 1, '' ],
+	[ 'first and last', { 2 => 'c', 6 => 'c' }, '', 'ERROR', '2 invalid pages among blocks 2..6 of relation "%s"',
+		'Block 2 held the first invalid page.', 'See server log for the other 1 invalid block(s).', 2, '' ],
+	[ 'all', { map { $_ => 'c' } 2 .. 6 }, '', 'ERROR', '5 invalid pages among blocks 2..6 of relation "%s"',
+		'Block 2 held the first invalid page.', 'See server log for the other 4 invalid block(s).', 5, '' ],
+	[ 'one of each', { 4 => 'c', 5 => 'h' }, '', 'ERROR', '2 invalid pages among blocks 2..6 of relation "%s"',
+		'Block 4 held the first invalid page.', 'See server log for the other 1 invalid block(s).', 1, '' ],
+	[ 'one header zeroed', { 3 => 'h' }, 'zero_damaged_pages', 'WARNING', 'invalid page in block 3 of relation "%s"; zeroing out page', undef, undef, 0, '3' ],
+	[ 'one checksum zeroed', { 6 => 'c' }, 'zero_damaged_pages', 'WARNING', 'invalid page in block 6 of relation "%s"; zeroing out page', undef, undef, 1, '6' ],
+	[ 'three zeroed', { 3 => 'h', 4 => 'c', 6 => 'c' }, 'zero_damaged_pages', 'WARNING', 'zeroing out 3 invalid pages among blocks 2..6 of relation "%s"',
+		'Block 3 held the first zeroed page.', 'See server log for the other 2 zeroed block(s).', 2, '3,4,6' ],
+	[ 'one ignored', { 5 => 'c' }, 'ignore_checksum_failure', 'WARNING', 'ignoring checksum failure in block 5 of relation "%s"', undef, undef, 1, '' ],
+	[ 'two ignored', { 3 => 'c', 5 => 'c' }, 'ignore_checksum_failure', 'WARNING', 'ignoring 2 checksum failures among blocks 2..6 of relation "%s"',
+		'Block 3 held the first ignored page.', 'See server log for the other 1 ignored block(s).', 2, '' ],
+	[ 'a header, while checksums are ignored', { 3 => 'c', 5 => 'h' }, 'ignore_checksum_failure', 'ERROR', 'invalid page in block 5 of relation "%s"', undef, undef, 1, '' ],
+	[ 'zeroed and ignored', { 3 => 'h', 5 => 'c' }, 'zero_damaged_pages ignore_checksum_failure', 'WARNING',
+		'zeroing 1 page(s) and ignoring 1 checksum failure(s) among blocks 2..6 of relation "%s"', undef,
+		'See server log for details about the other 1 invalid block(s).', 1, '3' ],
+	[ 'two zeroed and two ignored', { 2 => 'c', 3 => 'h', 4 => 'h', 5 => 'c' }, 'zero_damaged_pages ignore_checksum_failure', 'WARNING',
+		'zeroing 2 page(s) and ignoring 2 checksum failure(s) among blocks 2..6 of relation "%s"', 'Block 3 held first zeroed page.',
+		'See server log for details about the other 3 invalid block(s).', 2, '3,4' ]);
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'TEMP')
+		{
+			my $t;
+			for my $case (@cases)
+			{
+				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
+				$aio->scenario("$what, $kind", sub {
+					my ($alice) = $aio->sessions('alice');
+					$t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+					$alice->sql("SET $_ = on") for split / /, $settings;
+					damage($alice, $t, %$damage);
+					for my $read ("SELECT read_rel_block_ll('$t', 2, nblocks => 5)", "SELECT count(*) FROM read_buffers('$t', 2, 5)",
+						"SELECT max(blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5, 6])")
+					{
+						$aio->{log_start} = $aio->log_size;
+						$alice->sql('SELECT pg_stat_force_next_flush()');
+						my $before = $aio->checksum_failures('postgres');
+						my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
+						$alice->starts($read);
+						$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
+						my $report = $severity eq 'ERROR' ? $alice->error : $alice->{warnings}[0];
+						is(wording($report->{detail}), wording($detail), 'detail');
+						is(wording($report->{hint}), wording($hint), 'hint');
+						$alice->warns($pattern, $read) if $severity ne 'ERROR';
+						$alice->sql('SELECT pg_stat_force_next_flush()');
+						is($aio->checksum_failures('postgres') - $before, $failures, 'checksum failures counted');
+						$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
+						$aio->logs(qr/LOG: .*page verification failed, calculated checksum \d+ but expected \d+/,
+							scalar(grep { $_ eq 'c' } values %$damage), 'each checksum is logged');
+						if ($severity ne 'ERROR')
+						{
+							my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
+							is($found[0] // '', $empty, 'zeroed, and no others');
+						}
+						$aio->evict($t, $alice);
+					}
+					# on disk they are as bad as before
+					$alice->sql('RESET ALL');
+					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
+					$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
+					$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
+				}, log => [ qr/invalid page/, qr/page verification failed/, qr/zeroing/, qr/ignoring/ ], leaves => 'COMPLETED_SHARED');
+			}
+		}
+	});
