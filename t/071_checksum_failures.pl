@@ -1,0 +1,109 @@
+# Checksum failures are counted for the database that the page belongs to, however
+# and by whomever the read is completed; those of shared relations apart from all
+# databases (shared_buffer_readv_complete_local()).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres STRATEGY file_copy');
+
+		$aio->scenario('another database', sub {
+			my ($alice) = $aio->session('alice', dbname => 'other');
+			$alice->sql("CREATE TABLE o (i int); INSERT INTO o VALUES (1); SELECT evict_rel('o'); SELECT modify_rel_block('o', 0, corrupt_checksum => true)");
+			my @before = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			for my $read ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o')
+			{
+				$alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/);
+			}
+			$alice->sql('SELECT pg_stat_force_next_flush()');
+			my @after = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			is(join(',', map { $after[$_] - $before[$_] } 0 .. 2), '0,3,0', 'counted for postgres, other, shared');
+			$alice->sql('DROP TABLE o');
+		}, log => [ qr/invalid page/, qr/page verification failed/ ]);
+
+		$aio->scenario('a shared relation', sub {
+			my ($alice) = $aio->session('alice', dbname => 'other');
+			# hardly anybody ever looks at it
+			$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
+			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
+			my @before = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			for my $read ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)")
+			{
+				$alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/);
+			}
+			$alice->sql('SELECT pg_stat_force_next_flush()');
+			my @after = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			is(join(',', map { $after[$_] - $before[$_] } 0 .. 2), '0,0,2', 'counted for postgres, other, shared');
+			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");
+			$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
+		}, log => [ qr/invalid page/, qr/page verification failed/ ]);
+
+		$aio->scenario('zeroed by the reader\'s settings, not by those of who completes it', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 10);
+			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
+			$alice->sql('SET zero_damaged_pages = on; SELECT pg_stat_force_next_flush()');
+			my $before = $aio->checksum_failures('postgres');
+			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+			# with io_uring it is bob who finds the completion
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
+			$aio->proves($t, except => 'block 3 has no row');
+			$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'alice takes note');
+			$aio->evict($t, $alice);
+			$bob->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 3 of/, 'without the setting');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
+			$alice->warns(qr/invalid page in block 3 of relation "base\S+"; zeroing out page/);
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
+		}, log => [ qr/invalid page/, qr/page verification failed/, qr/zeroing/ ], leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('read by another meanwhile', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 10);
+			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+			$aio->hold(pid => $alice->pid);
+			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
+			$aio->holds(1);
+			$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
+			$bob->waits_on('AioIoCompletion');
+			$aio->release;
+			$alice->raises('XX001', qr/invalid page in block 3 of relation/, 'alice');
+			$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
+			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
+			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
+		}, skip => $aio->no_faults, log => qr/invalid page/);
+
+		# what comes after the end of a short read is not looked at
+		$aio->scenario('a bad page beyond the end of a short read', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+			$aio->falsify(16384, pid => $alice->pid, relation => $t);
+			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
+			$alice->warns(qr/could not read blocks 2\.\.4 in file "base\S+": read only 16384 of 24576 bytes/);
+			$aio->evict($t);
+			$alice->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'the second read finds it');
+			$alice->sql('SET zero_damaged_pages = on');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed');
+			$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
+			$aio->tell_truth;
+			$aio->proves($t, except => 'block 4 has no row');
+		}, skip => $aio->no_faults, log => qr/invalid page/);
+
+		# server commit: a page that was never written is as good as any
+		$aio->scenario('new pages', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
+			my $before = $aio->checksum_failures('postgres');
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
+			$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
+			$alice->sql('SELECT pg_stat_force_next_flush()');
+			is($aio->checksum_failures('postgres'), $before, 'no failure');
+		});
+	});
