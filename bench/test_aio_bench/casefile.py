@@ -20,10 +20,10 @@ SECTIONS = {
     "setup": {"direct_io", "sql", "relation"},
     "run": {"runs", "most_runs", "seconds", "narrow", "before", "statement", "after", "measure", "also", "unit",
             "explain", "shared_read_blocks", "pgbench"},
-    "contrast": {"of", "to", "expect"},
     "published": {"source", "before_ms", "after_ms", "figures"},
 }
 FREE_SECTIONS = {"vary", "parameters", "settings", "expect"}
+CONTRAST = {"of", "to", "expect"}
 
 
 class CaseError(Exception):
@@ -92,7 +92,7 @@ class Case:
     shared_read_blocks: int
     gone_in: int
     expected: dict[str, str]
-    contrast: Contrast | None
+    contrasts: tuple[Contrast, ...]
     published: Published | None
 
     @property
@@ -135,7 +135,7 @@ class _Reader:
             if name in SECTIONS and isinstance(value, dict):
                 for key in value.keys() - SECTIONS[name]:
                     raise self.fail(f"{name}.{key} is not known")
-            elif name not in FREE_SECTIONS and name not in SECTIONS[""]:
+            elif name not in FREE_SECTIONS | SECTIONS[""] | {"contrast"}:
                 raise self.fail(f"{name} is not known")
 
     def section(self, name: str) -> dict[str, Any]:
@@ -199,12 +199,11 @@ class _Reader:
                 raise self.fail(f"expect.{words} = {sign!r}: neither a variant's sign nor one of {figure.signs}")
         return gone_in, expected
 
-    def contrast(self, variants: tuple[Variant, ...], figure: Figure) -> Contrast | None:
-        if not self.section("contrast"):
-            return None
-        contrast = Contrast(
-            self.take("of", str, "contrast"), self.take("to", str, "contrast"), self.take_or("expect", {}, "contrast")
-        )
+    def _contrast(self, table: dict[str, Any], variants: tuple[Variant, ...], figure: Figure) -> Contrast:
+        for key in table.keys() ^ CONTRAST:
+            if key != "expect":
+                raise self.fail(f"contrast: {key} is {'not known' if key in table else 'missing'}")
+        contrast = Contrast(table["of"], table["to"], table.get("expect", {}))
         for value in (contrast.of, contrast.to):
             if not any(variant.matches(value) for variant in variants):
                 raise self.fail(f"contrast: {value!r} is no value of what is varied")
@@ -212,6 +211,9 @@ class _Reader:
             if sign not in figure.signs:
                 raise self.fail(f"contrast.expect: {sign!r} is not one of {figure.signs}")
         return contrast
+
+    def contrasts(self, variants: tuple[Variant, ...], figure: Figure) -> tuple[Contrast, ...]:
+        return tuple(self._contrast(table, variants, figure) for table in self.take_or("contrast", []))
 
 
 def load(path: Path) -> Case:
@@ -258,6 +260,6 @@ def load(path: Path) -> Case:
         shared_read_blocks=reader.take_or("shared_read_blocks", 0, "run"),
         gone_in=gone_in,
         expected=expected,
-        contrast=reader.contrast(variants, figure),
+        contrasts=reader.contrasts(variants, figure),
         published=Published(**data) if (data := reader.section("published")) else None,
     )

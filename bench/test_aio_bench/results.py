@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import stats
-from .casefile import Case
+from .casefile import Case, Contrast
 from .machine import Machine, Storage
+from .variants import Variant
 
 
 @dataclass(frozen=True)
@@ -84,25 +85,27 @@ class Report:
         first, second = (self.values(variant, server.label) for server in self.servers)
         return stats.compare(first, second) if first and second else None
 
+    def _contrast(self, of: Variant, contrast: Contrast) -> list[ContrastResult]:
+        name = next(name for name, value in of.values if value == contrast.of)
+        to = of.replaced(name, contrast.to)
+        # settings cannot change from one run to the next
+        paired = of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
+        found = []
+        for server in self.servers:
+            first, second = (self.values(each.label, server.label) for each in (of, to))
+            if first and second:
+                ratio = stats.compare(first, second, paired)
+                found.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num)))
+        return found
+
     def contrasts(self) -> list[ContrastResult]:
         """Of variants that differ in nothing but the two values to compare."""
-        contrast = self.case.contrast
-        if not contrast:
-            return []
-        found = []
-        by_label = {variant.label: variant for variant in self.case.variants}
-        for of in (variant for variant in self.case.variants if variant.matches(contrast.of)):
-            name = next(name for name, value in of.values if value == contrast.of)
-            to = of.replaced(name, contrast.to)
-            # settings cannot change from one run to the next
-            paired = of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
-            for server in self.servers if to.label in by_label else ():
-                first, second = (self.values(each.label, server.label) for each in (of, to))
-                if first and second:
-                    ratio = stats.compare(first, second, paired)
-                    expected = contrast.expected_sign(server.version_num)
-                    found.append(ContrastResult(server.label, of.label, to.label, ratio, expected))
-        return found
+        return [
+            found
+            for contrast in self.case.contrasts
+            for of in self.case.variants if of.matches(contrast.of)
+            for found in self._contrast(of, contrast)
+        ]
 
     def numbers_of_runs(self) -> list[int]:
         """The different ones, sorted: more runs where fewer did not tell."""

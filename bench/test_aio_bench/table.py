@@ -33,6 +33,19 @@ def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
     }
 
 
+def _other_figures(report: Report) -> Table:
+    """Medians of what else the case wants to be known."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column(", ".join(report.case.varied))
+    table.add_column("server", no_wrap=True)
+    for name in report.case.also:
+        table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
+    for variant, by_server in report.runs.items():
+        for number, label in enumerate(by_server):
+            table.add_row("" if number else variant, label, *(_also(report, variant, label, name) for name in report.case.also))
+    return table
+
+
 def _shortened(sql: str) -> str:
     return " ".join(sql.split())
 
@@ -70,13 +83,11 @@ def _also(report: Report, variant: str, label: str, name: str) -> str:
 
 def _results(report: Report) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column(", ".join(report.case.varied), no_wrap=True)
+    table.add_column(", ".join(report.case.varied))
     table.add_column("server", no_wrap=True)
     table.add_column("median", justify="right", no_wrap=True)
     table.add_column("min – max", justify="right", no_wrap=True)
     table.add_column("MAD", justify="right", no_wrap=True)
-    for name in report.case.also:
-        table.add_column(name.replace("_", " "), justify="right")
     if compared := len(report.servers) == 2:
         table.add_column(" / ".join(server.label for server in report.servers), no_wrap=True)
     for variant, by_server in report.runs.items():
@@ -92,7 +103,6 @@ def _results(report: Report) -> Table:
                 f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}",
                 wording.number(summary.mad),
             ]
-            cells += [_also(report, variant, label, name) for name in report.case.also]
             if ratio and number == 0:
                 cells.append(Text.assemble((wording.factor(ratio.ratio), "bold"), f"  [{ratio.low:.2f}, {ratio.high:.2f}]"))
             elif ratio:
@@ -100,8 +110,7 @@ def _results(report: Report) -> Table:
             table.add_row(*cells, end_section=number == len(by_server) - 1)
     published = report.case.published
     if published and published.ratio:
-        none = [""] * (2 + len(report.case.also))
-        table.add_row("published", "before", f"{published.before_ms:g} ms", *none, *[wording.factor(published.ratio)] * compared)
+        table.add_row("published", "before", f"{published.before_ms:g} ms", "", "", *[wording.factor(published.ratio)] * compared)
         table.add_row("", "after", f"{published.after_ms:g} ms")
     return table
 
@@ -120,6 +129,8 @@ def show(report: Report, console: Console) -> None:
     console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.commit})" if case.commit else ""))
     console.print(_provenance(report))
     console.print(_results(report))
+    if report.case.also:
+        console.print(_other_figures(report))
     notes = [
         f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation.{_clock(report)}",
     ]
