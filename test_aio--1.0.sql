@@ -205,6 +205,168 @@ COMMENT ON FUNCTION inj_io_reopen_detach() IS
 'let I/O workers reopen files';
 
 --
+-- The I/O gate: reads held, failed and delayed.  NULL matches all.
+--
+
+CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
+	blockno int8 DEFAULT NULL,
+	fork text DEFAULT 'main',
+	pid int DEFAULT NULL,
+	max_reads int DEFAULT NULL,
+	keep bool DEFAULT false)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, bool) IS
+'hold matching reads until they are released';
+
+CREATE FUNCTION io_hold_end(rule int DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_hold_end(int) IS
+'hold no more reads; what is held stays held';
+
+CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_release(int, int, int) IS
+'perform a held read, or let it end with this number of bytes or this negative errno';
+
+CREATE FUNCTION io_release_all(result int DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_release_all(int) IS
+'the same for all held reads';
+
+CREATE FUNCTION io_fail(rel regclass, result int,
+	blockno int8 DEFAULT NULL,
+	pid int DEFAULT NULL,
+	skip int DEFAULT 0,
+	times int DEFAULT NULL,
+	fork text DEFAULT NULL,
+	keep bool DEFAULT false)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) IS
+'let matching reads end with this number of bytes, or with this negative errno';
+
+CREATE FUNCTION io_fail_end(rule int DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_fail_end(int) IS
+'let reads end with their own results';
+
+CREATE FUNCTION io_device(latency interval,
+	queue_depth int DEFAULT 32,
+	jitter float8 DEFAULT 0,
+	bytes_per_second int8 DEFAULT NULL,
+	rel regclass DEFAULT NULL,
+	keep bool DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_device(interval, int, float8, int8, regclass, bool) IS
+'let matching reads take as long as on this storage';
+
+CREATE FUNCTION io_device_end(rel regclass DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_device_end(regclass) IS
+'end simulated storage';
+
+CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
+	OUT off int8, OUT length int8, OUT target_desc text,
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT fork text, OUT blockno int8, OUT nblocks int4,
+	OUT rule int4, OUT since timestamptz, OUT waiters int4[],
+	OUT f_localmem bool)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_held_get() IS
+'held reads, for the view io_held';
+
+CREATE FUNCTION io_rules_get(OUT rule int4, OUT kind text,
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
+	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
+	OUT longest_hold int8, OUT owner int4)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_rules_get() IS
+'rules in force, for the view io_rules';
+
+CREATE FUNCTION io_devices_get(
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
+	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
+	OUT in_progress int8, OUT queued int8,
+	OUT mean_lateness float8, OUT max_lateness float8, OUT owner int4)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_devices_get() IS
+'simulated storage, for the view io_devices';
+
+CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
+	OUT provider text, OUT can_hold text[], OUT cannot_hold text[],
+	OUT worker int4, OUT held int4)
+RETURNS record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_gate_get() IS
+'what can be held on this server, for the view io_gate';
+
+-- the relation if it is one of this database's
+CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
+RETURNS regclass
+LANGUAGE SQL STABLE
+BEGIN ATOMIC
+SELECT CASE WHEN reldatabase IN (0, (SELECT oid FROM pg_catalog.pg_database
+				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+		THEN pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END;
+END;
+
+COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
+'relation with this file, if it belongs to the current database';
+
+CREATE VIEW io_held AS
+SELECT pid, io_id, io_generation, off, length, target_desc,
+	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	fork, blockno, nblocks, rule, since, waiters, f_localmem
+FROM io_held_get();
+
+COMMENT ON VIEW io_held IS 'reads that are held, and who waits for them';
+
+CREATE VIEW io_rules AS
+SELECT rule, kind,
+	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	fork, blockno, pid, result, skip, times, matched, fired,
+	longest_hold, owner
+FROM io_rules_get();
+
+COMMENT ON VIEW io_rules IS 'which reads are held or fail, and how many have';
+
+CREATE VIEW io_devices AS
+SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
+	in_progress, queued, mean_lateness, max_lateness, owner
+FROM io_devices_get();
+
+COMMENT ON VIEW io_devices IS 'simulated storage; times of latency in ms, of lateness in us';
+
+CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
+
+COMMENT ON VIEW io_gate IS 'what can be held on this server';
+
+--
 -- Not for the public.  The functions ask for a superuser themselves, too.
 --
 
@@ -232,3 +394,20 @@ REVOKE ALL ON FUNCTION inj_io_short_read_attach(int, int, oid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_short_read_detach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_reopen_attach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_reopen_detach() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_hold(regclass, int8, text, int, int, bool) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_hold_end(int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_release(int, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_release_all(int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_fail_end(int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_device(interval, int, float8, int8, regclass, bool) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_device_end(regclass) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_held_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_rules_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_devices_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_gate_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_relation(oid, oid, oid) FROM PUBLIC;
+REVOKE ALL ON io_held FROM PUBLIC;
+REVOKE ALL ON io_rules FROM PUBLIC;
+REVOKE ALL ON io_devices FROM PUBLIC;
+REVOKE ALL ON io_gate FROM PUBLIC;

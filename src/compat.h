@@ -147,4 +147,18 @@ int4_array_iter_next(array_iter *iter, bool *isnull, int i)
 	GetNamedDSMSegment(name, size, init, found)
 #endif
 
+/*
+ * The gate puts itself between the AIO subsystem and its I/O method, whose
+ * interfaces are internal.  It was written for these versions.
+ */
+#define PG_VERSION_NUM_COMPILED PG_VERSION_NUM
+#if PG_VERSION_NUM < 200000
+#define GATE_KNOWS_SERVER true
+#else
+#define GATE_KNOWS_SERVER false
+#endif
+#if PG_VERSION_NUM >= 190000
+#define IO_METHOD_HAS_CHECK_ONE
+#endif
+
 #endif							/* TEST_AIO_COMPAT_H */

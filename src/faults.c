@@ -15,6 +15,10 @@
  */
 #include "faults.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "gate/gate.h"
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -22,6 +26,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(inj_io_completion_wait);
@@ -30,9 +35,6 @@ PG_FUNCTION_INFO_V1(inj_io_short_read_attach);
 PG_FUNCTION_INFO_V1(inj_io_short_read_detach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
-
-/* the largest number that Linux uses for an errno */
-#define MAX_ERRNO 4095
 
 /* Which reads?  A member that is zero (for the block: not set) matches all. */
 typedef struct ReadMatch
@@ -51,6 +53,7 @@ typedef struct FaultState
 	ReadMatch	hold_match;
 	ConditionVariable hold_ended;
 	uint32		hold_wait_event;
+	GateTime	longest_hold;
 
 	bool		falsify;
 	ReadMatch	falsify_match;
@@ -62,6 +65,7 @@ typedef struct FaultState
 
 static FaultState *fault_state;
 static const FaultObstacle *fault_obstacle;
+static bool use_gate;
 
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
@@ -73,6 +77,22 @@ faults_shmem_request(void)
 		prev_shmem_request_hook();
 
 	RequestAddinShmemSpace(sizeof(FaultState));
+}
+
+/*
+ * The gate can hold all reads but synchronous ones, and with io_method=sync
+ * there are no others.
+ */
+static const FaultObstacle *
+find_gates_obstacle(void)
+{
+	static const FaultObstacle all_synchronous = {
+		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
+		.message = "this server has no injection points, and synchronous reads cannot be held without",
+		.hint = "Set \"test_aio.reach_synchronous_reads\", use another \"io_method\", or a server that has been built with --enable-injection-points.",
+	};
+
+	return io_method == IOMETHOD_SYNC && !reach_synchronous_reads ? &all_synchronous : NULL;
 }
 
 static void
@@ -96,6 +116,11 @@ faults_shmem_startup(void)
 	LWLockRelease(AddinShmemInitLock);
 
 	fault_obstacle = attach_injection_points();
+	if (fault_obstacle != NULL && gate != NULL)
+	{
+		use_gate = true;
+		fault_obstacle = find_gates_obstacle();
+	}
 }
 
 /*
@@ -152,25 +177,71 @@ faults_hold_io(PgAioHandle *ioh)
 }
 
 /*
- * Holds the calling process for as long as the read is to be held.
+ * Is the server shutting down?  The postmaster says so in its pid file.  Called
+ * in critical sections too, so it allocates nothing.
+ */
+bool
+server_is_stopping(void)
+{
+	char		text[MAXPGPATH];
+	const char *line = text;
+	ssize_t		length;
+	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);
+
+	/* it goes away with the postmaster */
+	if (fd < 0)
+		return errno == ENOENT;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[Max(length, 0)] = '\0';
+
+	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
+	{
+		line = strchr(line, '\n');
+		if (line != NULL)
+			line++;
+	}
+
+	return line != NULL &&
+		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}
+
+/*
+ * Holds the calling process for as long as the read is to be held.  It cannot
+ * be interrupted, so it looks every now and then whether it has to go on.
  */
 void
 hold_completion(PgAioHandle *ioh)
 {
+	GateTime	limit;
+
 	if (!faults_hold_io(ioh))
 		return;
 
+	limit = gate_now() + fault_state->longest_hold;
 	ConditionVariablePrepareToSleep(&fault_state->hold_ended);
 	while (faults_hold_io(ioh))
-		ConditionVariableSleep(&fault_state->hold_ended,
-							   fault_state->hold_wait_event);
+	{
+		GateTime	left = limit - gate_now();
+
+		if (left <= 0)
+		{
+			gate_report_too_long(ioh);
+			break;
+		}
+		if (ConditionVariableTimedSleep(&fault_state->hold_ended,
+										Min(left / NS_PER_MS + 1, 1000),
+										fault_state->hold_wait_event) &&
+			server_is_stopping())
+			break;
+	}
 	ConditionVariableCancelSleep();
 }
 
 /*
  * Zeroes what lies beyond the first "length" bytes of a read.
  */
-static void
+void
 zero_rest_of_read(PgAioHandle *ioh, size_t length)
 {
 	struct iovec *iov = &pgaio_ctl->iovecs[ioh->iovec_off];
@@ -185,22 +256,32 @@ zero_rest_of_read(PgAioHandle *ioh, size_t length)
 }
 
 /*
+ * Is this read to end with a chosen result?
+ */
+static bool
+get_false_result(PgAioHandle *ioh, int32 *result)
+{
+	bool		falsify;
+	ReadMatch	match;
+
+	SpinLockAcquire(&fault_state->lock);
+	falsify = fault_state->falsify && fault_state->has_result;
+	match = fault_state->falsify_match;
+	*result = fault_state->result;
+	SpinLockRelease(&fault_state->lock);
+
+	return falsify && read_matches(ioh, &match);
+}
+
+/*
  * Puts a chosen result in the place of the one that a read has ended with.
  */
 void
 falsify_result(PgAioHandle *ioh)
 {
-	bool		falsify;
-	ReadMatch	match;
 	int32		result;
 
-	SpinLockAcquire(&fault_state->lock);
-	falsify = fault_state->falsify && fault_state->has_result;
-	match = fault_state->falsify_match;
-	result = fault_state->result;
-	SpinLockRelease(&fault_state->lock);
-
-	if (!falsify || !read_matches(ioh, &match))
+	if (!get_false_result(ioh, &result))
 		return;
 
 	if (result < 0)
@@ -212,11 +293,8 @@ falsify_result(PgAioHandle *ioh)
 	}
 }
 
-/*
- * Raises an error in an I/O worker that has reopened a file, if so ordered.
- */
-void
-fail_reopen(void)
+static bool
+reopen_fails(void)
 {
 	bool		fail;
 
@@ -224,9 +302,84 @@ fail_reopen(void)
 	fail = fault_state->fail_reopen;
 	SpinLockRelease(&fault_state->lock);
 
-	if (fail)
+	return fail;
+}
+
+/*
+ * Raises an error in an I/O worker that has reopened a file, if so ordered.
+ */
+void
+fail_reopen(void)
+{
+	if (reopen_fails())
 		ereport(ERROR,
 				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
+}
+
+bool
+faults_have_injection_points(void)
+{
+	return fault_state != NULL && !use_gate && fault_obstacle == NULL;
+}
+
+/*
+ * Is the gate where faults take effect?
+ */
+bool
+faults_use_gate(void)
+{
+	return use_gate;
+}
+
+/*
+ * How many faults are in force?
+ */
+uint32
+faults_in_force(void)
+{
+	uint32		in_force;
+
+	SpinLockAcquire(&fault_state->lock);
+	in_force = fault_state->hold + fault_state->falsify + fault_state->fail_reopen;
+	SpinLockRelease(&fault_state->lock);
+
+	return in_force;
+}
+
+/*
+ * What is a read that the gate may capture to end with?  False: what it will.
+ */
+bool
+faults_get_result(PgAioHandle *ioh, int32 *result)
+{
+	/* an I/O worker would have got this one */
+	if (reopen_fails() &&
+		!(ioh->flags & (PGAIO_HF_REFERENCES_LOCAL | PGAIO_HF_SYNCHRONOUS)))
+	{
+		*result = -ENOENT;
+		return true;
+	}
+
+	return get_false_result(ioh, result);
+}
+
+int64
+faults_longest_hold(void)
+{
+	return fault_state->longest_hold;
+}
+
+/*
+ * Raises an error unless a read can end with this result.
+ */
+void
+check_io_result(int32 result)
+{
+	if (result < -MAX_ERRNO)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("result must be a number of bytes or a negative errno"),
+				 errdetail("The smallest errno is %d.", -MAX_ERRNO)));
 }
 
 /*
@@ -278,17 +431,56 @@ get_read_match(FunctionCallInfo fcinfo, int pid_arg, int relfilenode_arg)
 	return match;
 }
 
+static bool
+is_held_no_more(PgAioHandle *ioh, GateIo *io, void *arg pg_attribute_unused())
+{
+	return io->injected && !faults_hold_io(ioh);
+}
+
+/*
+ * A fault has been set or ended.
+ */
+static void
+tell_gate(void)
+{
+	if (!use_gate)
+		return;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate_update_active();
+	LWLockRelease(gate->lock);
+}
+
 static void
 set_hold(bool hold, const ReadMatch *match)
 {
 	SpinLockAcquire(&fault_state->lock);
 	fault_state->hold = hold;
 	if (hold)
+	{
 		fault_state->hold_match = *match;
+		fault_state->longest_hold = longest_hold * NS_PER_MS;
+	}
 	SpinLockRelease(&fault_state->lock);
 
 	/* also when one rule takes another's place: it may hold fewer */
 	ConditionVariableBroadcast(&fault_state->hold_ended);
+	tell_gate();
+	if (use_gate)
+	{
+		(void) gate_release_matching(is_held_no_more, NULL, false, 0);
+		/* it shows whether any read is held */
+		gate_wake_worker();
+	}
+}
+
+/*
+ * Ends the hold because the server shuts down.
+ */
+void
+faults_end_hold(void)
+{
+	set_hold(false, NULL);
 }
 
 /*
@@ -355,11 +547,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 	require_faults(fcinfo);
 
 	match = get_read_match(fcinfo, 1, 2);
-	if (result < -MAX_ERRNO)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("result must be a number of bytes or a negative errno"),
-				 errdetail("The smallest errno is %d.", -MAX_ERRNO)));
+	check_io_result(result);
 
 	SpinLockAcquire(&fault_state->lock);
 	fault_state->falsify = true;
@@ -367,6 +555,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 	fault_state->has_result = !PG_ARGISNULL(0);
 	fault_state->result = result;
 	SpinLockRelease(&fault_state->lock);
+	tell_gate();
 
 	PG_RETURN_VOID();
 }
@@ -384,6 +573,7 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 	SpinLockAcquire(&fault_state->lock);
 	fault_state->falsify = false;
 	SpinLockRelease(&fault_state->lock);
+	tell_gate();
 
 	PG_RETURN_VOID();
 }
@@ -394,6 +584,7 @@ set_fail_reopen(bool fail)
 	SpinLockAcquire(&fault_state->lock);
 	fault_state->fail_reopen = fail;
 	SpinLockRelease(&fault_state->lock);
+	tell_gate();
 }
 
 /*

@@ -34,21 +34,21 @@ require_superuser(FunctionCallInfo fcinfo)
 }
 
 /*
- * Opens the relation that is the calling function's first argument, and raises
- * an error unless its blocks can be reached from this session.
+ * Opens a relation that is an argument of the calling function, and raises an
+ * error unless its blocks can be reached from this session.
  */
 Relation
-open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
+open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 {
 	Relation	rel;
 
 	require_superuser(fcinfo);
 
-	rel = try_relation_open(PG_GETARG_OID(0), lockmode);
+	rel = try_relation_open(relid, lockmode);
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
+				 errmsg("relation with OID %u does not exist", relid)));
 
 	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
 		ereport(ERROR,
@@ -64,6 +64,15 @@ open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
 				 errmsg("cannot access temporary tables of other sessions")));
 
 	return rel;
+}
+
+/*
+ * The same for the first argument, where most functions have it.
+ */
+Relation
+open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
+{
+	return open_relation_by_oid(fcinfo, PG_GETARG_OID(0), lockmode);
 }
 
 BlockNumber

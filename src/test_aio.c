@@ -26,5 +26,9 @@ void
 _PG_init(void)
 {
 	if (process_shared_preload_libraries_in_progress)
+	{
+		/* first the gate: faults may take effect through it */
+		gate_init();
 		faults_init();
+	}
 }

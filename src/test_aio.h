@@ -20,6 +20,8 @@
 
 /* relation.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
+extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
+									 LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);
 extern BlockNumber main_fork_nblocks(Relation rel);
 extern void check_block(Relation rel, int64 blockno);
@@ -41,5 +43,8 @@ extern void resume_batch(bool was_open);
 /* faults.c: reads held or falsified */
 extern void faults_init(void);
 extern bool faults_hold_io(PgAioHandle *ioh);
+
+/* gate/gate.c: reads held, failed and delayed outside of the I/O method */
+extern void gate_init(void);
 
 #endif							/* TEST_AIO_H */

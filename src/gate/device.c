@@ -1,0 +1,519 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.c
+ *		Simulated storage: when is a read due?
+ *
+ * That is settled when the read is submitted.  A device has as many slots as
+ * its queue is deep; a read goes to the slot that is free first, begins when
+ * it is, and is due a latency later.  So a read that is completed late does not
+ * make those behind it late as well, and the worker has nothing to do but to
+ * complete what is due.
+ *
+ * src/gate/device.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "common/pg_prng.h"
+#include "common/relpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(io_device);
+PG_FUNCTION_INFO_V1(io_device_end);
+PG_FUNCTION_INFO_V1(io_devices_get);
+
+#define MAX_LATENCY_S 60
+
+/*
+ * The device that is to serve a read, or -1.  One for a relation comes before
+ * one for all.  The caller has the lock.
+ */
+int
+gate_find_device(PgAioHandle *ioh)
+{
+	int			found = -1;
+
+	if (gate->worker == INVALID_PROC_NUMBER || gate->draining)
+		return -1;
+
+	for (int i = 0; i < GATE_MAX_DEVICES; i++)
+	{
+		GateDevice *device = &gate->devices[i];
+
+		if (!device->in_use || !gate_match(&device->match, ioh))
+			continue;
+		if (device->match.has_rel)
+			return i;
+		found = i;
+	}
+
+	return found;
+}
+
+static bool
+is_earlier(const GateDue *a, const GateDue *b)
+{
+	return a->due < b->due;
+}
+
+static void
+swap_due(int a, int b)
+{
+	GateDue		due = gate->due[a];
+
+	gate->due[a] = gate->due[b];
+	gate->due[b] = due;
+}
+
+static void
+sift_up(int i)
+{
+	while (i > 0 && is_earlier(&gate->due[i], &gate->due[(i - 1) / 2]))
+	{
+		swap_due(i, (i - 1) / 2);
+		i = (i - 1) / 2;
+	}
+}
+
+static void
+sift_down(int i)
+{
+	for (;;)
+	{
+		int			least = i;
+
+		for (int child = 2 * i + 1; child <= 2 * i + 2 && child < gate->ndue; child++)
+		{
+			if (is_earlier(&gate->due[child], &gate->due[least]))
+				least = child;
+		}
+		if (least == i)
+			return;
+		swap_due(i, least);
+		i = least;
+	}
+}
+
+static void
+remove_first_due(void)
+{
+	gate->due[0] = gate->due[--gate->ndue];
+	sift_down(0);
+}
+
+/*
+ * Is this still to be done?  Others may have performed it meanwhile.
+ */
+static bool
+is_still_due(const GateDue *due)
+{
+	const GateIo *io = &gate->ios[due->io];
+
+	return io->phase == GATE_DUE && io->generation == due->generation;
+}
+
+/*
+ * When is the first read due?  False if there is none.  The caller has the
+ * lock.
+ */
+bool
+gate_next_due(GateTime *due)
+{
+	while (gate->ndue > 0 && !is_still_due(&gate->due[0]))
+		remove_first_due();
+	if (gate->ndue == 0)
+		return false;
+	*due = gate->due[0].due;
+	return true;
+}
+
+/*
+ * Takes the first read that is due until then, if there is one that this
+ * process can perform.  The caller has the lock.
+ */
+PgAioHandle *
+gate_pop_due(GateTime until)
+{
+	GateTime	due;
+	PgAioHandle *ioh;
+
+	if (!gate_next_due(&due) || due > until)
+		return NULL;
+
+	ioh = &pgaio_ctl->io_handles[gate->due[0].io];
+	remove_first_due();
+	gate_take(ioh, gate_io(ioh));
+
+	return ioh;
+}
+
+static int64
+read_length(PgAioHandle *ioh)
+{
+	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
+}
+
+/*
+ * When does a read that comes now begin, and when does it end?
+ */
+static GateTime
+schedule(GateDevice *device, int64 nbytes, GateTime now)
+{
+	double		deviation = 0;
+	int			slot = 0;
+	GateTime	begin;
+	GateTime	end;
+
+	for (int i = 1; i < device->depth; i++)
+	{
+		if (device->slot_free[i] < device->slot_free[slot])
+			slot = i;
+	}
+
+	if (device->jitter > 0)
+		deviation = device->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);
+
+	begin = Max(now, device->slot_free[slot]);
+	end = begin + (GateTime) (device->latency * (1 + deviation));
+	if (device->bytes_per_second > 0)
+	{
+		device->bus_free = Max(begin, device->bus_free) +
+			(GateTime) ((double) nbytes * NS_PER_S / device->bytes_per_second);
+		end = Max(end, device->bus_free);
+	}
+	device->slot_free[slot] = end;
+
+	return end;
+}
+
+/*
+ * Gives a read to its device.  False if that cannot take it; the caller has to
+ * perform it.  The caller has the lock.
+ */
+bool
+gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now)
+{
+	GateDevice *device = &gate->devices[io->device];
+
+	if (!device->in_use || gate->worker == INVALID_PROC_NUMBER ||
+		gate->draining || gate->closing || gate->ndue >= gate->max_due)
+		return false;
+
+	io->due = schedule(device, read_length(ioh), now);
+	io->phase = GATE_DUE;
+	device->in_flight++;
+
+	/* what only the owner can perform, it does when it waits */
+	if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+	{
+		GateDue    *due = &gate->due[gate->ndue];
+
+		due->due = io->due;
+		due->generation = io->generation;
+		due->io = ioh - pgaio_ctl->io_handles;
+		sift_up(gate->ndue++);
+	}
+
+	return true;
+}
+
+/*
+ * What a device has to be told when a read has been performed.  It is to be
+ * looked at before: afterwards the handle may be in use for another one.
+ */
+GateServed
+gate_serve(PgAioHandle *ioh)
+{
+	const GateIo *io = gate_io(ioh);
+
+	return (GateServed)
+	{
+		.device = io->device,
+		.due = io->due,
+		.length = read_length(ioh),
+	};
+}
+
+/*
+ * Counts it.  The caller has the lock.
+ */
+void
+gate_count_served(const GateServed *served, GateTime late, bool by_worker)
+{
+	GateDevice *device = &gate->devices[served->device];
+
+	device->in_flight--;
+	device->reads++;
+	device->bytes += served->length;
+	if (!by_worker)
+		device->by_waiters++;
+	else
+	{
+		device->lateness_sum += late;
+		device->lateness_max = Max(device->lateness_max, late);
+	}
+}
+
+/*
+ * Makes all reads due at once that devices no longer in use have in hand, or
+ * all when the server shuts down.  The caller has the lock.
+ */
+void
+gate_hurry_devices(void)
+{
+	for (int i = 0; i < gate->ndue; i++)
+	{
+		GateDue    *due = &gate->due[i];
+		GateIo	   *io = &gate->ios[due->io];
+
+		if (is_still_due(due) &&
+			(gate->closing || !gate->devices[io->device].in_use))
+			due->due = io->due = 0;
+	}
+	for (int i = gate->ndue / 2 - 1; i >= 0; i--)
+		sift_down(i);
+}
+
+static bool
+is_same_match(const GateMatch *a, const GateMatch *b)
+{
+	return a->has_rel == b->has_rel &&
+		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator));
+}
+
+/*
+ * Ends devices: those of a session, or for a relation, or all.
+ */
+int
+gate_end_devices(int holder, const GateMatch *match)
+{
+	int			ended = 0;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < GATE_MAX_DEVICES; i++)
+	{
+		GateDevice *device = &gate->devices[i];
+
+		if (!device->in_use ||
+			(holder != 0 && device->holder != holder) ||
+			(match != NULL && !is_same_match(&device->match, match)))
+			continue;
+		device->in_use = false;
+		ended++;
+	}
+	if (ended > 0)
+		gate_hurry_devices();
+	gate_update_active();
+	LWLockRelease(gate->lock);
+
+	if (ended > 0)
+		gate_wake_worker();
+
+	return ended;
+}
+
+static GateTime
+get_latency(FunctionCallInfo fcinfo, int arg)
+{
+	Interval   *latency;
+
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("latency must not be null")));
+
+	latency = PG_GETARG_INTERVAL_P(arg);
+	if (INTERVAL_NOT_FINITE(latency) || latency->month != 0 || latency->day != 0 ||
+		latency->time < 0 || latency->time > MAX_LATENCY_S * USECS_PER_SEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("latency must be between 0 and %d seconds", MAX_LATENCY_S)));
+
+	return latency->time * 1000;
+}
+
+/*
+ * Waits until the worker is there; it takes a moment after server start.
+ */
+static void
+require_worker(void)
+{
+	for (int i = 0; gate->worker == INVALID_PROC_NUMBER || gate->draining; i++)
+	{
+		if (i == 500)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the background worker of the I/O gate is not running"),
+					 errhint("\"max_worker_processes\" may be too low.")));
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10000L);
+	}
+}
+
+/*
+ * Puts a device in the place of the one for the same relation, or in a free
+ * one.
+ */
+static void
+add_device(const GateDevice *new_device)
+{
+	int			place = -1;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < GATE_MAX_DEVICES; i++)
+	{
+		GateDevice *device = &gate->devices[i];
+
+		if (device->in_use && is_same_match(&device->match, &new_device->match))
+		{
+			place = i;
+			break;
+		}
+		/* a former device's reads are still counted where they came from */
+		if (!device->in_use && device->in_flight == 0 && place < 0)
+			place = i;
+	}
+	if (place >= 0)
+	{
+		int64		in_flight = gate->devices[place].in_flight;
+
+		gate->devices[place] = *new_device;
+		gate->devices[place].in_flight = in_flight;
+		gate_update_active();
+	}
+	LWLockRelease(gate->lock);
+
+	if (place < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("there are too many devices already"),
+				 errdetail("There can be %d at once.", GATE_MAX_DEVICES)));
+}
+
+/*
+ * io_device(latency interval, queue_depth int DEFAULT 32,
+ *			 jitter float8 DEFAULT 0, bytes_per_second int8 DEFAULT NULL,
+ *			 rel regclass DEFAULT NULL, keep bool DEFAULT false)
+ *
+ * From now on matching reads take at least this long, and at most
+ * "queue_depth" are under way at once.  With jitter, the latency is spread
+ * evenly between (1 - jitter) and (1 + jitter) times what it is.
+ */
+Datum
+io_device(PG_FUNCTION_ARGS)
+{
+	GateDevice *device;
+
+	require_gate(fcinfo);
+
+	device = palloc0_object(GateDevice);
+	device->in_use = true;
+	device->latency = get_latency(fcinfo, 0);
+
+	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("queue_depth and jitter must not be null")));
+	check_count("queue_depth", PG_GETARG_INT32(1), GATE_MAX_DEPTH);
+	device->depth = PG_GETARG_INT32(1);
+	device->jitter = PG_GETARG_FLOAT8(2);
+	if (!(device->jitter >= 0 && device->jitter <= 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("jitter must be between 0 and 1")));
+	if (!PG_ARGISNULL(3))
+	{
+		check_count("bytes_per_second", PG_GETARG_INT64(3), PG_INT64_MAX);
+		device->bytes_per_second = PG_GETARG_INT64(3);
+	}
+	device->match = gate_get_rel_match(fcinfo, 4);
+	device->holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+
+	require_worker();
+	if (device->holder != 0)
+		gate_end_with_session();
+	add_device(device);
+	pfree(device);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * io_device_end(rel regclass DEFAULT NULL) returns int
+ *
+ * Ends the device for a relation, or all.  What they have in hand is performed
+ * at once.  Returns their number.
+ */
+Datum
+io_device_end(PG_FUNCTION_ARGS)
+{
+	GateMatch	match;
+
+	require_gate(fcinfo);
+
+	match = gate_get_rel_match(fcinfo, 0);
+
+	PG_RETURN_INT32(gate_end_devices(0, match.has_rel ? &match : NULL));
+}
+
+/*
+ * io_devices_get() returns setof record
+ *
+ * The devices; the view "io_devices" puts names to it.
+ */
+Datum
+io_devices_get(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	GateDevice *device;
+
+	require_gate(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+	device = palloc_object(GateDevice);
+
+	for (int i = 0; i < GATE_MAX_DEVICES; i++)
+	{
+		Datum		values[14] = {0};
+		bool		nulls[14] = {0};
+		int64		by_worker;
+		int64		in_progress;
+
+		LWLockAcquire(gate->lock, LW_SHARED);
+		*device = gate->devices[i];
+		LWLockRelease(gate->lock);
+		if (!device->in_use)
+			continue;
+
+		by_worker = device->reads - device->by_waiters;
+		in_progress = Min(device->in_flight, device->depth);
+
+		values[0] = ObjectIdGetDatum(device->match.rlocator.spcOid);
+		values[1] = ObjectIdGetDatum(device->match.rlocator.dbOid);
+		values[2] = ObjectIdGetDatum(device->match.rlocator.relNumber);
+		nulls[0] = nulls[1] = nulls[2] = !device->match.has_rel;
+		values[3] = Float8GetDatum((double) device->latency / NS_PER_MS);
+		values[4] = Int32GetDatum(device->depth);
+		values[5] = Float8GetDatum(device->jitter);
+		values[6] = Int64GetDatum(device->bytes_per_second);
+		nulls[6] = device->bytes_per_second == 0;
+		values[7] = Int64GetDatum(device->reads);
+		values[8] = Int64GetDatum(device->bytes);
+		values[9] = Int64GetDatum(in_progress);
+		values[10] = Int64GetDatum(device->in_flight - in_progress);
+		values[11] = Float8GetDatum(by_worker > 0 ? device->lateness_sum / 1000.0 / by_worker : 0);
+		nulls[11] = by_worker == 0;
+		values[12] = Float8GetDatum(device->lateness_max / 1000.0);
+		nulls[12] = by_worker == 0;
+		values[13] = Int32GetDatum(device->holder);
+		nulls[13] = device->holder == 0;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}

@@ -1,0 +1,212 @@
+/*-------------------------------------------------------------------------
+ *
+ * views.c
+ *		What is held, who waits for it, and what can be held on this server.
+ *
+ * src/gate/views.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "access/htup_details.h"
+#include "common/relpath.h"
+#include "faults.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "storage/proclist.h"
+#include "storage/spin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(io_held_get);
+PG_FUNCTION_INFO_V1(io_gate_get);
+
+/*
+ * Which processes wait for this I/O?  They are all in line for its condition
+ * variable.  Returns how many, at most "max".
+ */
+int
+io_waiters(PgAioHandle *ioh, int *pids, int max)
+{
+	proclist_mutable_iter iter;
+	int			n = 0;
+
+	SpinLockAcquire(&ioh->cv.mutex);
+	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
+	{
+		if (n < max)
+			pids[n++] = GetPGProcByNumber(iter.cur)->pid;
+	}
+	SpinLockRelease(&ioh->cv.mutex);
+
+	return n;
+}
+
+static Datum
+waiters_array(const int *pids, int n)
+{
+	Datum	   *elements = palloc_array(Datum, Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elements[i] = Int32GetDatum(pids[i]);
+
+	return PointerGetDatum(construct_array_builtin(elements, n, INT4OID));
+}
+
+/*
+ * io_held_get() returns setof record
+ *
+ * The reads that are held; the view "io_held" puts names to them.
+ */
+Datum
+io_held_get(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int		   *pids;
+
+	require_gate(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+	pids = palloc_array(int, MaxBackends + NUM_AUXILIARY_PROCS);
+
+	for (int i = 0; i < gate->nios; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		GateIo		io;
+		PgAioHandle copy;
+		int			pid = 0;
+		int			nwaiters = 0;
+		Datum		values[16] = {0};
+		bool		nulls[16] = {0};
+
+		if (gate->ios[i].phase != GATE_HELD)
+			continue;
+
+		/* it cannot change while we have the lock */
+		LWLockAcquire(gate->lock, LW_SHARED);
+		io = gate->ios[i];
+		if (io.phase == GATE_HELD)
+		{
+			memcpy(&copy, ioh, sizeof(copy));
+			pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+			nwaiters = io_waiters(ioh, pids, MaxBackends + NUM_AUXILIARY_PROCS);
+		}
+		LWLockRelease(gate->lock);
+		if (io.phase != GATE_HELD)
+			continue;
+
+		values[0] = Int32GetDatum(pid);
+		values[1] = Int32GetDatum(i);
+		values[2] = Int64GetDatum(io.generation);
+		values[3] = Int64GetDatum(copy.op_data.read.offset);
+		values[4] = Int64GetDatum((int64) copy.target_data.smgr.nblocks * BLCKSZ);
+		values[5] = CStringGetTextDatum(pgaio_io_get_target_description(&copy));
+		values[6] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.spcOid);
+		values[7] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.dbOid);
+		values[8] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.relNumber);
+		values[9] = CStringGetTextDatum(forkNames[copy.target_data.smgr.forkNum]);
+		values[10] = Int64GetDatum(copy.target_data.smgr.blockNum);
+		values[11] = Int32GetDatum(copy.target_data.smgr.nblocks);
+		values[12] = Int32GetDatum(io.rule);
+		nulls[12] = io.injected;
+		values[13] = TimestampTzGetDatum(io.since);
+		values[14] = waiters_array(pids, nwaiters);
+		values[15] = BoolGetDatum(copy.flags & PGAIO_HF_REFERENCES_LOCAL);
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}
+
+static void
+add_text(ArrayBuildState **array, const char *text)
+{
+	*array = accumArrayResult(*array, CStringGetTextDatum(text), false,
+							  TEXTOID, CurrentMemoryContext);
+}
+
+static Datum
+text_array(ArrayBuildState *array)
+{
+	if (array == NULL)
+		return PointerGetDatum(construct_empty_array(TEXTOID));
+	return makeArrayResult(array, CurrentMemoryContext);
+}
+
+/*
+ * Sorts the kinds of read by whether the gate can capture them on this server.
+ */
+static void
+sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
+{
+	bool		synchronous = gate != NULL && reach_synchronous_reads;
+
+	if (gate == NULL)
+	{
+		add_text(passing, psprintf("all: %s", gate_why_off));
+		return;
+	}
+
+	if (io_method != IOMETHOD_SYNC || synchronous)
+		add_text(captured, "asynchronous reads into shared buffers and temporary tables");
+	if (synchronous)
+		add_text(captured, "synchronous reads, such as of single blocks of indexes and catalogs");
+	else if (io_method == IOMETHOD_SYNC)
+		add_text(passing, "buffered reads: with io_method=sync all of them are synchronous, and \"test_aio.reach_synchronous_reads\" is off");
+	else
+		add_text(passing, "synchronous reads, such as of single blocks of indexes and catalogs, streams with effective_io_concurrency = 0, and (19) lone misses of a stream: the I/O method never sees them, and \"test_aio.reach_synchronous_reads\" is off");
+	add_text(passing, "reads of processes that cannot be interrupted or are about to exit: startup, checkpointer, background writer, autovacuum launcher, anyone in a critical section");
+	add_text(passing, "reads that bypass the buffer manager's asynchronous path: smgrread(), as for WAL-logged copies");
+}
+
+/*
+ * io_gate_get() returns record
+ *
+ * What can be held on this server; the view "io_gate" puts names to it.
+ */
+Datum
+io_gate_get(PG_FUNCTION_ARGS)
+{
+	TupleDesc	tupdesc;
+	Datum		values[8] = {0};
+	bool		nulls[8] = {0};
+	ArrayBuildState *captured = NULL;
+	ArrayBuildState *passing = NULL;
+	bool		injection_points = faults_have_injection_points();
+
+	require_superuser(fcinfo);
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	sort_kinds(&captured, &passing);
+
+	values[0] = CStringGetTextDatum(GetConfigOptionByName("io_method", NULL, false));
+	values[1] = BoolGetDatum(gate != NULL);
+	if (gate == NULL)
+		values[2] = CStringGetTextDatum(gate_why_off);
+	else
+		nulls[2] = true;
+	if (gate == NULL && !injection_points)
+		nulls[3] = true;
+	else
+		values[3] = CStringGetTextDatum(gate == NULL ? "injection points" :
+										injection_points ? "both" : "gate");
+	values[4] = text_array(captured);
+	values[5] = text_array(passing);
+	if (gate != NULL && gate->worker_pid != 0)
+		values[6] = Int32GetDatum(gate->worker_pid);
+	else
+		nulls[6] = true;
+	if (gate != NULL)
+		values[7] = Int32GetDatum(gate->nheld);
+	else
+		nulls[7] = true;
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+}

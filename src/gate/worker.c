@@ -1,0 +1,335 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *		The gate's background worker.
+ *
+ * It completes the reads that a simulated device has in hand when they are
+ * due, performs those that have been held for too long, and ends all holds
+ * when the server shuts down.  With io_method=worker it also stands for the I/O
+ * workers that inj_io_completion_wait() would stop, by the wait event that it
+ * shows.
+ *
+ * src/gate/worker.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "faults.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/smgr.h"
+#include "storage/waiteventset.h"
+
+/* reads taken at once */
+#define BATCH_SIZE 32
+
+/* how long files stay open with nothing to do, in milliseconds */
+#define IDLE_TIME 100
+
+/*
+ * The kernel wakes us a little late, so we ask to be woken a little early, by
+ * what experience says, and spin for the rest.
+ */
+#define MIN_LEAD 10000
+#define MAX_LEAD 150000
+static GateTime lead = 50000;
+
+extern PGDLLEXPORT pg_noreturn void test_aio_gate_main(Datum arg);
+
+void
+gate_register_worker(void)
+{
+	BackgroundWorker worker = {
+		.bgw_name = "test_aio gate",
+		.bgw_type = "test_aio gate",
+		.bgw_library_name = "test_aio",
+		.bgw_function_name = "test_aio_gate_main",
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
+		.bgw_start_time = BgWorkerStart_ConsistentState,
+		.bgw_restart_time = 1,
+	};
+
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+gate_wake_worker(void)
+{
+	ProcNumber	worker = gate->worker;
+
+	if (worker != INVALID_PROC_NUMBER)
+		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+/*
+ * Shutdown waits for every session, and some may wait for a held read without
+ * being able to end.  So nothing is held any more.
+ */
+static void
+close_gate(void)
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->closing = true;
+	gate_hurry_devices();
+	LWLockRelease(gate->lock);
+
+	(void) gate_release_all(false, 0);
+	faults_end_hold();
+}
+
+/*
+ * Performs a read that has been held for too long, if there is one.
+ */
+static bool
+end_overdue_hold(GateTime now)
+{
+	PgAioHandle *ioh = NULL;
+	bool		has_result = false;
+	int32		result = 0;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gate->nheld; i++)
+	{
+		GateIo	   *io = &gate->ios[gate->held[i]];
+		PgAioHandle *candidate = &pgaio_ctl->io_handles[gate->held[i]];
+
+		/* what reads into local memory, its owner ends itself */
+		if (io->hold_limit > now || (candidate->flags & PGAIO_HF_REFERENCES_LOCAL))
+			continue;
+		ioh = candidate;
+		gate_report_too_long(ioh);
+		has_result = io->has_result;
+		result = io->result;
+		gate_take(ioh, io);
+		break;
+	}
+	LWLockRelease(gate->lock);
+
+	if (ioh == NULL)
+		return false;
+	gate_perform(ioh, has_result, result, 0);
+	return true;
+}
+
+/*
+ * When is there something to do?  The caller has the lock.
+ */
+static GateTime
+next_event(void)
+{
+	GateTime	next = GATE_NEVER;
+
+	(void) gate_next_due(&next);
+	for (int i = 0; i < gate->nheld; i++)
+	{
+		const PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
+
+		if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+			next = Min(next, gate->ios[gate->held[i]].hold_limit);
+	}
+
+	return next;
+}
+
+/*
+ * Completes what is due about now.  Returns how many reads that were.  When
+ * there are none, "next" is when there will be something to do.
+ */
+static int
+complete_due(GateTime *next)
+{
+	static GateServed served[BATCH_SIZE];
+	static GateTime late[BATCH_SIZE];
+	static int	nserved = 0;
+	PgAioHandle *ios[BATCH_SIZE];
+	GateTime	until = gate_now() + lead;
+	int			n = 0;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+
+	/* those of the last time, to take the lock but once */
+	for (int i = 0; i < nserved; i++)
+		gate_count_served(&served[i], late[i], true);
+
+	while (n < BATCH_SIZE && (ios[n] = gate_pop_due(until)) != NULL)
+		n++;
+	*next = n > 0 ? 0 : next_event();
+	/* whoever comes with something earlier wakes us */
+	gate->worker_wakes = *next;
+	LWLockRelease(gate->lock);
+
+	for (int i = 0; i < n; i++)
+	{
+		GateIo	   *io = gate_io(ios[i]);
+
+		served[i] = gate_serve(ios[i]);
+		gate_perform(ios[i], io->has_result, io->result, served[i].due);
+		late[i] = served[i].due > 0 ? gate_now() - served[i].due : 0;
+	}
+	nserved = n;
+
+	return n;
+}
+
+/*
+ * Marks the worker as gone.
+ */
+static void
+worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->worker = INVALID_PROC_NUMBER;
+	gate->worker_pid = 0;
+	LWLockRelease(gate->lock);
+}
+
+static void
+worker_begins(void)
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->worker = MyProcNumber;
+	gate->worker_pid = MyProcPid;
+	gate->draining = false;
+	LWLockRelease(gate->lock);
+
+	before_shmem_exit(worker_ends, 0);
+}
+
+static void
+arm_timer(int timer, GateTime when)
+{
+	struct itimerspec spec = {0};
+
+	if (when != GATE_NEVER)
+	{
+		/* zero would disarm it */
+		when = Max(when, 1);
+		spec.it_value.tv_sec = when / NS_PER_S;
+		spec.it_value.tv_nsec = when % NS_PER_S;
+	}
+	if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not set a timer: %m")));
+}
+
+/*
+ * Learns from how late we were woken.
+ */
+static void
+adjust_lead(GateTime late)
+{
+	if (late >= 0 && late < MAX_LEAD)
+		lead = Max(MIN_LEAD, (lead * 15 + late * 2) / 16);
+	lead = Min(lead, MAX_LEAD);
+}
+
+/*
+ * Sleeps until then, or until woken.  The timeouts of latches count
+ * milliseconds, so there is a timer of our own.
+ */
+static void
+sleep_until(WaitEventSet *set, int timer, GateTime next)
+{
+	static bool files_open = true;
+	WaitEvent	event;
+	uint32		wait_event = gate->wait_event_worker;
+	GateTime	timed = next == GATE_NEVER ? GATE_NEVER : next - lead;
+	int			nevents;
+
+	if (gate->nstopped > 0 && io_method == IOMETHOD_WORKER)
+		wait_event = gate->wait_event_completion;
+	else if (next != GATE_NEVER && gate->ndue > 0)
+		wait_event = gate->wait_event_device;
+
+	arm_timer(timer, timed);
+	nevents = WaitEventSetWait(set, files_open ? IDLE_TIME : -1, &event, 1, wait_event);
+	if (nevents == 0)
+	{
+		/* relations come and go, and nobody tells us */
+		smgrdestroyall();
+		files_open = false;
+		return;
+	}
+	files_open = true;
+	if (event.events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	else if (event.events & WL_SOCKET_READABLE)
+		adjust_lead(gate_now() - timed);
+}
+
+/*
+ * Completes what is left before the worker ends, at the time that is due.
+ */
+static bool
+has_drained(void)
+{
+	bool		drained;
+	GateTime	due;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->draining = true;
+	drained = !gate_next_due(&due);
+	if (drained)
+		gate->worker = INVALID_PROC_NUMBER;
+	LWLockRelease(gate->lock);
+
+	return drained;
+}
+
+void
+test_aio_gate_main(Datum arg pg_attribute_unused())
+{
+	WaitEventSet *set;
+	int			timer;
+
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	/* to be seen in pg_stat_activity; no database is needed */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	if (gate == NULL)
+		proc_exit(0);
+
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (timer < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create a timer: %m")));
+	set = CreateWaitEventSet(NULL, 3);
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	AddWaitEventToSet(set, WL_SOCKET_READABLE, timer, NULL, NULL);
+
+	worker_begins();
+
+	for (;;)
+	{
+		GateTime	next;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ShutdownRequestPending)
+		{
+			if (!gate->closing && server_is_stopping())
+				close_gate();
+			if (has_drained())
+				break;
+		}
+
+		while (end_overdue_hold(gate_now()))
+			;
+		if (complete_due(&next) == 0)
+			sleep_until(set, timer, next);
+	}
+
+	/* not 0, so that there is another one */
+	proc_exit(1);
+}
