@@ -95,7 +95,7 @@ sub _run
 }
 
 # Calls a function with a server of each io_method.  Parameters: conf, settings;
-# methods, only these; suffix, of the server's name if there are several; initdb;
+# workers, number of I/O workers; methods, only these; suffix, of the server's name if there are several; initdb;
 # no_data_checksums; streaming.
 sub with_each_io_method
 {

@@ -47,6 +47,8 @@ sub new
 	}, $class;
 	$node->init(extra => $params{initdb}, no_data_checksums => $params{no_data_checksums});
 	my %conf = (%defaults, %{ $self->{conf} });
+	# so many I/O workers, whichever way the server counts them
+	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
 	$node->append_conf('postgresql.conf', "io_method = '$method'\n");

@@ -1,0 +1,88 @@
+# How far a read stream looks ahead: while it waits for one block, so many later
+# ones have been asked for.  effective_io_concurrency limits the reads in flight,
+# misses let the distance grow, hits let it shrink: in 18 one for one, in 19 not
+# before the last miss is far behind (server commit 6e36930f9a).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# With one I/O worker, reads are done in the order of their start, so that none is
+# done before its turn.
+
+# Reads blocks in this order, and is held at each of some blocks in turn.  Returns
+# the numbers of reads that have been started beyond these.
+sub ahead_at
+{
+	my ($aio, $t, $blocks, $stops, %params) = @_;
+	my $alice = $aio->sessions('alice');
+	my $eic = $params{eic} // 16;
+	$alice->sql("SET effective_io_concurrency = $eic; SET io_combine_limit = " . ($params{combine} // 16));
+	$aio->evict($t, $alice);
+	$aio->warm($t, @{ $params{warm} // [] });
+	my @ahead;
+	for my $stop (@$stops)
+	{
+		# the new rule takes the place of the old one, which lets the last read go
+		$aio->hold(pid => $alice->pid, block => $stop);
+		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))") if !@ahead;
+		my $waits = $aio->method eq 'worker' && $eic > 0 ? 'AioIoCompletion' : 'completion_wait';
+		$aio->wait_for("SELECT (SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid})"
+			  . " AND EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'COMPLETED_IO' AND off / 8192 <= $stop AND $stop < (off + length) / 8192)"
+			  . " AND NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 < $stop - 15)");
+		push @ahead, $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop");
+	}
+	$aio->release;
+	$alice->ends;
+	return join ',', @ahead;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
+		my $even = 'SELECT generate_series(0, 398, 2)';
+		my $all = 'SELECT generate_series(0, 399)';
+
+		$aio->scenario('at the first block', sub {
+			my $t = $aio->table('t', 400);
+			# a stream that says it reads everything begins with the distance of one full read
+			for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
+			{
+				my ($eic, $expected) = @$case;
+				is(ahead_at($aio, $t, $even, [0], eic => $eic), $sync ? 0 : $expected, "single blocks, effective_io_concurrency = $eic");
+				is(ahead_at($aio, $t, $all, [0], eic => $eic), 0, "one full read, effective_io_concurrency = $eic");
+				is(ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
+			}
+			$aio->proves($t);
+		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('when each read is waited for', sub {
+			my $t = $aio->table('t', 400);
+			my @first = map { $_ * 2 } 0 .. 7;
+			for my $case (
+				[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
+				[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
+				[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
+				[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ])
+			{
+				my ($what, $blocks, $stops, $limits, $expected) = @$case;
+				my $ahead = ahead_at($aio, $t, $blocks, $stops, %$limits);
+				is($ahead, $expected, $what);
+			}
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_faults);
+
+		$aio->scenario('after hits', sub {
+			my $t = $aio->table('t', 400);
+			# the distance has shrunk to one; then it grows again.  The first miss is
+			# read by the session itself in 19 (server commit cceb1bf45e).
+			my $first = $aio->major < 19 ? 100 : 101;
+			is(ahead_at($aio, $t, $all, [ $first .. $first + 4 ], combine => 1, warm => [ 0 .. 99 ]),
+				$aio->major < 19 ? '0,1,3,7,15' : '1,3,7,15,15', 'misses after a hundred hits');
+			# 18 loses by a hit what it gains by a miss, 19 does not
+			my $ahead = ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
+			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
+		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_faults);
+	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);

@@ -1,0 +1,111 @@
+# The contents of pg_aios while reads are staged, in flight, held and done, which
+# server developers have named as untested; and who waits for what by name.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
+
+		for my $kind ('', 'TEMP')
+		{
+			# who reads it: the session itself, unless an I/O worker can
+			my $by_worker = $worker && !$kind;
+
+			$aio->scenario("a read that is held, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+				# of a temporary table, an other session sees the path that it would itself use
+				my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
+				for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
+				{
+					my ($block, $n) = @$case;
+					$aio->hold(pid => $alice->pid);
+					$alice->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $n)");
+					$aio->holds(1, 'held');
+					$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
+					my ($off, $length) = ($block * 8192, $n * 8192);
+					my $last = $block + $n - 1;
+					my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
+					my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
+					like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
+						qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
+					$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
+						($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'who is held');
+					$aio->release;
+					$alice->ends;
+					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'gone');
+				}
+				$aio->proves($t, session => $alice);
+			}, skip => $aio->no_faults);
+		}
+
+		# reads that their session waits for at once are its own
+		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
+		{
+			$aio->scenario("synchronous: $read", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20);
+				$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
+				$aio->hold(pid => $alice->pid, relation => $t, block => 3);
+				$alice->starts(sprintf $read, $t);
+				$alice->waits_on('completion_wait');
+				$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
+				$aio->release;
+				$alice->ends;
+			}, skip => $aio->no_faults);
+		}
+
+		$aio->scenario('failed', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ])
+			{
+				my ($result, $status, $raw) = @$case;
+				$aio->evict($t);
+				$aio->falsify($result, pid => $alice->pid);
+				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+				$aio->gives("SELECT state, raw_result, result FROM pg_aios", "COMPLETED_SHARED|$raw|$status", "$result");
+				$aio->tell_truth;
+				$aio->evict($t, $alice);
+				$alice->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 19) b, generate_series(1, 8)");
+				$aio->evict($t, $alice);
+			}
+			$aio->proves($t);
+		}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/could not read/, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('bad pages', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+			for my $zero (0, 1)
+			{
+				$alice->sql('SET zero_damaged_pages = ' . ($zero ? 'on' : 'off'));
+				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+				$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)")->ends;
+				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+				$aio->gives("SELECT state, raw_result, result FROM pg_aios", 'COMPLETED_SHARED|32768|' . ($zero ? 'WARNING' : 'ERROR'), 'distilled');
+				$alice->sql('BEGIN; SELECT handle_get_release(); COMMIT');
+				$aio->evict($t);
+				last;
+			}
+		}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('for superusers and pg_read_all_stats', sub {
+			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
+			my $nobody = $aio->session('nobody', user => 'regress_nobody');
+			my $reader = $aio->session('reader', user => 'regress_reader');
+			$nobody->fails('SELECT count(*) FROM pg_aios', '42501', qr/permission denied/, 'nobody');
+			$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a reader of statistics');
+			$aio->end_session($_) for $nobody, $reader;
+			$aio->sql('DROP ROLE regress_nobody, regress_reader');
+		});
+	});
