@@ -114,7 +114,9 @@ def _start(contestant: Contestant, variant: Variant, report: Report) -> str | No
     try:
         contestant.cluster.start(_settings(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
     except ServerError as error:
-        return str(error)
+        # in one line, where the server has said it in one
+        fatal = [line for line in str(error).splitlines() if "FATAL:" in line]
+        return fatal[-1].partition("FATAL:")[2].strip() if fatal else str(error)
     return None
 
 

@@ -15,6 +15,8 @@ import psycopg
 
 from . import project
 
+STATEMENT_TIMEOUT = "5min"
+
 
 class ServerError(Exception):
     """A server that could not be made, started or asked."""
@@ -120,7 +122,11 @@ class Cluster:
         return self._version_num
 
     def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(host=str(self.directory), user="postgres", dbname=self.database, autocommit=True)
+        return psycopg.connect(
+            host=str(self.directory), user="postgres", dbname=self.database, autocommit=True,
+            # what hangs is an error, not a benchmark without end
+            options=f"-c statement_timeout={STATEMENT_TIMEOUT}",
+        )
 
     @property
     def session(self) -> psycopg.Connection[Any]:
