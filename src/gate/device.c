@@ -191,6 +191,24 @@ schedule(GateDevice *device, int64 nbytes, GateTime now)
 	return end;
 }
 
+static bool
+worker_is_ready(void)
+{
+	return gate->worker != INVALID_PROC_NUMBER &&
+		!gate->draining && !gate->closing && gate->ndue < gate->max_due;
+}
+
+static void
+add_due(PgAioHandle *ioh, GateIo *io)
+{
+	GateDue    *due = &gate->due[gate->ndue];
+
+	due->due = io->due;
+	due->generation = io->generation;
+	due->io = ioh - pgaio_ctl->io_handles;
+	sift_up(gate->ndue++);
+}
+
 /*
  * Gives a read to its device.  False if that cannot take it; the caller has to
  * perform it.  The caller has the lock.
@@ -200,8 +218,7 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now)
 {
 	GateDevice *device = &gate->devices[io->device];
 
-	if (!device->in_use || gate->worker == INVALID_PROC_NUMBER ||
-		gate->draining || gate->closing || gate->ndue >= gate->max_due)
+	if (io->device < 0 || !device->in_use || !worker_is_ready())
 		return false;
 
 	io->due = schedule(device, read_length(ioh), now);
@@ -210,14 +227,27 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now)
 
 	/* what only the owner can perform, it does when it waits */
 	if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
-	{
-		GateDue    *due = &gate->due[gate->ndue];
+		add_due(ioh, io);
 
-		due->due = io->due;
-		due->generation = io->generation;
-		due->io = ioh - pgaio_ctl->io_handles;
-		sift_up(gate->ndue++);
-	}
+	return true;
+}
+
+/*
+ * Gives a read that an I/O worker would perform to the gate's worker, which is
+ * to do it at once.  False if there are no I/O workers.  The caller has the
+ * lock.
+ */
+bool
+gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
+{
+	if (io_method != IOMETHOD_WORKER ||
+		(ioh->flags & PGAIO_HF_REFERENCES_LOCAL) || !worker_is_ready())
+		return false;
+
+	io->device = -1;
+	io->due = 0;
+	io->phase = GATE_DUE;
+	add_due(ioh, io);
 
 	return true;
 }
@@ -247,6 +277,9 @@ gate_count_served(const GateServed *served, GateTime late, bool by_worker)
 {
 	GateDevice *device = &gate->devices[served->device];
 
+	if (served->device < 0)
+		return;
+
 	device->in_flight--;
 	device->reads++;
 	device->bytes += served->length;
@@ -272,7 +305,7 @@ gate_hurry_devices(void)
 		GateIo	   *io = &gate->ios[due->io];
 
 		if (is_still_due(due) &&
-			(gate->closing || !gate->devices[io->device].in_use))
+			(gate->closing || io->device < 0 || !gate->devices[io->device].in_use))
 			due->due = io->due = 0;
 	}
 	for (int i = gate->ndue / 2 - 1; i >= 0; i--)

@@ -233,6 +233,7 @@ extern int	gate_release_all(bool has_result, int32 result);
 /* device.c */
 extern int	gate_find_device(PgAioHandle *ioh);
 extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now);
+extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern bool gate_next_due(GateTime *due);
 extern PgAioHandle *gate_pop_due(GateTime until);
 extern GateServed gate_serve(PgAioHandle *ioh);

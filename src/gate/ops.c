@@ -127,7 +127,7 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 			gate_start_hold(ioh, io, now);
 			wake = true;
 		}
-		else if (io->device >= 0 && gate_start_device(ioh, io, now))
+		else if (gate_start_device(ioh, io, now) || gate_start_in_worker(ioh, io))
 			wake |= io->due < gate->worker_wakes;
 		else
 		{

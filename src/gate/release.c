@@ -96,10 +96,16 @@ static void
 completion_context(void *arg)
 {
 	PgAioHandle *ioh = arg;
+	int			owner = GetPGProcByNumber(ioh->owner_procno)->pid;
 
-	if (ioh->owner_procno != MyProcNumber)
-		errcontext("completing I/O on behalf of process %d",
-				   GetPGProcByNumber(ioh->owner_procno)->pid);
+	if (ioh->owner_procno == MyProcNumber)
+		return;
+
+	/* what the server would say in these cases, lest log lines differ */
+	if (gate->worker_pid == MyProcPid && io_method == IOMETHOD_WORKER)
+		errcontext("I/O worker executing I/O on behalf of process %d", owner);
+	else
+		errcontext("completing I/O on behalf of process %d", owner);
 }
 
 static void
