@@ -63,41 +63,34 @@ for_each_io_method(
 			}, skip => $aio->no_faults);
 		}
 
-		$aio->scenario('failed', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
-			for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ])
-			{
-				my ($result, $status, $raw) = @$case;
-				$aio->evict($t);
+		for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
+		{
+			my ($result, $status, $raw) = @$case;
+			$aio->scenario("ended with $result", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20);
 				$aio->falsify($result, pid => $alice->pid);
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-				$aio->gives("SELECT state, raw_result, result FROM pg_aios", "COMPLETED_SHARED|$raw|$status", "$result");
+				$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
 				$aio->tell_truth;
-				$aio->evict($t, $alice);
-				$alice->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 19) b, generate_series(1, 8)");
-				$aio->evict($t, $alice);
-			}
-			$aio->proves($t);
-		}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/could not read/, leaves => 'COMPLETED_SHARED');
+				$aio->proves($t);
+			}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/could not read/, leaves => 'COMPLETED_SHARED');
+		}
 
-		$aio->scenario('bad pages', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
-			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-			for my $zero (0, 1)
-			{
-				$alice->sql('SET zero_damaged_pages = ' . ($zero ? 'on' : 'off'));
+		for my $zero ('off', 'on')
+		{
+			$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 20);
+				$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+				$alice->sql("SET zero_damaged_pages = $zero");
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-				$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)")->ends;
+				$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'completed');
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-				$aio->gives("SELECT state, raw_result, result FROM pg_aios", 'COMPLETED_SHARED|32768|' . ($zero ? 'WARNING' : 'ERROR'), 'distilled');
-				$alice->sql('BEGIN; SELECT handle_get_release(); COMMIT');
-				$aio->evict($t);
-				last;
-			}
-		}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/, leaves => 'COMPLETED_SHARED');
+				$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
+			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/, leaves => 'COMPLETED_SHARED');
+		}
 
 		$aio->scenario('for superusers and pg_read_all_stats', sub {
 			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');

@@ -85,9 +85,10 @@ sub _obstacle
 sub _run
 {
 	my ($method, $function, %params) = @_;
+	my $prepare = delete $params{prepare} // sub { };
 	my $server = TestAio::Server->new($method, %params)->start;
-	is($server->setting('io_method'), $method, "$method: SHOW io_method");
-	my $lived = eval { $function->($server); 1 };
+	$server->is_method($method);
+	my $lived = eval { $prepare->($server); $function->($server); 1 };
 	fail("$method: runs to its end: $@") if !$lived;
 	ok($server->stop, "$method: clean shutdown");
 	$server->check_log([qr/FATAL:.*terminating connection due to administrator command/]);
@@ -95,7 +96,7 @@ sub _run
 }
 
 # Calls a function with a server of each io_method.  Parameters: conf, settings;
-# workers, number of I/O workers; methods, only these; suffix, of the server's name if there are several; initdb;
+# prepare, a function to be called before; workers, number of I/O workers; methods, only these; suffix, of the server's name if there are several; initdb;
 # no_data_checksums; streaming.
 sub with_each_io_method
 {

@@ -45,7 +45,10 @@ sub new
 	my $self = bless {
 		node => $node, method => $method, sessions => {}, conf => $params{conf} // {},
 	}, $class;
-	$node->init(extra => $params{initdb}, no_data_checksums => $params{no_data_checksums});
+	$node->init(
+		extra => $params{initdb},
+		no_data_checksums => $params{no_data_checksums},
+		allows_streaming => $params{streaming});
 	my %conf = (%defaults, %{ $self->{conf} });
 	# so many I/O workers, whichever way the server counts them
 	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
@@ -53,6 +56,27 @@ sub new
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
 	$node->append_conf('postgresql.conf', "io_method = '$method'\n");
 	return $self;
+}
+
+# A standby of another server, made from a backup of it, started.
+sub of_backup
+{
+	my ($class, $primary, $backup) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
+	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
+	my $self = bless { node => $node, method => $primary->method, sessions => {}, conf => {} }, $class;
+	$node->start;
+	$self->observe;
+	$self->note_state;
+	return $self;
+}
+
+# Test: the server says that it has this io_method.
+sub is_method
+{
+	my ($self, $method) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
 # Starts it, makes the extensions and takes note of what it is.

@@ -1,0 +1,135 @@
+# I/O workers: as many as there should be, each woken when there is work; a queue
+# that is full; files that cannot be opened; workers that are replaced.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# Sets the number of workers and waits until there are so many.
+sub set_workers
+{
+	my ($aio, $n) = @_;
+	# first so that the lower limit is never above the higher one
+	my @settings = $aio->major < 19 ? 'io_workers' : $n > $aio->setting('io_max_workers') ? qw(io_max_workers io_min_workers) : qw(io_min_workers io_max_workers);
+	$aio->sql("ALTER SYSTEM SET $_ = $n") for @settings;
+	$aio->sql('SELECT pg_reload_conf()');
+	return $aio->wait_for("SELECT count(*) = $n FROM pg_stat_activity WHERE backend_type = 'io worker'");
+}
+
+# Starts a read of one block in each of n sessions.
+sub start_reads
+{
+	my ($aio, $t, $n) = @_;
+	my @readers = $aio->sessions(map { "reader$_" } 1 .. $n);
+	my $block = 0;
+	$_->starts("SELECT read_rel_block_ll('$t', " . $block++ . ')') for @readers;
+	return @readers;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('so many reads at a time', sub {
+			my $t = $aio->table('t', 20);
+			for my $n (1, 2, 5, 3)
+			{
+				set_workers($aio, $n);
+				$aio->hold(relation => $t);
+				my @readers = start_reads($aio, $t, 6);
+				$aio->holds($n, "$n workers");
+				$_->waits_on('AioIoCompletion') for @readers;
+				$aio->gives("SELECT count(*) FILTER (WHERE state = 'SUBMITTED'), count(*) FILTER (WHERE state = 'COMPLETED_IO') FROM pg_aios",
+					6 - $n . "|$n", 'the others wait in the queue');
+				$aio->release;
+				$_->ends for @readers;
+				$aio->evict($t);
+			}
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+
+		$aio->scenario('one batch wakes several', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			set_workers($aio, 4);
+			# all of them are asleep
+			$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
+			$aio->evict($t, $alice);
+			$aio->hold(relation => $t);
+			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. 7), 'SELECT batch_end()');
+			$alice->ends;
+			# in 19 those that are at work wake the others, as they find more to do
+			$aio->holds(4, 'all workers are at it') if $aio->major < 19;
+			$aio->poll(sub { $aio->held > 0 }) if $aio->major >= 19;
+			$aio->release;
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 2, 4, 6, 8, 10, 12, 14])", 8, 'all is read');
+			$aio->proves($t);
+		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+
+		# 64 places, of which one is always empty (18)
+		$aio->scenario('the queue is full', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
+			set_workers($aio, 1);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT read_rel_block_ll('$t', 0)");
+			$aio->holds(1, 'the only worker');
+			$bob->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
+			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state = 'SUBMITTED'");
+			is($queued, 63, 'the queue takes so many') if $aio->major < 19;
+			cmp_ok($queued, '>=', 63, 'the queue takes so many');
+			is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state <> 'SUBMITTED'"), 0, 'the others bob has done himself');
+			is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'they are there');
+			$aio->release;
+			$alice->ends;
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
+			$aio->proves($u);
+		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('a file that a worker cannot open', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my @before = $aio->pids_of_type('io worker');
+			# alice has it open, and keeps it
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+			chmod 0, $file or die "chmod: $!";
+			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
+			chmod 0600, $file or die "chmod: $!";
+			$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
+			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
+			$aio->proves($t);
+		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $> == 0 ? 'root may open all files' : undef);
+
+		$aio->scenario('reopening fails', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$aio->fail_reopen(1);
+			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
+			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
+			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
+			$aio->fail_reopen(0);
+			$aio->proves($t);
+		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_faults);
+
+		$aio->scenario('a worker is replaced', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my @before = $aio->pids_of_type('io worker');
+			kill 'INT', @before;
+			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
+			$aio->proves($t);
+		}, log => [ qr/io worker.*exited with exit code 1/, qr/FATAL: .*terminating/ ]);
+
+		$aio->scenario('no more of them than are wanted', sub {
+			set_workers($aio, 2);
+			my $t = $aio->table('t', 40);
+			my ($alice) = $aio->sessions('alice');
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(38, 0, -2)))", 20, 'reads');
+			$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", 2, 'two');
+		});
+	}, methods => ['worker'], conf => { io_max_concurrency => 100, shared_buffers => '64MB' });

@@ -1,0 +1,67 @@
+# Many sessions at once do whatever comes: streams, reads by hand, scans, evictions,
+# cancelled or not.  Everything that comes must be what was written.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+use Time::HiRes qw(time);
+
+my $seed = $ENV{TEST_AIO_SEED} // int(rand(1 << 30));
+my $seconds = 1.2;
+
+# One random statement; those that look at content return nothing.
+sub statement
+{
+	my ($t) = @_;
+	my ($from, $n, $step) = (int rand 60, 1 + int rand 60, 1 + int rand 40);
+	my @statements = (
+		"SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % 120 FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % 120",
+		"SELECT 'few' FROM read_buffers('$t', $from, $n) HAVING sum(nblocks) <> $n",
+		"SELECT NULL FROM read_rel_block_ll('$t', $from, nblocks => " . (1 + $n % 16) . ', wait_complete => ' . ($step % 2 ? 'true' : 'false') . ') WHERE false',
+		"SELECT evict_rel('$t') FROM generate_series(1, 0)",
+		"SELECT blk FROM $t WHERE ctid <> format('(%s,1)', blk)::tid OR body <> proof('$t', blk, 0)",
+		"SELECT problems('$t')",
+		"SET effective_io_concurrency = " . (0, 1, 3, 16, 100)[ rand 5 ],
+		"SET io_combine_limit = " . (1, 2, 7, 16, 32)[ rand 5 ]);
+	return $statements[ rand @statements ];
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		srand $seed;
+
+		$aio->scenario("seed $seed", sub {
+			my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
+			my ($t, $u) = ($aio->table('t', 120), $aio->table('u', 120, kind => 'UNLOGGED'));
+			my %temp = map { $_->name => $aio->table('v', 120, kind => 'TEMP', session => $_) } @sessions;
+			$_->sql('SET client_min_messages = error') for @sessions;
+			my @wrong;
+			my $done = 0;
+			my $end = time + $seconds;
+			while (time < $end)
+			{
+				for my $session (@sessions)
+				{
+					next if !$session->has_ended;
+					if ($session->{error} && $session->{error}{sqlstate} ne '57014') { push @wrong, "$session->{statement}: $session->{error}{all}" }
+					elsif ($session->{result} ne '' && $session->{statement} !~ /backend_pid|SET|CALL/) { push @wrong, "$session->{statement}: $session->{result}" }
+					last if @wrong;
+					my $relation = ($t, $u, $temp{ $session->name })[ rand 3 ];
+					$done++;
+					$session->starts(rand() < 0.15 ? "SELECT FROM (SELECT evict_rel('$relation')) e WHERE false" : statement($relation));
+				}
+				last if @wrong;
+				my $victim = $sessions[ rand @sessions ];
+				$aio->sql("SELECT pg_cancel_backend(${\$victim->pid})") if rand() < 0.02;
+			}
+			$_->wait_for_end for @sessions;
+			is(join("\n", @wrong), '', "TEST_AIO_SEED=$seed gives the same statements again");
+			cmp_ok($done, '>', 20, 'statements');
+			$aio->proves($_) for $t, $u;
+			$_->starts('SELECT 1')->wait_for_end for @sessions;
+			$aio->proves('v', session => $sessions[0]);
+		}, leaves => 'COMPLETED_SHARED');
+	}, conf => { shared_buffers => '2MB', io_max_concurrency => 8, io_max_combine_limit => '256kB' });
