@@ -204,6 +204,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION inj_io_reopen_detach() IS
 'let I/O workers reopen files';
 
+CREATE FUNCTION read_rel_block_when_wanted(rel regclass, blockno int,
+	timeout int DEFAULT 10000)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int) IS
+'stage a read, and submit it when another session waits for it';
+
 --
 -- The I/O gate: reads held, failed and delayed.  NULL matches all.
 --
@@ -394,6 +402,7 @@ REVOKE ALL ON FUNCTION inj_io_short_read_attach(int, int, oid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_short_read_detach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_reopen_attach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION inj_io_reopen_detach() FROM PUBLIC;
+REVOKE ALL ON FUNCTION read_rel_block_when_wanted(regclass, int, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_hold(regclass, int8, text, int, int, bool) FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_hold_end(int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_release(int, int, int) FROM PUBLIC;
