@@ -28,9 +28,10 @@ sub ahead_at
 		$aio->hold(pid => $alice->pid, block => $stop);
 		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))") if !@ahead;
 		my $waits = $aio->method eq 'worker' && $eic > 0 ? 'AioIoCompletion' : 'completion_wait';
-		$aio->wait_for("SELECT (SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid})"
-			  . " AND EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'COMPLETED_IO' AND off / 8192 <= $stop AND $stop < (off + length) / 8192)"
-			  . " AND NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 < $stop - 15)");
+		# the read is held, its owner has done with all before it and waits for it
+		$aio->wait_for("SELECT bool_or(state = 'COMPLETED_IO' AND off / 8192 = $stop) AND bool_and(off / 8192 >= $stop) FROM pg_aios"
+			  . " WHERE pid = ${\$alice->pid} AND operation = 'readv'");
+		$aio->wait_for("SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid}");
 		push @ahead, $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop");
 	}
 	$aio->release;

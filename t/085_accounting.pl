@@ -98,7 +98,8 @@ for_each_io_method(
 			$aio->release;
 			$alice->ends;
 			my $ms = $spent->() - $before;
-			cmp_ok($ms, '>=', 50, 'the time that a read was waited for');
+			# 19 asks io_uring for completions before it begins to wait, and is held there
+			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
 			cmp_ok($ms, '<', 10000, 'in milliseconds');
 		}, skip => $aio->no_faults);
 
