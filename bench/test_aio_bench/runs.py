@@ -74,15 +74,15 @@ def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
     }
     if "Shared I/O Read Time" in plan:
         figures["read_time"] = plan["Shared I/O Read Time"] + plan["Local I/O Read Time"]
-    if scans := [node for node in _nodes(plan) if "I/O Count" in node]:
+    # a function's own reads are nobody's node
+    if scans := [node for node in _nodes(plan) if node.get("I/O Count")]:
         count = sum(node["I/O Count"] for node in scans)
         figures["waits"] = sum(node["I/O Waits"] for node in scans)
-        if count:
-            figures["in_progress"] = sum(node["Average I/Os In Progress"] * node["I/O Count"] for node in scans) / count
+        figures["in_progress"] = sum(node["Average I/Os In Progress"] * node["I/O Count"] for node in scans) / count
     return figures
 
 
-def _explain(cluster: Cluster, statement: str) -> dict[str, float]:
+def explain(cluster: Cluster, statement: str) -> dict[str, float]:
     # EXPLAIN's clock: the server's own, and rows need not travel to the client.
     # TIMING OFF, as two clock readings a row would be part of what is measured.
     io = ", IO" if cluster.version_num >= 190000 else ""
@@ -131,7 +131,7 @@ def _measured(cluster: Cluster, case: Case, statement: str) -> dict[str, float]:
         return _pgbench(cluster, case, statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
-    return _explain(cluster, statement) if case.explain else _time(cluster, statement)
+    return explain(cluster, statement) if case.explain else _time(cluster, statement)
 
 
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
