@@ -96,6 +96,16 @@ class Case:
     published: Published | None
 
     @property
+    def told_apart_by(self) -> str:
+        """What the labels of variants say, as a column's title."""
+        return ", ".join(name for name in self.varied if name not in self.variants[0].constant)
+
+    @property
+    def constants(self) -> str:
+        """What is the same for all variants, though no server's setting may say it."""
+        return ", ".join(f"{name}: {value}" for name, value in self.variants[0].values if name in self.variants[0].constant)
+
+    @property
     def figure(self) -> Figure:
         return FIGURES[self.measure]
 

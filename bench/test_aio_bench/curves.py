@@ -39,10 +39,7 @@ def draw(points: list[Point], *paths: Path) -> None:
                     axes.plot([point.x for point in own], [getattr(point, figure_name) for point in own],
                               color=colour, linestyle=STYLES[number % 3], marker=MARKERS[number % 3], markersize=4, label=f"{server}, {method}")
             axes.set_xscale("log", base=10 if name == "blocks" else 2)
-            if name == "blocks" and figure_name == "memory_mb":
-                axes.set_yscale("log")
-            else:
-                axes.set_ylim(bottom=0)
+            axes.set_ylim(0, axes.dataLim.ymax * 1.1)
             axes.grid(color="#DDDDDD")
             axes.spines[["top", "right"]].set_visible(False)
             if column == 0:

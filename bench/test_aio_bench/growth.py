@@ -160,7 +160,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--server", action="append", type=server_name, help="as of bench/lab; default 18-stock and 19-stock")
     parser.add_argument("--method", action="append", help="io_method; default worker, io_uring and sync")
     parser.add_argument("--quick", action="store_true", help="three values of each, none large")
-    parser.add_argument("--seconds", type=float, default=60, help="no point that takes longer (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=90, help="no point that takes longer (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=project.ROOT / "build" / "growth", metavar="DIR")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="its file system is measured")
     return parser.parse_args(argv)

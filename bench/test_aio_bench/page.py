@@ -62,7 +62,7 @@ def _overview(reports: list[Report]) -> str:
 
 def _figures(report: Report) -> str:
     case = report.case
-    lines = [_row([", ".join(case.varied), "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.also)], "th")]
+    lines = [_row([case.told_apart_by, "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.also)], "th")]
     for variant, by_server in report.runs.items():
         for label, runs in by_server.items():
             if summary := report.summary(variant, label):
@@ -108,7 +108,7 @@ def _section(report: Report) -> str:
 {_image(report)}
 {_figures(report)}<table>{comparisons}</table>
 {_statements(report)}
-<p class=note>{_text(settings)}</p></section>"""
+<p class=note>{_text("; ".join(filter(None, (case.constants, settings))))}</p></section>"""
 
 
 def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:

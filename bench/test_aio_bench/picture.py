@@ -63,8 +63,8 @@ def _draw_published(axes: Axes, at: float, published: Published) -> None:
     axes.axvline(at - 0.5, color="#999999", linewidth=0.8, linestyle=":")
 
 
-def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
-    explained = f"Bars are medians of {wording.number_of_runs(report)}, dots the runs"
+def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs: str) -> None:
+    explained = f"{medians} medians of {wording.number_of_runs(report)}, {runs} the runs"
     if len(report.servers) == 2:
         explained += "; in brackets the 95 % interval of the ratio"
     axes.set_title(
@@ -85,11 +85,17 @@ def _title(case: Case) -> str:
     return case.unit if case.measure == "value" else case.figure.title
 
 
-def draw(report: Report, *paths: Path) -> None:
+def _draw_legend(axes: Axes, labels: list[str], below: float) -> None:
+    axes.legend(
+        handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
+        labels=labels, loc="upper center", bbox_to_anchor=(0.5, below), ncol=len(labels), frameon=False, fontsize=11,
+    )
+
+
+def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
+    """Bars beside each other, for a few groups."""
     jitter = numpy.random.default_rng(1)
-    labels = [server.label for server in report.servers]
     offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
-    groups = [variant for variant, results in report.runs.items() if results]
     # more than four groups need room for what is written above them
     figure, axes = pyplot.subplots(figsize=(9 + max(0, len(groups) - 4) * 1.5, 5.6), layout="constrained")
 
@@ -113,14 +119,52 @@ def draw(report: Report, *paths: Path) -> None:
     axes.set_ylim(0, axes.dataLim.ymax * 1.25)
     axes.set_ylabel(_title(report.case), fontsize=11)
     axes.grid(axis="y", color="#DDDDDD", zorder=0)
-    axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
+    _draw_legend(axes, labels, -0.07 - 0.05 * max(1 + tick.count(",") for tick in groups))
+    return figure, axes
+
+
+def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
+    """One below the other, for many groups: medians as dots, runs as ticks, on a
+    scale that shows short and long ones alike."""
+    figure, axes = pyplot.subplots(figsize=(10, 2.6 + 0.5 * len(groups)), layout="constrained")
+    for position, variant in enumerate(groups):
+        for number, (label, (colour, _)) in enumerate(zip(labels, COLOURS)):
+            if values := report.values(variant, label):
+                at = position + (number - (len(labels) - 1) / 2) * 0.3
+                axes.plot([min(values), max(values)], [at, at], color=colour, linewidth=1.5)
+                axes.scatter(values, [at] * len(values), marker="|", s=40, color=colour)
+                axes.scatter([median(values)], [at], s=50, color=colour, zorder=3)
+        if ratio := report.ratio(variant):
+            axes.annotate(
+                f"{wording.factor(ratio.ratio)} [{ratio.low:.2f}, {ratio.high:.2f}]", (1.01, position),
+                xycoords=("axes fraction", "data"), va="center", fontsize=10, fontweight="bold" if ratio.sign else "normal",
+            )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.set_yticks(range(len(groups)), groups, fontsize=10)
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    axes.set_xlabel(_title(report.case), fontsize=11)
+    axes.grid(axis="x", color="#DDDDDD", zorder=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    # above the scale, in inches of its own
+    _draw_legend(axes, labels, -0.6 / (0.5 * len(groups)))
+    return figure, axes
+
+
+# groups; more than these do not fit beside each other
+UPRIGHT = 6
+
+
+def draw(report: Report, *paths: Path) -> None:
+    labels = [server.label for server in report.servers]
+    groups = [variant for variant, results in report.runs.items() if results]
+    lying = len(groups) > UPRIGHT
+    figure, axes = (_draw_lying if lying else _draw_upright)(report, groups, labels)
+    axes.set_axisbelow(True)
     axes.tick_params(length=0)
-    axes.legend(
-        handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
-        labels=labels, loc="upper center", bbox_to_anchor=(0.5, -0.07 - 0.05 * max(1 + tick.count(",") for tick in groups)), ncol=len(labels), frameon=False, fontsize=11,
-    )
-    _write_texts(figure, axes, report)
+    _write_texts(figure, axes, report, "Dots are" if lying else "Bars are", "ticks" if lying else "dots")
     for path in paths:
         figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -36,7 +36,7 @@ def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
 def _other_figures(report: Report) -> Table:
     """Medians of what else the case wants to be known."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column(", ".join(report.case.varied))
+    table.add_column(report.case.told_apart_by)
     table.add_column("server", no_wrap=True)
     for name in report.case.also:
         table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
@@ -68,7 +68,9 @@ def _provenance(report: Report) -> Table:
     for label, settings in own.items():
         if settings:
             grid.add_row("", Text(f"{label} only: {settings}"))
-    grid.add_row("varied", Text(", ".join(report.case.varied)))
+    grid.add_row("varied", Text(report.case.told_apart_by))
+    if report.case.constants:
+        grid.add_row("not varied", Text(report.case.constants))
     grid.add_row("statement", Text(_shortened("; ".join(report.case.statement))))
     for what, statements in (("before it", report.case.before), ("after it", report.case.after)):
         if statements:
@@ -83,7 +85,7 @@ def _also(report: Report, variant: str, label: str, name: str) -> str:
 
 def _results(report: Report) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column(", ".join(report.case.varied))
+    table.add_column(report.case.told_apart_by)
     table.add_column("server", no_wrap=True)
     table.add_column("median", justify="right", no_wrap=True)
     table.add_column("min – max", justify="right", no_wrap=True)

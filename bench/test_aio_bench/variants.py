@@ -37,10 +37,12 @@ class Variant:
     """One combination of all that is varied."""
 
     values: tuple[tuple[str, str], ...]
+    #: names that have one value in all variants, and so tell none from another
+    constant: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
-        return ", ".join(value for _, value in self.values)
+        return ", ".join(value for name, value in self.values if name not in self.constant)
 
     def value_of(self, name: str) -> str | None:
         return dict(self.values).get(name)
@@ -58,7 +60,7 @@ class Variant:
         return settings
 
     def replaced(self, name: str, value: str) -> Variant:
-        return Variant(tuple((key, value if key == name else own) for key, own in self.values))
+        return Variant(tuple((key, value if key == name else own) for key, own in self.values), self.constant)
 
     def matches(self, words: str) -> bool:
         """Whether all of these values, separated by commas, are this one's."""
@@ -67,4 +69,8 @@ class Variant:
 
 
 def combinations(vary: dict[str, list[Any]]) -> tuple[Variant, ...]:
-    return tuple(Variant(tuple(zip(vary, map(str, values)))) for values in itertools.product(*vary.values()))
+    constant = frozenset(name for name, values in vary.items() if len(values) == 1)
+    if len(constant) == len(vary):
+        # a single variant has to be called something
+        constant = frozenset(list(vary)[1:])
+    return tuple(Variant(tuple(zip(vary, map(str, values))), constant) for values in itertools.product(*vary.values()))

@@ -49,27 +49,46 @@ def _finding_of_one(report: Report) -> str:
     return "; ".join(parts) or "nothing could be measured"
 
 
+# more than these are counted, not named
+NAMED = 4
+
+
+def named_or_counted(variants: list[str]) -> str:
+    if len(variants) > NAMED:
+        return f"{len(variants)} combinations"
+    # several of several values each need more than a comma between them
+    return joined(variants) if not any("," in variant for variant in variants) else "; with ".join(variants)
+
+
+def _range(ratios: list[tuple[str, float]]) -> str:
+    if len(ratios) <= NAMED:
+        return joined([f"{factor(ratio)} times ({variant})" for variant, ratio in ratios])
+    values = [ratio for _, ratio in ratios]
+    return f"{factor(min(values))} to {factor(max(values))} times (in {len(ratios)} combinations)"
+
+
 def finding(report: Report) -> str:
     """What came out, in one sentence."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
     if not ratios:
         return _finding_of_one(report)
     first, second = (server.label for server in report.servers)
-    different, same, unclear = [], [], []
+    different: list[tuple[str, float]] = []
+    same, unclear = [], []
     for variant, ratio in ratios.items():
         if ratio.sign == "same":
             same.append(variant)
         elif ratio.sign is None:
             unclear.append(variant)
         else:
-            different.append(f"{factor(ratio.ratio)} times ({variant})")
+            different.append((variant, ratio.ratio))
     parts = []
     if different:
-        parts.append(f"{first} {verb(report.case)} {joined(different)} as {'long' if is_time(report.case) else 'many'} as {second}")
+        parts.append(f"{first} {verb(report.case)} {_range(different)} as {'long' if is_time(report.case) else 'many ' + report.case.unit} as {second}")
     if same:
-        parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else 'have as many'} with {joined(same)}")
+        parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else 'have as many ' + report.case.unit} with {named_or_counted(same)}")
     if unclear:
-        parts.append(f"whether {first} and {second} differ with {joined(unclear)} is not clear")
+        parts.append(f"whether {first} and {second} differ with {named_or_counted(unclear)} is not clear")
     return "; ".join(parts)
 
 
