@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
+#include "storage/spin.h"
 
 static IoMethodOps gate_ops;
 
@@ -28,8 +29,12 @@ static int	ndecided;
 typedef enum WaitAction
 {
 	WAIT_SLEEP,
+	WAIT_SPIN,					/* it is completed in a moment */
 	WAIT_PERFORM,				/* it has taken the read */
 } WaitAction;
+
+/* To spin longer than that for a read that is late is not worth it. */
+#define SPIN_AFTER_DUE 30000
 
 /*
  * Are the reads of this process to be captured at all?  Those of processes
@@ -313,6 +318,16 @@ look_at_captured(PgAioHandle *ioh, uint64 generation, GateTime now,
 			action = look_at_held(ioh, io, now, wait_event, until);
 		else if (io->phase == GATE_DUE)
 			action = look_at_due(ioh, io, now, wait_event, until);
+		else if (io->device >= 0)
+		{
+			/* the worker has it in hand, and has woken us early */
+			*wait_event = gate->wait_event_device;
+			if (now < io->due + SPIN_AFTER_DUE)
+			{
+				*until = io->due + SPIN_AFTER_DUE;
+				action = WAIT_SPIN;
+			}
+		}
 		if (action == WAIT_PERFORM)
 		{
 			if (io->phase == GATE_DUE)
@@ -355,6 +370,20 @@ sleep_until(GateTime now, GateTime until, uint32 wait_event)
 	ResetLatch(MyLatch);
 }
 
+/*
+ * Waits for a completion that is only microseconds away, too few to fall asleep
+ * and be woken again.
+ */
+static void
+spin_while_submitted(PgAioHandle *ioh, uint64 generation, GateTime until)
+{
+	PgAioHandleState state;
+
+	while (!pgaio_io_was_recycled(ioh, generation, &state) &&
+		   state == PGAIO_HS_SUBMITTED && gate_now() < until)
+		SPIN_DELAY();
+}
+
 static void
 forget_stopped(PgAioHandle *ioh, uint64 generation)
 {
@@ -395,17 +424,19 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 			state != PGAIO_HS_SUBMITTED)
 			break;
 
-		if (look_at_captured(ioh, generation, now, &wait_event, &until) == WAIT_PERFORM)
+		switch (look_at_captured(ioh, generation, now, &wait_event, &until))
 		{
-			bool		has_result = io->has_result;
-			int32		result = io->result;
-
-			ConditionVariableCancelSleep();
-			gate_perform(ioh, has_result, result, 0);
-			break;
+			case WAIT_SLEEP:
+				sleep_until(now, until, wait_event);
+				break;
+			case WAIT_SPIN:
+				spin_while_submitted(ioh, generation, until);
+				break;
+			case WAIT_PERFORM:
+				ConditionVariableCancelSleep();
+				gate_perform(ioh, io->has_result, io->result, 0);
+				return;
 		}
-
-		sleep_until(now, until, wait_event);
 		CHECK_FOR_INTERRUPTS();
 	}
 	ConditionVariableCancelSleep();

@@ -35,11 +35,11 @@
 
 /*
  * The kernel wakes us a little late, so we ask to be woken a little early, by
- * what experience says, and spin for the rest.
+ * what experience says, and spin for the rest.  In nanoseconds.
  */
-#define MIN_LEAD 10000
+#define MIN_LEAD 20000
 #define MAX_LEAD 150000
-static GateTime lead = 50000;
+static GateTime lead = 60000;
 
 extern PGDLLEXPORT void test_aio_gate_main(Datum arg);
 
@@ -165,6 +165,10 @@ complete_due(GateTime *next)
 	gate->worker_wakes = *next;
 	LWLockRelease(gate->lock);
 
+	/* whoever waits for a lone read takes as long to wake up as we do */
+	if (n == 1)
+		ConditionVariableBroadcast(&ios[0]->cv);
+
 	for (int i = 0; i < n; i++)
 	{
 		GateIo	   *io = gate_io(ios[i]);
@@ -221,14 +225,15 @@ arm_timer(int timer, GateTime when)
 }
 
 /*
- * Learns from how late we were woken.
+ * Learns from how late we were woken: up at once, down slowly.
  */
 static void
 adjust_lead(GateTime late)
 {
-	if (late >= 0 && late < MAX_LEAD)
-		lead = Max(MIN_LEAD, (lead * 15 + late * 2) / 16);
-	lead = Min(lead, MAX_LEAD);
+	if (late > lead)
+		lead = Min(late, MAX_LEAD);
+	else
+		lead -= (lead - Max(late, MIN_LEAD)) / 32;
 }
 
 /*
