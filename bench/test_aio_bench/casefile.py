@@ -236,8 +236,8 @@ def load(path: Path) -> Case:
     if not MIN_RUNS <= runs <= most_runs:
         raise reader.fail(f"run.runs must be at least {MIN_RUNS} and at most run.most_runs")
     relation = reader.take_or("relation", "", "setup") or None
-    if "cache" in varied and not relation:
-        raise reader.fail("setup.relation must be given, as a string, where the state of caches is varied")
+    if not relation and not {"cache", "device"}.isdisjoint(varied):
+        raise reader.fail("setup.relation must be given, as a string, where cache or device is varied")
     statement = reader.statements("statement", "run")
     if not statement:
         raise reader.fail("run.statement must be given")

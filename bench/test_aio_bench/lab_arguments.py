@@ -35,15 +35,13 @@ class LabArguments:
 
 
 def find_case(name: str, directory: Path = CASES) -> Path:
-    """A path, or the id of one of ours: r1, R01, r01_alternating."""
+    """A path, or one of ours by its id or file name: r1, R1, r01_alternating."""
     if name.endswith(".toml") or "/" in name:
         return Path(name)
-    letter, number = name[:1].lower(), name[1:].split("_")[0]
-    stem = f"{letter}{int(number):02}" if number.isdigit() else name
-    found = sorted(directory.glob(f"{stem}_*.toml"))
-    if len(found) != 1:
-        raise argparse.ArgumentTypeError(f"no case is called {name!r}; bench/lab --list shows them")
-    return found[0]
+    for path in sorted(directory.glob("*.toml")):
+        if name == path.stem or name.lower() == casefile.load(path).id.lower():
+            return path
+    raise argparse.ArgumentTypeError(f"no case is called {name!r}; bench/lab --list shows them")
 
 
 def server_name(text: str) -> str:
@@ -97,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 def _show_cases() -> None:
     for path in sorted(CASES.glob("*.toml")):
         case = casefile.load(path)
-        print(f"{case.id:4} {path.stem:28} {case.title}")
+        print(f"{case.id:10} {path.stem:24} {case.title}")
 
 
 def parse(argv: list[str] | None = None) -> LabArguments | None:

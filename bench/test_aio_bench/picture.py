@@ -74,11 +74,14 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs:
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
     lines = [textwrap.fill(line, 120) for line in (*wording.skipped(report), provenance)]
     caption = figure.supxlabel("\n".join(lines), fontsize=8.5, color="#666666", ha="left")
-    title = figure.suptitle(textwrap.fill(wording.finding(report), 72), fontsize=14, fontweight="bold", ha="left")
     # all three begin where the axes do, which is known once they are laid out
     figure.canvas.draw()
+    left = axes.get_position().x0
+    # as many letters as the figure has room for to the right of that
+    width = int(8 * figure.get_figwidth() * (1 - left))
+    title = figure.suptitle(textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
     for text in (title, caption):
-        text.set_x(axes.get_position().x0)
+        text.set_x(left)
 
 
 def _title(case: Case) -> str:

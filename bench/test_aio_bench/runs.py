@@ -20,6 +20,9 @@ from .variants import Variant
 # Above this, a page cache that was to be cold was not.
 STAYED = 0.05
 
+# of the simulated device: more than any stream here has under way
+DEVICE_DEPTH = 64
+
 IO_COUNTS = """
     SELECT coalesce(sum(reads), 0)::float8, coalesce(sum(read_bytes), 0)::float8 FROM pg_stat_io
      WHERE object IN ('relation', 'temp relation') AND backend_type IN ('client backend', 'background worker', 'standalone backend')
@@ -59,6 +62,17 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
             raise ServerError(f"{cluster.server}: {stayed:.0%} of {case.relation} stayed in the page cache, which was to be cold")
         return {"page_cache": stayed}
     return {"page_cache": pagecache.fill(file)}
+
+
+def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
+    """The device ends with the session, so what is measured elsewhere than in it
+    meets the device as well."""
+    latency = variant.value_of("device")
+    if not latency:
+        return
+    execute(cluster, f"SELECT io_device_end('{case.relation}')")
+    if latency != "none":
+        execute(cluster, f"SELECT io_device('{latency}', {DEVICE_DEPTH}, rel => '{case.relation}')")
 
 
 def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -137,7 +151,10 @@ def _measured(cluster: Cluster, case: Case, statement: str) -> dict[str, float]:
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
     figures = _set_caches(cluster, case, variant)
     *first, last = (case.substituted(each, variant) for each in case.statement)
-    for statement in (*(case.substituted(each, variant) for each in case.before), *first):
+    for statement in (case.substituted(each, variant) for each in case.before):
+        execute(cluster, statement)
+    _set_device(cluster, case, variant)
+    for statement in first:
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint({case.measure, *case.also})
     reads, read_bytes = _io_counts(cluster) if counting else (0.0, 0.0)

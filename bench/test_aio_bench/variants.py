@@ -14,6 +14,8 @@ OWN = {
     "io": ("direct", "buffered"),
     # what has been read before, see pagecache.py
     "cache": ("cold server", "cold kernel", "warm"),
+    # the latency of test_aio's simulated device, or "none"; see io_device()
+    "device": None,
     # the number of I/O workers, which 18 and 19 set differently
     "workers": None,
 }
@@ -52,6 +54,8 @@ class Variant:
         settings = {name: value for name, value in self.values if name not in OWN and name not in parameters}
         if io := self.value_of("io"):
             settings["debug_io_direct"] = "data" if io == "direct" else ""
+        if self.value_of("device"):
+            settings["shared_preload_libraries"] = "test_aio"
         if workers := self.value_of("workers"):
             if version_num < 190000:
                 settings["io_workers"] = workers

@@ -57,7 +57,7 @@ def named_or_counted(variants: list[str]) -> str:
     if len(variants) > NAMED:
         return f"{len(variants)} combinations"
     # several of several values each need more than a comma between them
-    return joined(variants) if not any("," in variant for variant in variants) else "; with ".join(variants)
+    return joined([f"({variant})" if "," in variant else variant for variant in variants])
 
 
 def _range(ratios: list[tuple[str, float]]) -> str:

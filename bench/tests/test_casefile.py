@@ -10,7 +10,7 @@ from test_aio_bench import casefile
 
 CASES = sorted((Path(__file__).absolute().parents[1] / "cases").glob("*.toml"))
 
-R3 = next(path for path in CASES if path.name.startswith("r03"))
+R3 = next(path for path in CASES if path.stem == "r03_repeated_blocks")
 
 
 class OurCases(unittest.TestCase):
@@ -56,6 +56,24 @@ class BadCases(unittest.TestCase):
 
     def test_sign_of_no_variant(self) -> None:
         self.check_refused('sync = "same"', 'posix_aio = "same"', "expect.posix_aio")
+
+    def test_unknown_key(self) -> None:
+        self.check_refused("most_runs = 21", "most_runs = 21\nwarmup = 3", "run.warmup is not known")
+
+    def test_unknown_figure(self) -> None:
+        self.check_refused("most_runs = 21", 'most_runs = 21\nmeasure = "speed"', "'speed' is no figure")
+
+    def test_sign_of_another_figure(self) -> None:
+        self.check_refused("most_runs = 21", 'most_runs = 21\nmeasure = "ios"', "nor one of")
+
+    def test_unknown_state_of_caches(self) -> None:
+        self.check_refused("[vary]", '[vary]\ncache = ["lukewarm"]', "vary.cache")
+
+    def test_caches_of_no_relation(self) -> None:
+        self.check_refused("[vary]", '[vary]\ncache = ["warm"]', "setup.relation")
+
+    def test_contrast_of_no_value(self) -> None:
+        self.check_refused("[expect]", '[[contrast]]\nof = "worker"\nto = "none"\n[expect]', "contrast: 'none'")
 
     def test_no_toml(self) -> None:
         self.check_refused("[vary]", "[vary", "bad.toml")
