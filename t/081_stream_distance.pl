@@ -57,7 +57,7 @@ for_each_io_method(
 				is(ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('when each read is waited for', sub {
 			my $t = $aio->table('t', 400);
@@ -73,7 +73,7 @@ for_each_io_method(
 				is($ahead, $expected, $what);
 			}
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_faults);
+		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 
 		$aio->scenario('after hits', sub {
 			my $t = $aio->table('t', 400);
@@ -85,5 +85,5 @@ for_each_io_method(
 			# 18 loses by a hit what it gains by a miss, 19 does not
 			my $ahead = ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
 			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
-		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_faults);
+		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);

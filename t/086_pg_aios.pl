@@ -44,7 +44,7 @@ for_each_io_method(
 					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'gone');
 				}
 				$aio->proves($t, session => $alice);
-			}, skip => $aio->no_faults);
+			}, skip => $aio->no_injection_points);
 		}
 
 		# reads that their session waits for at once are its own
@@ -60,7 +60,7 @@ for_each_io_method(
 				$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 				$aio->release;
 				$alice->ends;
-			}, skip => $aio->no_faults);
+			}, skip => $aio->no_injection_points);
 		}
 
 		for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])

@@ -47,7 +47,7 @@ for_each_io_method(
 				$aio->evict($t);
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_faults);
+		}, skip => $aio->no_injection_points);
 
 		$aio->scenario('one batch wakes several', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -66,7 +66,7 @@ for_each_io_method(
 			$aio->release;
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 2, 4, 6, 8, 10, 12, 14])", 8, 'all is read');
 			$aio->proves($t);
-		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
 		# 64 places, of which one is always empty (18)
 		$aio->scenario('the queue is full', sub {
@@ -86,7 +86,7 @@ for_each_io_method(
 			$alice->ends;
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 			$aio->proves($u);
-		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('a file that a worker cannot open', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -113,7 +113,7 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 			$aio->fail_reopen(0);
 			$aio->proves($t);
-		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_faults);
+		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_injection_points);
 
 		$aio->scenario('a worker is replaced', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -20,6 +20,18 @@ sub no_faults
 	return $self->{no_faults} = $error ? "needs faults: $error->{message}" : undef;
 }
 
+# Why reads cannot be held at their very completion, by whoever completes them, or
+# undef.  The I/O gate holds them before they are begun, and only those that are
+# given to an I/O method.
+sub no_injection_points
+{
+	my ($self) = @_;
+	my $reason = $self->no_faults;
+	return $reason if $reason;
+	$self->{provider} //= $self->sql('SELECT provider FROM io_gate');
+	return $self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef;
+}
+
 # Arguments of a fault function: relation => its name, pid, block.
 sub _match
 {
