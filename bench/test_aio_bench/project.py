@@ -13,11 +13,13 @@ PROVIDE = ROOT / "servers" / "provide"
 
 def commit() -> str:
     """What is measured, as git calls it."""
+    # git bisect run, of another repository, may have set them
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         # root may ask in an ordinary user's checkout, which git would refuse
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", ROOT, "describe", "--always", "--dirty"],
-            capture_output=True, text=True, check=True,
+            capture_output=True, text=True, check=True, env=environment,
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown (not a git checkout)"
