@@ -60,6 +60,7 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/could not read blocks 3\.\.3/);
 
+		# 19 reads a lone miss by itself, which passes the gate by
 		$aio->scenario('in the middle of a stream', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 200);
@@ -77,7 +78,7 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM $t", 200, 'which can be undone');
 			$alice->sql('COMMIT');
 			$aio->proves($t);
-		}, skip => $aio->no_faults, log => qr/could not read blocks 100\.\.100/);
+		}, skip => $aio->major < 19 ? $aio->no_faults : $aio->no_injection_points, log => qr/could not read blocks 100\.\.100/);
 
 		$aio->scenario('with others under way', sub {
 			my ($alice) = $aio->sessions('alice');

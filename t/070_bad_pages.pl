@@ -55,7 +55,8 @@ for_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			my $t;
-			for my $case (@cases)
+			# the code is the same, but for what becomes of the results
+			for my $case ($kind ? @cases[ 2, 4, 7, 9, 12 ] : @cases)
 			{
 				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
 				$aio->scenario("$what, $kind", sub {
