@@ -90,12 +90,15 @@ errno_from_string(PG_FUNCTION_ARGS)
 Datum
 grow_rel(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
 	int32		nblocks = PG_GETARG_INT32(1);
 	int32		done = 0;
+	Relation	rel;
 
-	check_count("nblocks", nblocks, GROW_REL_MAX_BLOCKS);
+	require_superuser(fcinfo);
 	PreventCommandDuringRecovery("grow_rel()");
+
+	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	check_count("nblocks", nblocks, GROW_REL_MAX_BLOCKS);
 
 	/* nothing below knows of batches */
 	pgaio_submit_staged();
@@ -147,7 +150,7 @@ require_evicted(Relation rel, BlockNumber blockno)
 Datum
 modify_rel_block(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	Relation	rel;
 	int32		blockno = PG_GETARG_INT32(1);
 	bool		zero = PG_GETARG_BOOL(2);
 	bool		corrupt_header = PG_GETARG_BOOL(3);
@@ -155,6 +158,10 @@ modify_rel_block(PG_FUNCTION_ARGS)
 	PGIOAlignedBlock block;
 	Page		page = (Page) block.data;
 
+	require_superuser(fcinfo);
+	PreventCommandDuringRecovery("modify_rel_block()");
+
+	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
 	check_block(rel, blockno);
 	require_evicted(rel, blockno);
 
