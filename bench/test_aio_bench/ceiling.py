@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import fio, io_uring, machine, processes, project, runs, stage
+from . import fio, io_uring, machine, measure, processes, project, runs, stage
 from .arguments import STOCK
 from .lab_arguments import server_name
 from .progress import Progress
@@ -43,8 +43,8 @@ class Scan:
 
 
 SCANS = (
-    Scan("sequential scan", "sequential", "SELECT count(*) FROM large"),
-    Scan("stream, sequential", "sequential", "SELECT count(*) FROM read_stream_for_blocks('large', (SELECT blocks FROM orders WHERE name = 'sequential'))"),
+    Scan("seq scan", "sequential", "SELECT count(*) FROM large"),
+    Scan("stream, in order", "sequential", "SELECT count(*) FROM read_stream_for_blocks('large', (SELECT blocks FROM orders WHERE name = 'sequential'))"),
     Scan("stream, random", "random", "SELECT count(*) FROM read_stream_for_blocks('large', (SELECT blocks FROM orders WHERE name = 'random'))"),
 )
 
@@ -77,7 +77,8 @@ def orders(blocks: int) -> dict[str, list[int]]:
     return {"sequential": list(range(blocks)), "random": shuffled}
 
 
-def _set_up(cluster: Cluster, blocks: int) -> None:
+def _set_up(cluster: Cluster, blocks: int, servers: dict[str, str]) -> str:
+    """Returns what the server is called from now on."""
     cluster.start(SETTINGS)
     for statement in (
         "CREATE EXTENSION pg_buffercache", "CREATE EXTENSION test_aio",
@@ -89,7 +90,10 @@ def _set_up(cluster: Cluster, blocks: int) -> None:
     for name, order in orders(blocks).items():
         runs.execute(cluster, f"INSERT INTO orders VALUES ('{name}', '{{{','.join(map(str, order))}}}')")
     runs.execute(cluster, "CHECKPOINT")
+    version, label = measure.identify(cluster, list(servers))
+    servers[label] = version
     cluster.stop()
+    return label
 
 
 def _fio_logs(cluster: Cluster, blocks: int, work: Path) -> dict[str, Path]:
@@ -164,7 +168,7 @@ REACHED: dict[str, Callable[[Row], str]] = {
     "of fio": lambda row: f"{row.fraction:.2f}",
     "MB/s": lambda row: f"{row.mb_per_s:.0f}",
     "waits": lambda row: _if_known(row.waits),
-    "in progr.": lambda row: _if_known(row.in_progress),
+    "depth": lambda row: _if_known(row.in_progress),
 }
 
 REST: dict[str, Callable[[Row], str]] = {
@@ -191,13 +195,15 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _write(rows: list[Row], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine) -> Path:
+def _write(
+    rows: list[Row], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine, versions: dict[str, str]
+) -> Path:
     output = arguments.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
     path = Path(output, "ceiling.jsonl")
     provenance = {
         "line": "provenance", "project_commit": project.commit(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "machine": asdict(what), "storage": asdict(storage), "settings": SETTINGS, "engine": arguments.engine,
+        "machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS, "engine": arguments.engine,
         "depth": arguments.depth, "blocks": arguments.blocks, "runs": arguments.runs,
     }
     lines = [provenance, *({"line": "result", **asdict(row), "fraction": row.fraction} for row in rows)]
@@ -218,23 +224,24 @@ def main(argv: list[str] | None = None) -> int:
             raise ServerError(f"no direct I/O in {work}: {storage.no_direct_io}")
         what = machine.describe_machine()
         rows: list[Row] = []
+        versions: dict[str, str] = {}
         with Progress(console) as progress, stage.clusters(servers, work, progress) as clusters:
             progress.expect(len(clusters) * len(methods) * len(SCANS) * (arguments.runs + 1))
             for cluster in clusters:
-                _set_up(cluster, arguments.blocks)
+                label = _set_up(cluster, arguments.blocks, versions)
                 for method in methods:
                     reason = io_uring.why_not(cluster) if method == "io_uring" else None
                     if reason:
                         progress.note(f"{method} skipped on {cluster.server}: {reason}")
                         continue
-                    rows += _measure(cluster, cluster.server, method, arguments, work, progress)
+                    rows += _measure(cluster, label, method, arguments, work, progress)
         console.print(Text("How much of what the device gives: medians", style="bold"))
         console.print(_table(rows, REACHED))
         console.print(Text("Where the rest goes: means, in ms", style="bold"))
         console.print(_table(rows, REST))
         console.print("user, system: CPU of the backend; workers: CPU of all I/O workers; both by the kernel's ticks.  waiting: for reads,"
-                      " by track_io_timing; the system time of waiting is in both.")
-        console.print(str(_write(rows, arguments, storage, what)), soft_wrap=True, markup=False)
+                      " by track_io_timing; the system time of waiting is in both.  waits, depth: I/O waits and I/Os in progress, by 19's EXPLAIN (IO).")
+        console.print(str(_write(rows, arguments, storage, what, versions)), soft_wrap=True, markup=False)
         return 0
 
     return stage.perform("bench/ceiling", arguments.work, body)

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from rich.console import Console
 
-from . import curves, io_uring, machine, processes, project, runs, stage
+from . import curves, io_uring, machine, measure, processes, project, runs, stage
 from .arguments import STOCK
 from .lab_arguments import server_name
 from .progress import Progress
@@ -76,7 +76,8 @@ AXES = (
 )
 
 
-def _set_up(cluster: Cluster) -> None:
+def _set_up(cluster: Cluster, servers: dict[str, str]) -> str:
+    """Returns what the server is called from now on."""
     cluster.start(SETTINGS)
     for statement in (
         "CREATE EXTENSION pg_buffercache", "CREATE EXTENSION test_aio",
@@ -85,7 +86,10 @@ def _set_up(cluster: Cluster) -> None:
         "VACUUM (FREEZE, ANALYZE) large", "CHECKPOINT",
     ):
         runs.execute(cluster, statement)
+    version, label = measure.identify(cluster, list(servers))
+    servers[label] = version
     cluster.stop()
+    return label
 
 
 def _pid(session: psycopg.Connection[Any]) -> int:
@@ -136,19 +140,19 @@ def measure_point(cluster: Cluster, axis: Axis, x: int, label: str, method: str)
 
 
 def _measure_axis(
-    cluster: Cluster, axis: Axis, method: str, arguments: argparse.Namespace, points: list[Point], progress: Progress
+    cluster: Cluster, axis: Axis, label: str, method: str, arguments: argparse.Namespace, points: list[Point], progress: Progress
 ) -> None:
     values = axis.quick if arguments.quick else axis.values
     last = (0, 0.0)
     for number, x in enumerate(values):
         # a point that would take longer than the limit, as the last one tells, is left out
         if number and last[1] * x / last[0] > arguments.seconds:
-            progress.note(f"{cluster.server}, {method}: {axis.name} end at {last[0]}: {x} would take more than {arguments.seconds} s")
+            progress.note(f"{label}, {method}: {axis.name} end at {last[0]}: {x} would take more than {arguments.seconds} s")
             progress.expect_more(number - len(values))
             return
-        progress.running(f"{cluster.server}, {method}: {x} {axis.name}")
+        progress.running(f"{label}, {method}: {x} {axis.name}")
         start = time.perf_counter()
-        points.append(measure_point(cluster, axis, x, cluster.server, method))
+        points.append(measure_point(cluster, axis, x, label, method))
         last = (x, time.perf_counter() - start)
         progress.advance()
 
@@ -166,13 +170,15 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _write(points: list[Point], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine) -> list[Path]:
+def _write(
+    points: list[Point], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine, versions: dict[str, str]
+) -> list[Path]:
     output = arguments.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
     paths = [output / f"growth.{suffix}" for suffix in ("jsonl", "png", "svg")]
     provenance = {
         "line": "provenance", "project_commit": project.commit(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "machine": asdict(what), "storage": asdict(storage), "settings": SETTINGS,
+        "machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS,
     }
     lines = [provenance, *({"line": "point", **asdict(point)} for point in points)]
     paths[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -190,10 +196,11 @@ def main(argv: list[str] | None = None) -> int:
     def body(work: Path, console: Console) -> int:
         storage, what = machine.describe_storage(work), machine.describe_machine()
         points: list[Point] = []
+        versions: dict[str, str] = {}
         with Progress(console) as progress, stage.clusters(servers, work, progress) as clusters:
             progress.expect(len(clusters) * len(methods) * sum(len(axis.quick if arguments.quick else axis.values) for axis in AXES))
             for cluster in clusters:
-                _set_up(cluster)
+                label = _set_up(cluster, versions)
                 for method in methods:
                     reason = io_uring.why_not(cluster) if method == "io_uring" else None
                     if reason:
@@ -201,12 +208,12 @@ def main(argv: list[str] | None = None) -> int:
                         continue
                     cluster.start(SETTINGS | {"io_method": method})
                     for axis in AXES:
-                        _measure_axis(cluster, axis, method, arguments, points, progress)
+                        _measure_axis(cluster, axis, label, method, arguments, points, progress)
                     cluster.stop()
         for point in points:
             console.print(f"{point.server:10} {point.method:8} {point.axis:8} {point.x:>8}  {point.us_per_block:8.2f} µs"
                           f"  CPU {point.cpu_us_per_block:8.2f} µs  {point.memory_mb:7.1f} MB", markup=False)
-        for path in _write(points, arguments, storage, what):
+        for path in _write(points, arguments, storage, what, versions):
             console.print(str(path), soft_wrap=True, markup=False)
         return 0
 

@@ -59,6 +59,14 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
     return tuple(Setting(*row) for row in rows if row[0] not in varied)
 
 
+def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
+    """version(), and the server's version in short, unlike that of the others."""
+    row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
+    assert row
+    label = row[1].split()[0]
+    return row[0], f"{label} ({len(taken) + 1})" if label in taken else label
+
+
 def _settings(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
     settings = for_server(case.settings, cluster.version_num)
     if case.direct_io and direct_io:
@@ -79,12 +87,7 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
         cluster.use(DATABASE)
         for statement in case.setup:
             execute(cluster, statement)
-        row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
-        assert row
-        version, short = row
-        label = short.split()[0]
-        if any(other.info.label == label for other in contestants):
-            label = f"{label} ({len(contestants) + 1})"
+        version, label = identify(cluster, [other.info.label for other in contestants])
         info = Server(cluster.server, label, version, cluster.version_num, _differing_settings(cluster, case.varied))
         contestants.append(Contestant(info, cluster))
         cluster.stop()
