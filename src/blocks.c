@@ -124,20 +124,6 @@ grow_rel(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raises an error unless the block is out of the buffer pool.
- */
-static void
-require_evicted(Relation rel, BlockNumber blockno)
-{
-	if (!evict_block(rel, MAIN_FORKNUM, blockno))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %u of relation \"%s\" is in use",
-						blockno, RelationGetRelationName(rel)),
-				 errdetail("It is pinned by this or by another session.")));
-}
-
-/*
  * modify_rel_block(rel regclass, blockno int, zero bool DEFAULT false,
  *					corrupt_header bool DEFAULT false,
  *					corrupt_checksum bool DEFAULT false)

@@ -259,6 +259,26 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 		evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
 }
 
+pg_noreturn static void
+raise_block_in_use(Relation rel, BlockNumber blockno)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("block %u of relation \"%s\" is in use",
+					blockno, RelationGetRelationName(rel)),
+			 errdetail("It is pinned by this or by another session.")));
+}
+
+/*
+ * evict_block() of the main fork; an error if the block stays.
+ */
+void
+require_evicted(Relation rel, BlockNumber blockno)
+{
+	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+		raise_block_in_use(rel, blockno);
+}
+
 /*
  * Does this descriptor hold a block of this relation?  A look without lock:
  * a match is checked again, and a block that comes in later is not our concern.
@@ -387,18 +407,14 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 {
 	Buffer		buffer;
 
-	if (evict_block(rel, MAIN_FORKNUM, blockno))
+	require_evicted(rel, blockno);
+
+	/* the only way to a buffer for a block without reading it */
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno,
+								RBM_ZERO_AND_LOCK, NULL);
+
+	if (!unset_buffer_valid(buffer))
 	{
-		/* the only way to a buffer for a block without reading it */
-		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno,
-									RBM_ZERO_AND_LOCK, NULL);
-
-		if (unset_buffer_valid(buffer))
-		{
-			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-			return buffer;
-		}
-
 		/*
 		 * Somebody came in between and waits for our content lock.  They must
 		 * not find the zeroes that we put there.
@@ -407,13 +423,12 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 			smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, blockno,
 					 BufferGetPage(buffer));
 		UnlockReleaseBuffer(buffer);
+		raise_block_in_use(rel, blockno);
 	}
 
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("block %u of relation \"%s\" is in use",
-					blockno, RelationGetRelationName(rel)),
-			 errdetail("It is pinned by this or by another session.")));
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+
+	return buffer;
 }
 
 /*

@@ -29,6 +29,7 @@ extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
 extern void check_count(const char *name, int64 count, int64 limit);
 
 /* buffers.c: blocks in and out of the buffer pool */
+extern void require_evicted(Relation rel, BlockNumber blockno);
 extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *get_buffer_descriptor(Buffer buffer);
