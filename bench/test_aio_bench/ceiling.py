@@ -148,7 +148,7 @@ def _measure(cluster: Cluster, label: str, method: str, arguments: argparse.Name
 
 
 def _table(rows: list[Row], columns: dict[str, Callable[[Row], str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("server", "method", "scan"):
         table.add_column(name, no_wrap=True)
     for name in columns:
@@ -159,7 +159,7 @@ def _table(rows: list[Row], columns: dict[str, Callable[[Row], str]]) -> Table:
 
 
 def _if_known(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 REACHED: dict[str, Callable[[Row], str]] = {
@@ -168,7 +168,6 @@ REACHED: dict[str, Callable[[Row], str]] = {
     "of fio": lambda row: f"{row.fraction:.2f}",
     "MB/s": lambda row: f"{row.mb_per_s:.0f}",
     "waits": lambda row: _if_known(row.waits),
-    "depth": lambda row: _if_known(row.in_progress),
 }
 
 REST: dict[str, Callable[[Row], str]] = {
@@ -176,6 +175,7 @@ REST: dict[str, Callable[[Row], str]] = {
     "system": lambda row: f"{row.backend_system_ms:.0f}",
     "workers": lambda row: f"{row.workers_ms:.0f}",
     "waiting": lambda row: f"{row.read_wait_ms:.0f}",
+    "depth": lambda row: _if_known(row.in_progress),
 }
 
 
