@@ -235,13 +235,15 @@ def main(argv: list[str] | None = None) -> int:
                         progress.note(f"{method} skipped on {cluster.server}: {reason}")
                         continue
                     rows += _measure(cluster, label, method, arguments, work, progress)
+        # kept before it is shown: a closed pipe loses nothing
+        written = _write(rows, arguments, storage, what, versions)
         console.print(Text("How much of what the device gives: medians", style="bold"))
         console.print(_table(rows, REACHED))
         console.print(Text("Where the rest goes: means, in ms", style="bold"))
         console.print(_table(rows, REST))
         console.print("user, system: CPU of the backend; workers: CPU of all I/O workers; both by the kernel's ticks.  waiting: for reads,"
                       " by track_io_timing; the system time of waiting is in both.  waits, depth: I/O waits and I/Os in progress, by 19's EXPLAIN (IO).")
-        console.print(str(_write(rows, arguments, storage, what, versions)), soft_wrap=True, markup=False)
+        console.print(str(written), soft_wrap=True, markup=False)
         return 0
 
     return stage.perform("bench/ceiling", arguments.work, body)

@@ -210,10 +210,12 @@ def main(argv: list[str] | None = None) -> int:
                     for axis in AXES:
                         _measure_axis(cluster, axis, label, method, arguments, points, progress)
                     cluster.stop()
+        # kept before it is shown: a closed pipe loses nothing
+        written = _write(points, arguments, storage, what, versions)
         for point in points:
             console.print(f"{point.server:10} {point.method:8} {point.axis:8} {point.x:>8}  {point.us_per_block:8.2f} µs"
                           f"  CPU {point.cpu_us_per_block:8.2f} µs  {point.memory_mb:7.1f} MB", markup=False)
-        for path in _write(points, arguments, storage, what, versions):
+        for path in written:
             console.print(str(path), soft_wrap=True, markup=False)
         return 0
 

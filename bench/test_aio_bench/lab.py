@@ -122,9 +122,11 @@ def main(arguments: LabArguments) -> int:
         lab.perform(cases, work)
         if arguments.bisect:
             return _tell_decision(lab, cases[0], console)
+        # kept before it is shown: a closed pipe loses nothing
+        written = lab.write_page()
         for report in lab.reports:
             table.show(report, console)
-        console.print(str(lab.write_page()), soft_wrap=True, markup=False)
+        console.print(str(written), soft_wrap=True, markup=False)
         return 1 if lab.failures else 0
 
     # a revision that cannot be measured is neither good nor bad
