@@ -44,7 +44,8 @@ wait_until_wanted(PgAioHandle *ioh, GateTime until)
  *
  * Stages a read of one block in a batch, and submits it only when another
  * session waits for it, at the latest after so many milliseconds.  Does not wait
- * for the read.  True if another session came.
+ * for the read.  True if another session came.  With io_method=sync, or if the
+ * block is in the buffer pool already, nothing is staged.
  */
 Datum
 read_rel_block_when_wanted(PG_FUNCTION_ARGS)
@@ -75,7 +76,8 @@ read_rel_block_when_wanted(PG_FUNCTION_ARGS)
 	operation->forknum = MAIN_FORKNUM;
 
 	pgaio_enter_batchmode();
-	if (StartReadBuffer(operation, &buffer, blockno, 0))
+	if (StartReadBuffer(operation, &buffer, blockno, 0) &&
+		pgaio_wref_valid(&operation->io_wref))
 		wanted = wait_until_wanted(&pgaio_ctl->io_handles[operation->io_wref.aio_index],
 								   gate_now() + timeout * NS_PER_MS);
 	pgaio_exit_batchmode();

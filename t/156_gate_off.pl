@@ -1,0 +1,66 @@
+# Without the gate: switched off, or the library not preloaded; its settings; and
+# who may use it.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+my @calls = ('io_hold()', 'io_hold_end()', 'io_release(1, 1)', 'io_release_all()', "io_fail('pg_class', -5)", 'io_fail_end()',
+	"io_device('1ms')", 'io_device_end()', 'io_held_get()', 'io_rules_get()', 'io_devices_get()');
+
+sub refuses
+{
+	my ($aio, $why) = @_;
+	my ($alice) = $aio->sessions('alice');
+	my $t = $aio->table('t', 20);
+	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
+	$alice->fails("SELECT * FROM $_", '55000', qr/there is no I\/O gate.*The reason is that \Q$why/s, $_) for @calls;
+	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'everything else works');
+	$aio->proves($t);
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
+	}, suffix => 'off', conf => { 'test_aio.gate' => 'off' });
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
+	}, suffix => 'unloaded', methods => ['worker'], conf => { shared_preload_libraries => '' });
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('not for the public', sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->sql('CREATE ROLE regress_test_aio');
+			$alice->sql('SET ROLE regress_test_aio');
+			$alice->fails("SELECT * FROM $_", '42501', qr/permission denied/, $_) for @calls, qw(io_held io_rules io_devices io_gate);
+			$aio->sql("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO regress_test_aio");
+			$alice->fails("SELECT * FROM $_", '42501', qr/must be superuser/, "$_, granted") for @calls, 'io_gate_get()';
+			$aio->sql('DROP OWNED BY regress_test_aio; DROP ROLE regress_test_aio');
+		});
+
+		$aio->scenario('settings', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
+			$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
+			$alice->fails('SET test_aio.longest_hold = 0', '22023', qr/outside the valid range/, 'longest_hold');
+			$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
+		});
+
+		$aio->scenario('what io_gate says', sub {
+			my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
+			$aio->gives('SELECT io_method, gate, why_not, provider, worker IS NOT NULL, held FROM io_gate',
+				$aio->method . "|t||$points|t|0");
+			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
+				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
+		});
+	});
