@@ -59,9 +59,17 @@ def _of_cluster(data: Path) -> list[Path]:
     return found
 
 
+def _read(file: Path) -> str:
+    """Nothing, if the process has ended meanwhile."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
 def find_all(data: Path, pids: set[int]) -> list[Path]:
     """The entries in /proc of backends that call themselves so."""
-    found = [process for process in _of_cluster(data) if inner_pid((process / "status").read_text()) in pids]
+    found = [process for process in _of_cluster(data) if inner_pid(_read(process / "status")) in pids]
     if len(found) != len(pids):
         raise ProcessLookupError(f"of the processes {sorted(pids)} in {data} {len(found)} can be seen")
     return found
@@ -69,7 +77,7 @@ def find_all(data: Path, pids: set[int]) -> list[Path]:
 
 def workers(data: Path) -> list[Path]:
     """The I/O workers' entries in /proc."""
-    return [process for process in _of_cluster(data) if b"io worker" in (process / "cmdline").read_bytes()]
+    return [process for process in _of_cluster(data) if "io worker" in _read(process / "cmdline")]
 
 
 def cpu_of(processes: list[Path]) -> Cpu:

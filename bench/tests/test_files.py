@@ -74,6 +74,10 @@ class Processes(unittest.TestCase):
         self.assertGreater(peak.kb, 0)
         del held
 
+    def test_ended_meanwhile(self) -> None:
+        self.assertIsNone(processes.inner_pid(processes._read(Path("/proc/nonexistent/status"))))
+        self.assertEqual(processes.cpu_us([Path("/proc/nonexistent")]), 0)
+
     def test_processes_that_cannot_be_seen(self) -> None:
         with self.assertRaises(ProcessLookupError):
             processes.find_all(Path("/nonexistent"), {1})
