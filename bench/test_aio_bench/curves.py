@@ -39,6 +39,8 @@ def draw(points: list[Point], *paths: Path) -> None:
                     axes.plot([point.x for point in own], [getattr(point, figure_name) for point in own],
                               color=colour, linestyle=STYLES[number % 3], marker=MARKERS[number % 3], markersize=4, label=f"{server}, {method}")
             axes.set_xscale("log", base=10 if name == "blocks" else 2)
+            if name != "blocks":
+                axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.set_ylim(0, axes.dataLim.ymax * 1.1)
             axes.grid(color="#DDDDDD")
             axes.spines[["top", "right"]].set_visible(False)
