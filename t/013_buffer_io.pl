@@ -41,6 +41,23 @@ for_each_io_method(
 			$bob->returns('f', 'has nothing to do');
 		});
 
+		# a buffer must not go on naming the read that has filled it
+		$aio->scenario('another waits to write what has been read', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			$aio->evict($t, $alice);
+			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
+			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
+			$bob->starts("SELECT buffer_call_start_io($b, false, wait => true)");
+			$bob->waits_on('BufferIo');
+			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => false)");
+			$bob->returns('t', 'has it to do himself');
+			$bob->sql("SELECT buffer_call_terminate_io($b, false, false, false, true)");
+			$aio->evict($t, $alice);
+			$aio->proves($t);
+		});
+
 		$aio->scenario('another waits, the I/O fails', sub {
 			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
 			my $t = $aio->table('t', 4);
