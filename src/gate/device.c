@@ -253,43 +253,36 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 }
 
 /*
- * What a device has to be told when a read has been performed.  It is to be
- * looked at before: afterwards the handle may be in use for another one.
- */
-GateServed
-gate_serve(PgAioHandle *ioh)
-{
-	const GateIo *io = gate_io(ioh);
-
-	return (GateServed)
-	{
-		.device = io->device,
-		.due = io->due,
-		.length = read_length(ioh),
-	};
-}
-
-/*
- * Counts it.  The caller has the lock.
+ * Counts a read that has been taken in order to be performed: before that, so
+ * that who has got its blocks finds it counted.  The caller has the lock.
  */
 void
-gate_count_served(const GateServed *served, GateTime late, bool by_worker)
+gate_count_served(PgAioHandle *ioh, bool by_worker)
 {
-	GateDevice *device = &gate->devices[served->device];
+	const GateIo *io = gate_io(ioh);
+	GateDevice *device = &gate->devices[io->device];
 
-	if (served->device < 0)
+	if (io->device < 0)
 		return;
 
 	device->in_flight--;
 	device->reads++;
-	device->bytes += served->length;
+	device->bytes += read_length(ioh);
 	if (!by_worker)
 		device->by_waiters++;
-	else
-	{
-		device->lateness_sum += late;
-		device->lateness_max = Max(device->lateness_max, late);
-	}
+}
+
+/*
+ * Counts by how much the worker was late with it.  The caller has the lock.
+ */
+void
+gate_count_lateness(int device, GateTime late)
+{
+	if (device < 0)
+		return;
+
+	gate->devices[device].lateness_sum += late;
+	gate->devices[device].lateness_max = Max(gate->devices[device].lateness_max, late);
 }
 
 /*

@@ -147,14 +147,6 @@ typedef struct GateDue
 	uint32		io;
 } GateDue;
 
-/* What is to be counted of a read that a device had in hand. */
-typedef struct GateServed
-{
-	int			device;
-	GateTime	due;
-	int64		length;
-} GateServed;
-
 typedef struct GateState
 {
 	LWLock	   *lock;			/* for all below, unless said otherwise */
@@ -236,8 +228,8 @@ extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern bool gate_next_due(GateTime *due);
 extern PgAioHandle *gate_pop_due(GateTime until);
-extern GateServed gate_serve(PgAioHandle *ioh);
-extern void gate_count_served(const GateServed *served, GateTime late, bool by_worker);
+extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
+extern void gate_count_lateness(int device, GateTime late);
 extern void gate_hurry_devices(void);
 extern int	gate_end_devices(int holder, const GateMatch *match);
 

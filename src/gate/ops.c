@@ -331,11 +331,7 @@ look_at_captured(PgAioHandle *ioh, uint64 generation, GateTime now,
 		if (action == WAIT_PERFORM)
 		{
 			if (io->phase == GATE_DUE)
-			{
-				GateServed	served = gate_serve(ioh);
-
-				gate_count_served(&served, 0, false);
-			}
+				gate_count_served(ioh, false);
 			gate_take(ioh, io);
 		}
 	}

@@ -145,9 +145,9 @@ next_event(void)
 static int
 complete_due(GateTime *next)
 {
-	static GateServed served[BATCH_SIZE];
+	static int	device[BATCH_SIZE];
 	static GateTime late[BATCH_SIZE];
-	static int	nserved = 0;
+	static int	nlate = 0;
 	PgAioHandle *ios[BATCH_SIZE];
 	GateTime	until = gate_now() + lead;
 	int			n = 0;
@@ -155,11 +155,11 @@ complete_due(GateTime *next)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 
 	/* those of the last time, to take the lock but once */
-	for (int i = 0; i < nserved; i++)
-		gate_count_served(&served[i], late[i], true);
+	for (int i = 0; i < nlate; i++)
+		gate_count_lateness(device[i], late[i]);
 
 	while (n < BATCH_SIZE && (ios[n] = gate_pop_due(until)) != NULL)
-		n++;
+		gate_count_served(ios[n++], true);
 	*next = n > 0 ? 0 : next_event();
 	/* whoever comes with something earlier wakes us */
 	gate->worker_wakes = *next;
@@ -171,13 +171,14 @@ complete_due(GateTime *next)
 
 	for (int i = 0; i < n; i++)
 	{
-		GateIo	   *io = gate_io(ios[i]);
+		/* afterwards the handle may be in use for another read */
+		GateIo		io = *gate_io(ios[i]);
 
-		served[i] = gate_serve(ios[i]);
-		gate_perform(ios[i], io->has_result, io->result, served[i].due);
-		late[i] = served[i].due > 0 ? gate_now() - served[i].due : 0;
+		gate_perform(ios[i], io.has_result, io.result, io.due);
+		device[i] = io.device;
+		late[i] = io.due > 0 ? gate_now() - io.due : 0;
 	}
-	nserved = n;
+	nlate = n;
 
 	return n;
 }
