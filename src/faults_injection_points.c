@@ -127,7 +127,7 @@ attach_injection_points(void)
 	static const FaultObstacle not_built_in = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
 		.message = "this server has no injection points",
-		.hint = "Use a server that has been built with --enable-injection-points.",
+		.hint = "Leave \"test_aio.gate\" on, or use a server that has been built with --enable-injection-points.",
 	};
 
 	return &not_built_in;

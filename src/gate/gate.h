@@ -73,6 +73,7 @@ typedef struct GateIo
 	GatePhase	phase;
 	bool		injected;		/* held by inj_io_completion_wait() */
 	bool		released;		/* its owner is to perform it, nobody else can */
+	bool		too_long;		/* it was held for longer than it might be */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	int			rule;			/* held by this rule, if not injected */

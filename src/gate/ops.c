@@ -259,7 +259,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, GateTime now,
 		return WAIT_PERFORM;
 	if (now >= limit)
 	{
-		gate_report_too_long(ioh);
+		io->too_long = true;
 		return WAIT_PERFORM;
 	}
 

@@ -180,32 +180,6 @@ spin_until(GateTime when)
 }
 
 /*
- * Performs a read that the caller has taken, and completes it, though not
- * before some moment.
- */
-void
-gate_perform(PgAioHandle *ioh, bool has_result, int32 result,
-			 GateTime not_before)
-{
-	Assert(CritSectionCount == 0);
-
-	/* lest the file is closed between opening and reading */
-	HOLD_INTERRUPTS();
-
-	if (!(has_result && result < 0))
-	{
-		if (reopen(ioh))
-			result = perform_or_pretend(ioh, has_result, result);
-		else
-			result = -ENOENT;
-	}
-	spin_until(not_before);
-	complete(ioh, result);
-
-	RESUME_INTERRUPTS();
-}
-
-/*
  * Says that a hold has lasted too long.
  */
 void
@@ -220,6 +194,38 @@ gate_report_too_long(PgAioHandle *ioh)
 					td->smgr.rlocator.relNumber,
 					GetPGProcByNumber(ioh->owner_procno)->pid),
 			 errdetail("It is performed now, after the \"test_aio.longest_hold\" of the hold.")));
+}
+
+/*
+ * Performs a read that the caller has taken, and completes it, though not
+ * before some moment.
+ */
+void
+gate_perform(PgAioHandle *ioh, bool has_result, int32 result,
+			 GateTime not_before)
+{
+	Assert(CritSectionCount == 0);
+
+	/*
+	 * Lest the file is closed between opening and reading, or an interrupt
+	 * leaves nobody to complete the read.
+	 */
+	HOLD_INTERRUPTS();
+
+	if (gate_io(ioh)->too_long)
+		gate_report_too_long(ioh);
+
+	if (!(has_result && result < 0))
+	{
+		if (reopen(ioh))
+			result = perform_or_pretend(ioh, has_result, result);
+		else
+			result = -ENOENT;
+	}
+	spin_until(not_before);
+	complete(ioh, result);
+
+	RESUME_INTERRUPTS();
 }
 
 /*

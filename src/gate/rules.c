@@ -141,6 +141,7 @@ gate_apply_rules(PgAioHandle *ioh, GateIo *io)
 	io->result = result;
 	io->device = device;
 	io->released = false;
+	io->too_long = false;
 	io->stopped = INVALID_PROC_NUMBER;
 	/* relative, until the hold begins */
 	io->hold_limit = longest;

@@ -104,7 +104,7 @@ end_overdue_hold(GateTime now)
 		if (io->hold_limit > now || (candidate->flags & PGAIO_HF_REFERENCES_LOCAL))
 			continue;
 		ioh = candidate;
-		gate_report_too_long(ioh);
+		io->too_long = true;
 		has_result = io->has_result;
 		result = io->result;
 		gate_take(ioh, io);
