@@ -161,6 +161,6 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('random actions under mixed load', sub { stress($aio) },
-			skip => $aio->no_gate, log => qr/could not read|invalid page|terminating connection/);
+			skip => $aio->no_gate, log => qr/could not read|invalid page|terminating connection|could not send data to client/);
 	},
 	conf => { 'test_aio.longest_hold' => '2s', 'test_aio.reach_synchronous_reads' => 'on', shared_buffers => '16MB' });
