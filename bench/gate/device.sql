@@ -56,3 +56,18 @@ SELECT latency AS "latency/ms", depth, shape, max(reads) AS reads,
 	round(avg(mean_late)::numeric) AS "mean lateness/us",
 	round(max(worst_late)::numeric) AS "worst/us"
 FROM measured GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 DESC;
+
+-- With jitter the mean counts; with a bandwidth limit that is what takes the time.
+TRUNCATE measured;
+DO $$
+BEGIN
+	FOR r IN 1 .. 5 LOOP
+		CALL pg_temp.measure(1, 8, 'jitter 0.5', r, jitter => 0.5);
+		CALL pg_temp.measure(1, 32, '80 MB/s', r, bandwidth => 10000 * 8192);
+	END LOOP;
+END $$;
+
+SELECT latency AS "latency/ms", depth, shape, max(reads) AS reads,
+	round((percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds
+		/ CASE shape WHEN '80 MB/s' THEN reads / 10000.0 ELSE reads * latency / depth / 1000 END))::numeric, 3) AS "time/ideal"
+FROM measured GROUP BY 1, 2, 3 ORDER BY 2;
