@@ -148,7 +148,7 @@ sub stress
 		check($aio->sessions($name), $running{$name}[1], $running{$name}[0]);
 		$aio->sessions($name)->{warnings} = [];
 	}
-	pass("$statements statements, $errors of them failed as they should, $actions actions, seed $seed");
+	cmp_ok($statements - $errors, q(>), 0, "$statements statements, $errors of them failed as they should, $actions actions, seed $seed");
 	$aio->sessions($_)->quit for @names;
 	$aio->{sessions} = {};
 	$aio->end_gate;
