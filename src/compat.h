@@ -151,7 +151,6 @@ int4_array_iter_next(array_iter *iter, bool *isnull, int i)
  * The gate puts itself between the AIO subsystem and its I/O method, whose
  * interfaces are internal.  It was written for these versions.
  */
-#define PG_VERSION_NUM_COMPILED PG_VERSION_NUM
 #if PG_VERSION_NUM < 200000
 #define GATE_KNOWS_SERVER true
 #else

@@ -214,10 +214,6 @@ check_server(void)
 
 	if (!GATE_KNOWS_SERVER)
 		return psprintf("this server's version, %s, is not one that it knows", version);
-	/* the same major version is a matter of course, by the module magic */
-	if (atoi(version) / 10000 != PG_VERSION_NUM_COMPILED / 10000)
-		return psprintf("it was compiled for version %d, and this server's is %s",
-						PG_VERSION_NUM_COMPILED, version);
 	if (pgaio_method_ops == NULL || pgaio_method_ops != expected_ops())
 		return "the server's I/O method is not one of its own";
 	if (!is_servers_function((void *) pgaio_method_ops->submit) ||
