@@ -7,35 +7,13 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
 
-my @killed = qw(issuer waiter controller gate);
-
-# Somebody holds, somebody reads, somebody waits.
-sub hold_one
-{
-	my ($aio, $t, $hold) = @_;
-	my ($controller, $issuer, $waiter) = $aio->sessions(qw(controller issuer waiter));
-	$controller->sql('SELECT ' . ($hold // "io_hold('$t')"));
-	$issuer->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-	$issuer->waits_on('IoGateHeld');
-	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-	$waiter->waits_on('IoGateHeld');
-	return ($controller, $issuer, $waiter);
-}
-
-sub restarted
-{
-	my ($aio) = @_;
-	$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
-	return;
-}
-
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
 		$aio->scenario('the session that holds exits', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = hold_one($aio, $t);
+			my ($controller, $issuer, $waiter) = $aio->held_read($t);
 			$aio->end_session($controller);
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
@@ -45,7 +23,7 @@ for_each_io_method(
 
 		$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = hold_one($aio, $t, "io_hold('$t', keep => true)");
+			my ($controller, $issuer, $waiter) = $aio->held_read($t, "io_hold('$t', keep => true)");
 			$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 			$aio->gate_holds(1, 'still held');
 			$aio->gives('SELECT owner IS NULL FROM io_rules', 't', 'nobody owns the rule');
@@ -56,7 +34,7 @@ for_each_io_method(
 
 		$aio->scenario('cancel and timeout', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = hold_one($aio, $t);
+			my ($controller, $issuer, $waiter) = $aio->held_read($t);
 			$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
 			$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			$aio->gate_holds(1, 'and its read is still held');
@@ -71,7 +49,7 @@ for_each_io_method(
 
 		$aio->scenario('the issuer is terminated', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = hold_one($aio, $t);
+			my ($controller, $issuer, $waiter) = $aio->held_read($t);
 			$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
 			$waiter->returns('1', 'gets what the other has read at its exit');
 			$aio->gate_holds(0);
@@ -95,32 +73,12 @@ for_each_io_method(
 		{
 			$aio->scenario("$mode shutdown", sub {
 				my $t = $aio->table('t', 20);
-				hold_one($aio, $t, "io_hold('$t', keep => true)");
+				$aio->held_read($t, "io_hold('$t', keep => true)");
 				ok($aio->node->stop($mode, fail_ok => 1), 'stops');
 				$aio->node->start;
-				restarted($aio);
-				$_->wait_for_end->{warnings} = [] for $aio->sessions(qw(controller issuer waiter));
+				$aio->restarted;
 				$aio->gives('SELECT count(*) FROM io_rules', 0, 'nothing is left of the rule');
 				$aio->proves($t);
 			}, dies => 1, log => qr/terminating connection|database system was interrupted/);
 		}
-
-		for my $who (@killed, $aio->method eq 'worker' ? 'io worker' : ())
-		{
-			$aio->scenario("kill -9 of: $who", sub {
-				my $t = $aio->table('t', 20);
-				my %pid;
-				@pid{qw(controller issuer waiter)} = map { $_->pid } hold_one($aio, $t);
-				$pid{gate} = $aio->sql('SELECT worker FROM io_gate');
-				($pid{'io worker'}) = $aio->pids_of_type('io worker');
-				kill 'KILL', $pid{$who};
-				$aio->sessions($_)->wait_for_end for qw(issuer waiter);
-				restarted($aio);
-				# of the crash
-				$_->{warnings} = [] for $aio->sessions(qw(controller issuer waiter));
-				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-				$aio->proves($t);
-			}, dies => 1, log => qr/terminated by signal|terminating connection|because of crash|was interrupted|recovery mode|exited with exit code|not yet accepting connections/);
-		}
-	},
-	conf => { restart_after_crash => 'on' });
+	});

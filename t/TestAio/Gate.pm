@@ -50,6 +50,29 @@ sub release_block
 		  . " WHERE $block BETWEEN blockno AND blockno + nblocks - 1");
 }
 
+# Somebody holds, somebody reads, somebody waits: these three sessions.
+sub held_read
+{
+	my ($self, $table, $hold) = @_;
+	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
+	$controller->sql('SELECT ' . ($hold // "io_hold('$table')"));
+	my $event = $hold && $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
+	$issuer->starts("SELECT read_rel_block_ll('$table', 3, nblocks => 4)");
+	$issuer->waits_on($event);
+	$waiter->starts("SELECT count(*) FROM read_buffers('$table', 4, 1)");
+	$waiter->waits_on($event);
+	return ($controller, $issuer, $waiter);
+}
+
+# Waits until the server is there again, and takes what sessions have said of it.
+sub restarted
+{
+	my ($self) = @_;
+	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
+	$_->wait_for_end->{warnings} = [] for values %{ $self->{sessions} };
+	return;
+}
+
 # Ends all rules and devices, and releases what is held.
 sub end_gate
 {
