@@ -375,6 +375,140 @@ CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
 COMMENT ON VIEW io_gate IS 'what can be held on this server';
 
 --
+-- The I/O trace: what happened to each read, and when
+--
+
+CREATE FUNCTION io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_trace_start(regclass, int) IS
+'record matching reads of all processes from now on; NULL matches all';
+
+CREATE FUNCTION io_trace_stop()
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION io_trace_stop() IS
+'record no more reads';
+
+CREATE FUNCTION io_trace_reset()
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION io_trace_reset() IS
+'forget the reads that have been recorded';
+
+CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
+	OUT io_generation int8, OUT state text, OUT operation text,
+	OUT off int8, OUT length int8, OUT target text, OUT target_desc text,
+	OUT raw_result int4, OUT result text,
+	OUT f_sync bool, OUT f_localmem bool, OUT f_buffered bool,
+	OUT relation regclass, OUT fork text, OUT blockno int8, OUT nblocks int4,
+	OUT staged_at timestamptz, OUT submitted_at timestamptz,
+	OUT completed_at timestamptz, OUT completion_exact bool,
+	OUT latency float8, OUT in_progress int4, OUT lookahead_distance int4,
+	OUT executed_by int4, OUT completed_by int4, OUT joined bool,
+	OUT waits int4, OUT wait_time float8, OUT waiters int4[],
+	OUT wait_starts timestamptz[], OUT wait_times float8[], OUT held bool)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+
+COMMENT ON FUNCTION io_trace_get() IS
+'recorded reads, for the view io_trace';
+
+CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
+	OUT pid int4, OUT size int4, OUT recorded int8, OUT lost int8,
+	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz,
+	OUT completions_exact bool)
+RETURNS record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+
+COMMENT ON FUNCTION io_trace_status_get() IS
+'what is being recorded, for the view io_trace_status';
+
+CREATE FUNCTION io_histogram_add(internal, int8)
+RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_histogram_add(internal, int8) IS
+'transition function of io_histogram';
+
+CREATE FUNCTION io_histogram_get(internal)
+RETURNS int8[]
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_histogram_get(internal) IS
+'final function of io_histogram';
+
+CREATE AGGREGATE io_histogram(value int8) (
+	SFUNC = io_histogram_add,
+	STYPE = internal,
+	FINALFUNC = io_histogram_get
+);
+
+COMMENT ON AGGREGATE io_histogram(int8) IS
+'how many values are below 2, below 4, below 8, and so on';
+
+CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
+
+COMMENT ON VIEW io_trace IS 'recorded reads; lengths of time in ms';
+
+CREATE VIEW io_trace_status AS SELECT * FROM io_trace_status_get();
+
+COMMENT ON VIEW io_trace_status IS 'what is being recorded, and how much was lost';
+
+CREATE VIEW io_trace_summary AS
+SELECT relation, fork, pid,
+	pg_catalog.count(*) AS ios,
+	pg_catalog.sum(nblocks) AS blocks,
+	pg_catalog.avg(nblocks)::float8 AS mean_size,
+	pg_catalog.avg(in_progress)::float8 AS mean_in_progress,
+	pg_catalog.max(in_progress) AS max_in_progress,
+	pg_catalog.sum(waits) AS waits,
+	pg_catalog.sum(wait_time) AS wait_time,
+	pg_catalog.count(*) FILTER (WHERE joined) AS joined,
+	pg_catalog.count(*) FILTER (WHERE result OPERATOR(pg_catalog.=) 'ERROR') AS errors,
+	pg_catalog.avg(latency) AS mean_latency,
+	pg_catalog.max(latency) AS max_latency,
+	io_histogram(pg_catalog.floor(latency OPERATOR(pg_catalog.*) 1000)::int8) AS latency_histogram,
+	io_histogram(nblocks) AS size_histogram,
+	io_histogram(lookahead_distance) AS lookahead_histogram,
+	pg_catalog.avg(lookahead_distance)::float8 AS mean_lookahead,
+	pg_catalog.max(lookahead_distance) AS max_lookahead,
+	pg_catalog.bool_and(completion_exact) AS exact
+FROM io_trace_get()
+GROUP BY relation, fork, pid;
+
+COMMENT ON VIEW io_trace_summary IS
+'recorded reads per relation and process; bucket i of a histogram is for 2^(i-1) to 2^i, of latency in us';
+
+CREATE FUNCTION io_trace_chrome()
+RETURNS SETOF text
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
+
+COMMENT ON FUNCTION io_trace_chrome() IS
+'recorded reads as Chrome trace events';
+
+-- time of completion (ms), latency (ns), 0 = read, bytes, offset, priority
+CREATE FUNCTION io_trace_fio_log()
+RETURNS SETOF text
+LANGUAGE SQL VOLATILE
+BEGIN ATOMIC
+SELECT pg_catalog.format('%s, %s, 0, %s, %s, 0',
+		pg_catalog.floor(EXTRACT(epoch FROM completed_at OPERATOR(pg_catalog.-) begin) OPERATOR(pg_catalog.*) 1000),
+		pg_catalog.round(latency OPERATOR(pg_catalog.*) 1000000),
+		length,
+		blockno OPERATOR(pg_catalog.*) pg_catalog.current_setting('block_size')::int8)
+	FROM (SELECT *, pg_catalog.min(submitted_at) OVER () AS begin FROM io_trace_get()) t
+	WHERE state OPERATOR(pg_catalog.=) 'COMPLETED' AND result OPERATOR(pg_catalog.<>) 'ERROR'
+	ORDER BY completed_at;
+END;
+
+COMMENT ON FUNCTION io_trace_fio_log() IS
+'completed reads as a latency log of fio';
+
+--
 -- Not for the public.  The functions ask for a superuser themselves, too.
 --
 
@@ -416,7 +550,20 @@ REVOKE ALL ON FUNCTION io_rules_get() FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_devices_get() FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_gate_get() FROM PUBLIC;
 REVOKE ALL ON FUNCTION io_relation(oid, oid, oid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_start(regclass, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_stop() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_reset() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_status_get() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_histogram_add(internal, int8) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_histogram_get(internal) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_histogram(int8) FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_chrome() FROM PUBLIC;
+REVOKE ALL ON FUNCTION io_trace_fio_log() FROM PUBLIC;
 REVOKE ALL ON io_held FROM PUBLIC;
 REVOKE ALL ON io_rules FROM PUBLIC;
 REVOKE ALL ON io_devices FROM PUBLIC;
 REVOKE ALL ON io_gate FROM PUBLIC;
+REVOKE ALL ON io_trace FROM PUBLIC;
+REVOKE ALL ON io_trace_status FROM PUBLIC;
+REVOKE ALL ON io_trace_summary FROM PUBLIC;

@@ -22,6 +22,7 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "trace/trace.h"
 #include "utils/guc.h"
 
 /* more than io_max_concurrency chooses by itself, which comes too late */
@@ -78,7 +79,8 @@ gate_shmem_request(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	RequestAddinShmemSpace(shmem_size(max_handles()));
+	RequestAddinShmemSpace(add_size(shmem_size(max_handles()),
+									trace_shmem_size(max_handles())));
 	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
 }
 
@@ -164,6 +166,7 @@ gate_shmem_startup(void)
 		for (uint32 i = 0; i < nhandles; i++)
 			gate->ios[i].stopped = INVALID_PROC_NUMBER;
 	}
+	trace_shmem_startup(nhandles);
 	LWLockRelease(AddinShmemInitLock);
 
 	gate_why_off = NULL;
@@ -255,6 +258,7 @@ define_settings(void)
 							 PGC_POSTMASTER,
 							 0,
 							 NULL, NULL, NULL);
+	trace_define_settings();
 	MarkGUCPrefixReserved("test_aio");
 }
 
@@ -277,6 +281,8 @@ gate_init(void)
 	obstacle = check_server();
 	if (obstacle == NULL && reach_synchronous_reads)
 		obstacle = gate_reach_synchronous_reads();
+	if (obstacle == NULL && trace_completions && trace_size > 0)
+		obstacle = trace_see_completions();
 	if (obstacle != NULL)
 	{
 		gate_why_off = obstacle;
@@ -286,6 +292,7 @@ gate_init(void)
 	}
 
 	gate_install();
+	trace_notice_init();
 	gate_register_worker();
 
 	prev_shmem_request_hook = shmem_request_hook;

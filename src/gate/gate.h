@@ -18,6 +18,7 @@
  *		worker.c	the process that serves the device, and ends holds that
  *					have lasted too long
  *		sync.c		capturing reads that never get to an I/O method
+ *		constant.c	changing tables that are meant to be constant
  *		views.c		what is held, and what can be
  *
  * src/gate/gate.h
@@ -155,6 +156,9 @@ typedef struct GateState
 	/* read without lock: is there anything that might match? */
 	uint32		active;
 
+	/* likewise: are reads traced?  (trace/) */
+	uint32		tracing;
+
 	/* the server shuts down: capture no more, and hold nothing */
 	bool		closing;
 
@@ -207,6 +211,7 @@ extern bool gate_decide(PgAioHandle *ioh);
 extern bool gate_match(const GateMatch *match, PgAioHandle *ioh);
 extern bool gate_rule_holds(int id);
 extern GateMatch gate_get_rel_match(FunctionCallInfo fcinfo, int rel_arg);
+extern void gate_get_pid_match(FunctionCallInfo fcinfo, int arg, GateMatch *match);
 extern void gate_update_active(void);
 extern void gate_end_with_session(void);
 extern bool gate_apply_rules(PgAioHandle *ioh, GateIo *io);

@@ -19,6 +19,7 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/spin.h"
+#include "trace/trace.h"
 
 static IoMethodOps gate_ops;
 
@@ -93,11 +94,16 @@ gate_decide(PgAioHandle *ioh)
 static bool
 gate_needs_synchronous_execution(PgAioHandle *ioh)
 {
-	if (unlikely(gate->active != 0) && gate_decide(ioh))
-		return false;
+	bool		synchronous = false;
 
-	return server_ops->needs_synchronous_execution != NULL &&
-		server_ops->needs_synchronous_execution(ioh);
+	if (likely(gate->active == 0) || !gate_decide(ioh))
+		synchronous = server_ops->needs_synchronous_execution != NULL &&
+			server_ops->needs_synchronous_execution(ioh);
+
+	if (unlikely(gate->tracing != 0))
+		trace_staged(ioh, synchronous);
+
+	return synchronous;
 }
 
 /*
@@ -150,7 +156,7 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 }
 
 static int
-gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
+submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	PgAioHandle *captured[PGAIO_SUBMIT_BATCH_SIZE];
 	PgAioHandle *others[PGAIO_SUBMIT_BATCH_SIZE];
@@ -187,6 +193,21 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	gate_resume_batch();
 
 	return num_staged_ios;
+}
+
+static int
+gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
+{
+	int			submitted;
+
+	if (likely(trace_nstaged == 0))
+		return submit(num_staged_ios, staged_ios);
+
+	trace_submitting(num_staged_ios, staged_ios);
+	submitted = submit(num_staged_ios, staged_ios);
+	trace_submitted();
+
+	return submitted;
 }
 
 /*
@@ -455,7 +476,7 @@ wait_for_method(PgAioHandle *ioh, uint64 generation)
 }
 
 static void
-gate_wait_one(PgAioHandle *ioh, uint64 ref_generation)
+wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
 	if (gate_io(ioh)->generation == ref_generation)
 	{
@@ -475,13 +496,28 @@ gate_wait_one(PgAioHandle *ioh, uint64 ref_generation)
 		wait_for_method(ioh, ref_generation);
 }
 
+static void
+gate_wait_one(PgAioHandle *ioh, uint64 ref_generation)
+{
+	if (trace != NULL)
+		trace_wait(ioh, ref_generation, wait_one);
+	else
+		wait_one(ioh, ref_generation);
+}
+
 #ifdef IO_METHOD_HAS_CHECK_ONE
 static void
 gate_check_one(PgAioHandle *ioh, uint64 ref_generation)
 {
+	bool		watches = trace_watches();
+
+	if (watches)
+		trace_before_returns();
 	if (server_ops->check_one != NULL &&
 		gate_io(ioh)->generation != ref_generation)
 		server_ops->check_one(ioh, ref_generation);
+	if (watches)
+		trace_notice_own(true);
 }
 #endif
 

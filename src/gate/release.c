@@ -19,6 +19,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
+#include "trace/trace.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -119,7 +120,7 @@ complete(PgAioHandle *ioh, int result)
 
 	error_context_stack = &context;
 	START_CRIT_SECTION();
-	pgaio_io_process_completion(ioh, result);
+	trace_process_completion(ioh, result);
 	END_CRIT_SECTION();
 	error_context_stack = context.previous;
 }

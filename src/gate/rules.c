@@ -291,8 +291,8 @@ get_fork(FunctionCallInfo fcinfo, int arg, GateMatch *match)
 		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 }
 
-static void
-get_pid(FunctionCallInfo fcinfo, int arg, GateMatch *match)
+void
+gate_get_pid_match(FunctionCallInfo fcinfo, int arg, GateMatch *match)
 {
 	if (PG_ARGISNULL(arg))
 		return;
@@ -371,7 +371,7 @@ io_hold(PG_FUNCTION_ARGS)
 	rule.match = gate_get_rel_match(fcinfo, 0);
 	get_block(fcinfo, 1, &rule.match);
 	get_fork(fcinfo, 2, &rule.match);
-	get_pid(fcinfo, 3, &rule.match);
+	gate_get_pid_match(fcinfo, 3, &rule.match);
 	rule.times = get_count(fcinfo, 4, "max_reads", 1, -1);
 	rule.holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
 	rule.longest = longest_hold * NS_PER_MS;
@@ -402,7 +402,7 @@ io_fail(PG_FUNCTION_ARGS)
 	rule.result = PG_GETARG_INT32(1);
 	check_io_result(rule.result);
 	get_block(fcinfo, 2, &rule.match);
-	get_pid(fcinfo, 3, &rule.match);
+	gate_get_pid_match(fcinfo, 3, &rule.match);
 	rule.skip = get_count(fcinfo, 4, "skip", 0, 0);
 	rule.times = get_count(fcinfo, 5, "times", 1, -1);
 	get_fork(fcinfo, 6, &rule.match);

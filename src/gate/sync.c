@@ -19,9 +19,7 @@
  */
 #include "gate/gate.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include "gate/constant.h"
 #include "storage/bufmgr.h"
 
 static PgAioHandleCallbackStage server_stage_shared;
@@ -77,22 +75,6 @@ stage_local(PgAioHandle *ioh, uint8 cb_data)
 }
 
 /*
- * Changes a function pointer in constant memory.
- */
-static bool
-replace_stage(const PgAioHandleCallbacks *callbacks, PgAioHandleCallbackStage stage)
-{
-	uintptr_t	page_size = sysconf(_SC_PAGESIZE);
-	uintptr_t	first = (uintptr_t) &callbacks->stage & ~(page_size - 1);
-	uintptr_t	end = (uintptr_t) (&callbacks->stage + 1);
-
-	if (mprotect((void *) first, end - first, PROT_READ | PROT_WRITE) != 0)
-		return false;
-	((PgAioHandleCallbacks *) callbacks)->stage = stage;
-	return mprotect((void *) first, end - first, PROT_READ) == 0;
-}
-
-/*
  * Returns why that cannot be done, or NULL.
  */
 const char *
@@ -103,8 +85,8 @@ gate_reach_synchronous_reads(void)
 	if (server_stage_shared == NULL || server_stage_local == NULL)
 		return "the server stages buffer reads in another way than those it was compiled for";
 
-	if (!replace_stage(&aio_shared_buffer_readv_cb, stage_shared) ||
-		!replace_stage(&aio_local_buffer_readv_cb, stage_local))
+	if (!replace_stage(&aio_shared_buffer_readv_cb.stage, stage_shared) ||
+		!replace_stage(&aio_local_buffer_readv_cb.stage, stage_local))
 		return psprintf("the server's table of callbacks cannot be written to: %m");
 
 	return NULL;

@@ -1,0 +1,160 @@
+/*-------------------------------------------------------------------------
+ *
+ * control.c
+ *		Starting and stopping the trace.
+ *
+ * There is one trace for the whole server, and it does not end with the
+ * session that has started it.
+ *
+ * src/trace/control.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "trace/trace.h"
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(io_trace_start);
+PG_FUNCTION_INFO_V1(io_trace_stop);
+PG_FUNCTION_INFO_V1(io_trace_reset);
+PG_FUNCTION_INFO_V1(io_trace_status_get);
+
+/*
+ * Raises an error unless there can be a trace.
+ */
+void
+require_trace(FunctionCallInfo fcinfo)
+{
+	require_gate(fcinfo);
+
+	if (trace == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no room for an I/O trace in this server"),
+				 errhint("Set \"test_aio.trace_size\" to the number of reads that it is to have room for, and restart the server.")));
+}
+
+/*
+ * io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
+ *
+ * From now on matching reads of all processes are recorded, in place of those
+ * that another call has asked for.  NULL matches all.
+ */
+Datum
+io_trace_start(PG_FUNCTION_ARGS)
+{
+	GateMatch	match;
+
+	require_trace(fcinfo);
+	match = gate_get_rel_match(fcinfo, 0);
+	gate_get_pid_match(fcinfo, 1, &match);
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	trace->match = match;
+	if (gate->tracing == 0)
+	{
+		trace->started_at = GetCurrentTimestamp();
+		trace->stopped_at = 0;
+		trace->clock_offset = trace->started_at - gate_now() / 1000;
+	}
+	/* another number, so that all look at the filter */
+	if (++trace->last_filter == 0)
+		trace->last_filter = 1;
+	gate->tracing = trace->last_filter;
+	LWLockRelease(gate->lock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * io_trace_stop()
+ *
+ * From now on no more reads are recorded.  What those do that have been begun
+ * is added to their records.
+ */
+Datum
+io_trace_stop(PG_FUNCTION_ARGS)
+{
+	require_trace(fcinfo);
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	if (gate->tracing != 0)
+		trace->stopped_at = GetCurrentTimestamp();
+	gate->tracing = 0;
+	LWLockRelease(gate->lock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * io_trace_reset()
+ *
+ * Forgets what has been recorded so far.
+ */
+Datum
+io_trace_reset(PG_FUNCTION_ARGS)
+{
+	require_trace(fcinfo);
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	trace->first = pg_atomic_read_u64(&trace->next);
+	pg_atomic_write_u64(&trace->lost_waits, 0);
+	LWLockRelease(gate->lock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * io_trace_status_get() returns record
+ *
+ * What is being traced; the view "io_trace_status" puts names to it.
+ */
+Datum
+io_trace_status_get(PG_FUNCTION_ARGS)
+{
+	TupleDesc	tupdesc;
+	Datum		values[10] = {0};
+	bool		nulls[10] = {0};
+	GateMatch	match;
+	bool		running;
+	TimestampTz started_at;
+	TimestampTz stopped_at;
+	uint64		recorded;
+	uint64		lost_waits;
+	Oid			relation = InvalidOid;
+
+	require_trace(fcinfo);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	LWLockAcquire(gate->lock, LW_SHARED);
+	running = gate->tracing != 0;
+	match = trace->match;
+	started_at = trace->started_at;
+	stopped_at = trace->stopped_at;
+	recorded = pg_atomic_read_u64(&trace->next) - trace->first;
+	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
+	LWLockRelease(gate->lock);
+
+	if (match.has_rel)
+		relation = trace_relation(&match.rlocator, match.temp_owner);
+
+	values[0] = BoolGetDatum(running);
+	values[1] = ObjectIdGetDatum(relation);
+	nulls[1] = !OidIsValid(relation);
+	values[2] = Int32GetDatum(match.pid);
+	nulls[2] = match.pid == 0;
+	values[3] = Int32GetDatum(trace->nrecords);
+	values[4] = Int64GetDatum(recorded);
+	values[5] = Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0);
+	values[6] = Int64GetDatum(lost_waits);
+	values[7] = TimestampTzGetDatum(started_at);
+	nulls[7] = started_at == 0;
+	values[8] = TimestampTzGetDatum(stopped_at);
+	nulls[8] = stopped_at == 0;
+	values[9] = BoolGetDatum(trace_completions);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+}

@@ -1,0 +1,216 @@
+/*-------------------------------------------------------------------------
+ *
+ * notice.c
+ *		Completions that nobody tells us of.
+ *
+ * That a read has completed is seen from its handle: by its state, or because
+ * it is already in use for another read.  Each process keeps a list of the
+ * reads that it has issued and that are not known to have completed, and looks
+ * at them whenever it comes by: when it stages, submits or waits for a read,
+ * and when a statement or a transaction ends.  What it sees is that the read
+ * has completed before.
+ *
+ * The result is in the handle, until the owner reuses it.  When the server does
+ * that while we wait or submit, the result is left at the place that the reader
+ * has named for it.  That place belongs to the reader, and may be gone at any
+ * other time.
+ *
+ * src/trace/notice.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "trace/trace.h"
+
+#include "storage/spin.h"
+#include "utils/resowner.h"
+
+/* the largest io_max_concurrency */
+#define MAX_WATCHED 1024
+
+typedef struct WatchedRead
+{
+	PgAioHandle *ioh;
+	uint64		generation;
+	uint64		seq;
+	PgAioReturn *report_return; /* to be believed only at times */
+} WatchedRead;
+
+static WatchedRead watched[MAX_WATCHED];
+static int	nwatched;
+
+/*
+ * This process has issued a read, and will look at times what it does.
+ */
+void
+trace_watch(PgAioHandle *ioh, uint64 seq)
+{
+	if (trace_completions || nwatched == MAX_WATCHED)
+		return;
+	watched[nwatched].ioh = ioh;
+	watched[nwatched].generation = ioh->generation;
+	watched[nwatched].seq = seq;
+	nwatched++;
+}
+
+bool
+trace_watches(void)
+{
+	return nwatched > 0;
+}
+
+/*
+ * Has this use of the handle come to an end?  Says how, if it can be seen.
+ */
+static bool
+has_completed(PgAioHandle *ioh, uint64 generation, TraceOutcome *outcome)
+{
+	PgAioHandleState state;
+	TraceOutcome seen = {0};
+
+	*outcome = seen;
+	if (pgaio_io_was_recycled(ioh, generation, &state))
+		return true;
+	if (state < PGAIO_HS_COMPLETED_IO)
+		return false;
+
+	seen.has_raw = true;
+	seen.raw = ioh->result;
+	if (state != PGAIO_HS_COMPLETED_IO)
+		seen.status = ioh->distilled_result.status;
+
+	/* is that still about the same read? */
+	pg_read_barrier();
+	if (ioh->generation == generation)
+		*outcome = seen;
+
+	return true;
+}
+
+/*
+ * Reads a result that the server has delivered.
+ */
+static void
+read_return(const PgAioReturn *delivered, TraceOutcome *outcome)
+{
+	const PgAioResult *result = &delivered->result;
+
+	outcome->status = result->status;
+	if (result->status == PGAIO_RS_OK)
+	{
+		outcome->has_raw = true;
+		outcome->raw = delivered->target_data.smgr.nblocks * BLCKSZ;
+	}
+	else if (result->status == PGAIO_RS_ERROR &&
+			 result->id == PGAIO_HCB_MD_READV && result->error_data > 0)
+	{
+		outcome->has_raw = true;
+		outcome->raw = -(int32) result->error_data;
+	}
+}
+
+/*
+ * Notes that a read has completed, no later than now, or adds to its outcome.
+ */
+static void
+note_completion(uint64 seq, GateTime now, const TraceOutcome *outcome)
+{
+	TraceRecord *record = trace_lock(seq);
+
+	if (record == NULL)
+		return;
+	if (record->state != TRACE_COMPLETED)
+	{
+		record->state = TRACE_COMPLETED;
+		record->completed = now;
+	}
+	if (outcome->has_raw && !record->outcome.has_raw)
+	{
+		record->outcome.has_raw = true;
+		record->outcome.raw = outcome->raw;
+	}
+	if (outcome->status != PGAIO_RS_UNKNOWN)
+		record->outcome.status = outcome->status;
+	SpinLockRelease(&record->mutex);
+}
+
+/*
+ * The server may deliver results from here to trace_notice_own(true), and the
+ * places for them will last for as long.
+ */
+void
+trace_before_returns(void)
+{
+	for (int i = 0; i < nwatched; i++)
+	{
+		WatchedRead *read = &watched[i];
+
+		read->report_return = read->ioh->generation == read->generation ?
+			read->ioh->report_return : NULL;
+	}
+}
+
+/*
+ * Looks at the reads that this process watches.
+ */
+void
+trace_notice_own(bool returned)
+{
+	GateTime	now = 0;
+
+	for (int i = nwatched - 1; i >= 0; i--)
+	{
+		const WatchedRead *read = &watched[i];
+		TraceOutcome outcome;
+
+		if (!has_completed(read->ioh, read->generation, &outcome))
+			continue;
+		if (outcome.status == PGAIO_RS_UNKNOWN && returned &&
+			read->ioh->generation != read->generation && read->report_return != NULL)
+			read_return(read->report_return, &outcome);
+
+		if (now == 0)
+			now = gate_now();
+		note_completion(read->seq, now, &outcome);
+		watched[i] = watched[--nwatched];
+	}
+}
+
+/*
+ * Looks whether somebody's read has completed.
+ */
+void
+trace_notice(uint64 seq)
+{
+	TraceRecord *record = trace_lock(seq);
+	TraceOutcome outcome;
+	PgAioHandle *ioh;
+	uint64		generation;
+
+	if (record == NULL)
+		return;
+	ioh = &pgaio_ctl->io_handles[record->io];
+	generation = record->generation;
+	SpinLockRelease(&record->mutex);
+
+	if (has_completed(ioh, generation, &outcome))
+		note_completion(seq, gate_now(), &outcome);
+}
+
+/*
+ * Called when a statement or transaction ends, among others.
+ */
+static void
+resources_released(ResourceReleasePhase phase,
+				   bool is_commit pg_attribute_unused(),
+				   bool is_top_level pg_attribute_unused(),
+				   void *arg pg_attribute_unused())
+{
+	if (nwatched > 0 && phase == RESOURCE_RELEASE_BEFORE_LOCKS)
+		trace_notice_own(false);
+}
+
+void
+trace_notice_init(void)
+{
+	RegisterResourceReleaseCallback(resources_released, NULL);
+}

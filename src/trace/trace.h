@@ -1,0 +1,189 @@
+/*-------------------------------------------------------------------------
+ *
+ * trace.h
+ *		The I/O trace: what happened to each read, and when.
+ *
+ * The gate sees every read that is staged for, submitted to and waited for
+ * from an I/O method.  When it is asked for, each gets a record in a ring in
+ * shared memory; those who submit, wait for and complete the read add to it.
+ *
+ * When a read has completed, nobody tells the gate, except for those that it
+ * completes itself.  For all others there are two ways:
+ *
+ * - With "test_aio.trace_completions", the completion callbacks of the
+ *	 server are replaced, and completions are exact.
+ *
+ * - Else they are noticed: by whoever has waited for the read, by its owner on
+ *	 the next occasion, or by whoever looks at the trace.
+ *
+ *		ring.c			settings, shared memory, finding and reading records
+ *		record.c		what reads do: staged, submitted, waited for
+ *		notice.c		completions that nobody tells us of
+ *		completions.c	exact completions
+ *		control.c		start, stop, reset, status
+ *		views.c			the records as rows
+ *		relations.c		names for what was read
+ *		chrome.c		the records as Chrome trace events
+ *		histogram.c		an aggregate for the summary
+ *
+ * src/trace/trace.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_TRACE_H
+#define TEST_AIO_TRACE_H
+
+#include "gate/gate.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/s_lock.h"
+
+/* waits of which a record keeps the details */
+#define TRACE_MAX_WAITS 4
+
+typedef enum TraceState
+{
+	TRACE_STAGED,
+	TRACE_SUBMITTED,
+	TRACE_COMPLETED,
+} TraceState;
+
+/* pid 0 means that it is not known, or none. */
+typedef struct TraceProcess
+{
+	int			pid;
+	BackendType type;
+} TraceProcess;
+
+typedef struct TraceWait
+{
+	TraceProcess process;
+	GateTime	start;
+	GateTime	length;			/* < 0: not over yet */
+} TraceWait;
+
+/* How a read has ended, as far as that is known. */
+typedef struct TraceOutcome
+{
+	bool		has_raw;
+	int32		raw;
+	PgAioResultStatus status;
+} TraceOutcome;
+
+typedef struct TraceRecord
+{
+	slock_t		mutex;
+	uint64		seq;			/* 0: not used yet */
+
+	/* which read */
+	uint64		generation;
+	uint32		io;
+	ProcNumber	owner;
+	TraceProcess issuer;
+	PgAioTargetData target;
+	uint64		offset;
+	uint8		flags;			/* PgAioHandleFlags, when it was staged */
+
+	TraceState	state;
+	bool		held;			/* captured by the gate: held or on a device */
+	bool		joined;			/* others than the issuer have waited for it */
+	bool		exact;			/* "completed" is no upper bound */
+	GateTime	staged;
+	GateTime	submitted;
+	GateTime	completed;
+	GateTime	finished;		/* callbacks have run; 0: unknown */
+	int			in_progress;
+	int			lookahead;
+	TraceOutcome outcome;
+	TraceProcess executor;
+	TraceProcess completer;
+
+	int			nwaits;
+	int			nkept;			/* with details */
+	GateTime	wait_time;		/* of all that are over */
+	TraceWait	waits[TRACE_MAX_WAITS];
+} TraceRecord;
+
+/*
+ * "next" is written to by every read, the rest hardly ever.
+ */
+typedef struct TraceRing
+{
+	pg_atomic_uint64 next;		/* number of the next record, from 1 */
+	char		pad[PG_CACHE_LINE_SIZE];
+
+	uint64		nrecords;
+	TraceRecord *records;		/* record n is at n % nrecords */
+	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
+	pg_atomic_uint64 lost_waits;
+
+	/*
+	 * Protected by the gate's lock; that tracing is on, and which filter is
+	 * in force, everybody sees from gate->tracing.
+	 */
+	GateMatch	match;
+	uint32		last_filter;
+	uint64		first;			/* earlier records are forgotten */
+	TimestampTz started_at;		/* 0: never */
+	TimestampTz stopped_at;
+	TimestampTz clock_offset;	/* time of day where GateTime is 0 */
+} TraceRing;
+
+/* ring.c */
+extern TraceRing *trace;
+extern int	trace_size;
+extern bool trace_completions;
+extern void trace_define_settings(void);
+extern Size trace_shmem_size(uint32 nhandles);
+extern void trace_shmem_startup(uint32 nhandles);
+extern uint64 trace_reserve(PgAioHandle *ioh);
+extern TraceRecord *trace_lock(uint64 seq);
+extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
+extern void trace_range(uint64 *first, uint64 *end);
+extern bool trace_read(uint64 seq, TraceRecord *copy);
+extern TimestampTz trace_clock_offset(void);
+
+static inline TraceRecord *
+trace_slot(uint64 seq)
+{
+	return &trace->records[seq % trace->nrecords];
+}
+
+static inline TraceProcess
+trace_myself(void)
+{
+	return (TraceProcess) {
+		.pid = MyProcPid,.type = MyBackendType
+	};
+}
+
+/* record.c */
+extern int	trace_nstaged;
+extern void trace_staged(PgAioHandle *ioh, bool synchronous);
+extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
+extern void trace_submitted(void);
+extern void trace_wait(PgAioHandle *ioh, uint64 generation,
+					   void (*wait_one) (PgAioHandle *ioh, uint64 generation));
+
+/* notice.c */
+extern void trace_notice_init(void);
+extern void trace_watch(PgAioHandle *ioh, uint64 seq);
+extern bool trace_watches(void);
+extern void trace_before_returns(void);
+extern void trace_notice_own(bool returned);
+extern void trace_notice(uint64 seq);
+
+/* completions.c */
+extern const char *trace_see_completions(void);
+extern void trace_process_completion(PgAioHandle *ioh, int result);
+
+/* control.c */
+extern void require_trace(FunctionCallInfo fcinfo);
+
+/* relations.c */
+extern Oid	trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner);
+extern Oid	trace_record_relation(const TraceRecord *record);
+extern char *trace_target_description(const TraceRecord *record);
+
+#endif							/* TEST_AIO_TRACE_H */
