@@ -49,7 +49,6 @@ for_each_io_method(
 
 		$aio->scenario('DROP DATABASE', sub {
 			my ($alice) = $aio->sessions('alice');
-			$aio->sql('CREATE DATABASE gone STRATEGY file_copy');
 			my $carol = $aio->session('carol', dbname => 'gone');
 			$carol->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
 			$carol->sql("CREATE TABLE g (i int); SELECT grow_rel('g', 40); SELECT evict_rel('g')");
@@ -81,4 +80,5 @@ for_each_io_method(
 		my $dir = $aio->node->basedir . '/elsewhere';
 		mkdir $dir or die "mkdir $dir: $!";
 		$aio->sql("CREATE TABLESPACE elsewhere LOCATION '$dir'");
+		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
 	});

@@ -84,13 +84,17 @@ sub _obstacle
 
 sub _run
 {
-	my ($method, $function, %params) = @_;
-	my $prepare = delete $params{prepare} // sub { };
-	my $server = TestAio::Server->new($method, %params)->start;
-	$server->is_method($method);
-	my $lived = eval { $prepare->($server); $function->($server); 1 };
+	my ($server, $function, $prepare) = @_;
+	my $method = $server->method;
+	my $lived = eval { $server->start; $server->is_method($method); $prepare->($server) if $prepare; $function->($server); 1 };
 	fail("$method: runs to its end: $@") if !$lived;
-	ok($server->stop, "$method: clean shutdown");
+	return;
+}
+
+sub _stop
+{
+	my ($server) = @_;
+	ok($server->end_stop, "${\$server->method}: clean shutdown");
 	$server->check_log([qr/FATAL:.*terminating connection due to administrator command/]);
 	return;
 }
@@ -98,20 +102,38 @@ sub _run
 # Calls a function with a server of each io_method.  Parameters: conf, settings;
 # prepare, a function to be called before; workers, number of I/O workers; methods, only these; suffix, of the server's name if there are several; initdb;
 # no_data_checksums; streaming.
+#
+# Servers start while the one before them is in use, and stop while the one after
+# them is.
 sub with_each_io_method
 {
 	my ($function, %params) = @_;
 	my @only = @{ delete $params{methods} // [] };
 	my $suffix = delete $params{suffix};
+	my $prepare = delete $params{prepare};
+	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
+
+	my @methods;
 	for my $method (_io_methods())
 	{
 		next if @only && !grep { $_ eq $method } @only;
+		my $obstacle = _obstacle($method);
 	  SKIP: {
-			my $obstacle = _obstacle($method);
 			skip "io_method=$method: $obstacle", 1 if $obstacle;
-			_run($method, $function, %params, name => $name . (defined $suffix ? "_$suffix" : ''));
 		}
+		push @methods, $method if !$obstacle;
 	}
+	my $launch = sub { @methods ? TestAio::Server->new(shift @methods, %params)->launch : undef };
+	my ($next, $previous) = ($launch->());
+	while (my $server = $next)
+	{
+		$next = $launch->();
+		_run($server, $function, $prepare);
+		$server->begin_stop;
+		_stop($previous) if $previous;
+		$previous = $server;
+	}
+	_stop($previous) if $previous;
 	return;
 }
 

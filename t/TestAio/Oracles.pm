@@ -100,6 +100,7 @@ sub end_scenario
 	  if $self->{has_buffercache} && !$params{leaves};
 
 	# and then without them: nothing may depend on their being there
+	$_->disconnect for @sessions;
 	$_->quit for @sessions;
 	$self->{sessions} = {};
 	if ($params{leaves})

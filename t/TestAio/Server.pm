@@ -65,7 +65,7 @@ sub of_backup
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
 	my $self = bless { node => $node, method => $primary->method, sessions => {}, conf => {} }, $class;
-	$node->start;
+	$self->launch->wait_until_ready;
 	$self->observe;
 	$self->note_state;
 	return $self;
@@ -79,11 +79,25 @@ sub is_method
 	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
-# Starts it, makes the extensions and takes note of what it is.
+# Starts it and does not wait until it is ready.
+sub launch
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	local %ENV = $node->_get_env(PGAPPNAME => undef);
+	PostgreSQL::Test::Utils::system_or_bail('pg_ctl', '--no-wait', '--pgdata' => $node->data_dir,
+		'--log' => $node->logfile, '--options' => '--cluster-name=' . $node->name, 'start');
+	# so that it is ended if the test ends now
+	$self->poll(sub { -s $node->data_dir . '/postmaster.pid' });
+	$node->_update_pid(1);
+	return $self;
+}
+
+# Waits until it is ready, makes the extensions and takes note of what it is.
 sub start
 {
 	my ($self) = @_;
-	$self->{node}->start;
+	$self->wait_until_ready;
 	$self->observe;
 	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
 	$self->{has_buffercache} = $self->available('pg_buffercache');
@@ -94,24 +108,59 @@ sub start
 	return $self;
 }
 
+# pg_ctl would look only ten times a second.
+sub wait_until_ready
+{
+	my ($self) = @_;
+	my $file = $self->{node}->data_dir . '/postmaster.pid';
+	$self->poll(sub {
+			-e $file or die 'the server has not started; its log: ' . $self->log_text(0) . "\n";
+			return ((split /\n/, slurp_file($file))[7] // '') =~ /^ready/;
+		}) or die "timed out waiting for the server to start\n";
+	return;
+}
+
 # (Re)connects the observer, for example after a crash restart.
 sub observe
 {
 	my ($self) = @_;
-	$self->{observer}->quit if $self->{observer};
+	$self->{observer}->disconnect if $self->{observer};
 	$self->{observer} = TestAio::Session->new($self, 'observer');
 	$self->sql('SET client_min_messages = error');
 	return;
 }
 
-sub stop
+# Asks it to stop, by a signal as pg_ctl does, and does not wait until it has.
+sub begin_stop
 {
-	my ($self, $mode) = @_;
+	my ($self, $signal) = @_;
+	$_->disconnect for values %{ $self->{sessions} };
 	$_->quit for values %{ $self->{sessions} };
 	$self->{sessions} = {};
 	$self->{observer}->quit if $self->{observer};
 	$self->{observer} = undef;
-	return $self->{node}->stop($mode // 'fast', fail_ok => 1);
+	$self->{stop_began} = $self->log_size;
+	$self->{stopping} = kill $signal // 'INT', $self->{node}{_pid} // return;
+	return;
+}
+
+# Waits until it has stopped.  Was that in order?
+sub end_stop
+{
+	my ($self) = @_;
+	my $file = $self->{node}->data_dir . '/postmaster.pid';
+	$self->poll(sub { !-e $file }) or return 0;
+	$self->{node}->_update_pid(0);
+	return 0 if !$self->{stopping};
+	# the last thing that it says
+	return $self->poll(sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ });
+}
+
+sub stop
+{
+	my ($self) = @_;
+	$self->begin_stop;
+	return $self->end_stop;
 }
 
 sub node { return $_[0]->{node} }
@@ -145,7 +194,8 @@ sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') 
 sub sessions
 {
 	my ($self, @names) = @_;
-	$self->{sessions}{$_} //= TestAio::Session->new($self, $_) for @names;
+	my @new = map { $self->{sessions}{$_} ? () : TestAio::Session->connecting($self, $_) } @names;
+	$self->{sessions}{ $_->name } = $_->connected for @new;
 	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
 }
 

@@ -1,9 +1,5 @@
-# A named session of a scenario: a psql of its own, whose statements can be
-# started without waiting for their end.
-#
-# psql is told to report errors verbosely, so that every message comes with its
-# SQLSTATE.  After each statement it prints a mark on both its outputs; what has
-# come before the marks belongs to the statement.
+# A named session of a scenario, whose statements can be started without waiting
+# for their end.
 #
 # What a statement says must be asked for: a warning that no "warns" has taken
 # makes the scenario fail at its end.
@@ -13,154 +9,81 @@ package TestAio::Session;
 use strict;
 use warnings FATAL => 'all';
 
-use Fcntl qw(F_GETFL F_SETFL O_NONBLOCK);
-use IO::Select;
-use IPC::Open3;
-use Symbol qw(gensym);
 use Test::More;
-use Time::HiRes qw(time sleep);
+use Time::HiRes qw(time);
 
-use constant TICK => 0.002;
+use TestAio::Wire;
 
-# $server is a TestAio::Server; further parameters: dbname, user.
-sub new
+# $server is a TestAio::Server; further parameters: dbname, user.  Does not wait for
+# the connection.
+sub connecting
 {
 	my ($class, $server, $name, %params) = @_;
-	my $connection = $server->node->connstr($params{dbname} // 'postgres')
-	  . " application_name='$name'"
-	  . ($params{user} ? " user=$params{user}" : '');
-	local $SIG{PIPE} = 'IGNORE';
-	local %ENV = (%ENV, PGCLIENTENCODING => 'UTF8');
-	delete $ENV{PGOPTIONS};
-
-	my $err = gensym;
-	my $pid = open3(my $in, my $out, $err, 'psql',
-		'-XAtq', '-v', 'VERBOSITY=verbose', '-v', 'ON_ERROR_STOP=0', '-d', $connection);
-	my $self = bless {
-		server => $server, name => $name, psql => $pid,
-		in => $in, out => $out, err => $err,
-		out_text => '', err_text => '', sent => 0, done => 0,
-		open => { out => 1, err => 1 },
+	my $wire = TestAio::Wire->new($server->node->host, $server->node->port,
+		user => $params{user} // scalar getpwuid $>, database => $params{dbname} // 'postgres',
+		application_name => $name, client_encoding => 'UTF8');
+	return bless {
+		server => $server, name => $name, wire => $wire, statement => 'connect', collected => 0,
 		warnings => [], notices => [], error => undef, result => undef,
 	}, $class;
-	for my $fh ($out, $err)
-	{
-		fcntl $fh, F_SETFL, fcntl($fh, F_GETFL, 0) | O_NONBLOCK;
-	}
-	$self->{pid} = $self->sql('SELECT pg_backend_pid()');
+}
+
+# Waits until it is connected.
+sub connected
+{
+	my ($self) = @_;
+	$self->wait_for_end;
+	die "session $self->{name}: $self->{error}{all}\n" if $self->{error};
+	$self->{pid} = $self->{wire}->pid;
 	return $self;
 }
+
+sub new { my ($class, @params) = @_; return $class->connecting(@params)->connected }
 
 sub name { return $_[0]->{name} }
 
 # process id of the backend
 sub pid { return $_[0]->{pid} }
 
-# Reads what psql has printed so far, waiting at most $wait seconds for the
-# first of it.
-sub _pump
-{
-	my ($self, $wait) = @_;
-	my @open = map { $self->{$_} } grep { $self->{open}{$_} } qw(out err);
-	if (!@open)
-	{
-		sleep $wait if $wait;
-		return;
-	}
-	my $select = IO::Select->new(@open);
-	for my $fh ($select->can_read($wait))
-	{
-		my $which = $fh == $self->{out} ? 'out' : 'err';
-		my $n = sysread $fh, $self->{"${which}_text"}, 65536, length $self->{"${which}_text"};
-		$self->{open}{$which} = 0 if defined $n && $n == 0;
-	}
-	return;
-}
-
-# Takes the outcome of the statement in progress, if it has ended.
+# Takes the outcome of the statement in progress, which has ended.
 sub _collect
 {
 	my ($self) = @_;
-	my $mark = "=== end of $self->{sent} ===\n";
-	my $lost = !$self->{open}{out} && !$self->{open}{err};
-	return if $self->{done} == $self->{sent};
-
-	my ($out_end, $err_end) = (index($self->{out_text}, $mark), index($self->{err_text}, $mark));
-	return if !$lost && ($out_end < 0 || $err_end < 0);
-
-	my $out = $out_end < 0 ? $self->{out_text} : substr $self->{out_text}, 0, $out_end;
-	my $err = $err_end < 0 ? $self->{err_text} : substr $self->{err_text}, 0, $err_end;
-	$self->{out_text} = $out_end < 0 ? '' : substr $self->{out_text}, $out_end + length $mark;
-	$self->{err_text} = $err_end < 0 ? '' : substr $self->{err_text}, $err_end + length $mark;
-	chomp $out;
-	$self->{result} = $out;
+	my $wire = $self->{wire};
+	$self->{collected} = 1;
+	$self->{result} = join "\n", $wire->rows;
 	$self->{error} = undef;
-	for my $message (_parse_messages($err))
+	for my $message ($wire->messages)
 	{
-		if ($message->{severity} =~ /^(ERROR|FATAL|PANIC)$/)
-		{
-			$self->{error} //= $message;
-		}
-		elsif ($message->{severity} eq 'WARNING') { push @{ $self->{warnings} }, $message }
-		else                                      { push @{ $self->{notices} }, $message }
+		if ($message->{severity} =~ /^(ERROR|FATAL|PANIC)$/) { $self->{error} //= $message }
+		elsif ($message->{severity} eq 'WARNING')            { push @{ $self->{warnings} }, $message }
+		else                                                 { push @{ $self->{notices} }, $message }
 	}
-	$self->{error} //= { severity => 'FATAL', sqlstate => 'lost', message => "connection lost: $err", all => $err }
-	  if $lost && $out_end < 0;
-	$self->{done} = $self->{sent};
+	$self->{error} //= { severity => 'FATAL', sqlstate => 'lost', message => $wire->lost, all => 'connection lost: ' . $wire->lost }
+	  if $wire->lost;
 	return;
-}
-
-# psql's verbose messages as hashes: severity, sqlstate, message, detail, hint,
-# context; "all" is the whole text.
-sub _parse_messages
-{
-	my ($text) = @_;
-	my @messages;
-	my $part;
-	for my $line (split /\n/, $text)
-	{
-		if ($line =~ /^(DEBUG|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):  ([0-9A-Z]{5}): (.*)/)
-		{
-			push @messages, { severity => $1, sqlstate => $2, message => $3, all => $line };
-			$part = 'message';
-			next;
-		}
-		next if !@messages;
-		$messages[-1]{all} .= "\n$line";
-		if ($line =~ /^(DETAIL|HINT|CONTEXT|LOCATION|STATEMENT):  (.*)/)
-		{
-			$part = lc $1;
-			$messages[-1]{$part} = $2;
-		}
-		elsif ($line =~ /^LINE \d+:/) { $part = 'line' }
-		else                          { $messages[-1]{$part} .= "\n$line" }
-	}
-	return @messages;
 }
 
 # Starts a statement and does not wait for its end.
 sub starts
 {
 	my ($self, $sql) = @_;
-	die "session $self->{name}: a statement is in progress already\n"
-	  if $self->{done} != $self->{sent};
-	$self->{sent}++;
+	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected};
+	$self->{collected} = 0;
 	$self->{statement} = $sql;
-	local $SIG{PIPE} = 'IGNORE';
-	my $text = "$sql\n;\n\\echo '=== end of $self->{sent} ==='\n\\warn '=== end of $self->{sent} ==='\n";
-	my $fh = $self->{in};
-	print $fh $text;
-	$fh->flush;
+	$self->{wire}->send_sql($sql);
 	return $self;
 }
 
-# Has the statement ended?
+# Has the statement ended?  Waits so many seconds for it.
 sub has_ended
 {
-	my ($self) = @_;
-	$self->_pump(0);
+	my ($self, $wait) = @_;
+	return 1 if $self->{collected};
+	$self->{wire}->receive($wait // 0);
+	return 0 if !$self->{wire}->is_idle;
 	$self->_collect;
-	return $self->{done} == $self->{sent};
+	return 1;
 }
 
 # Waits until the statement has ended, for good or for bad.
@@ -168,14 +91,12 @@ sub wait_for_end
 {
 	my ($self) = @_;
 	my $deadline = time + $self->{server}->timeout;
-	until ($self->has_ended)
+	until ($self->has_ended(0.5))
 	{
-		if (time > $deadline)
-		{
-			my $where = $self->{server}->activity($self->pid);
-			die "session $self->{name} is still at \"$self->{statement}\": $where\n";
-		}
-		$self->_pump(0.05);
+		next if time < $deadline;
+		$self->{stuck} = 1;
+		my $where = $self->{pid} ? $self->{server}->activity($self->{pid}) : 'connecting';
+		die "session $self->{name} is still at \"$self->{statement}\": $where\n";
 	}
 	return $self;
 }
@@ -291,19 +212,12 @@ sub notices
 	return map { $_->{message} } splice @{ $self->{notices} };
 }
 
-# Closes the connection and waits until psql has gone.
+# Closes the connection, after the end of the statement in progress.
 sub disconnect
 {
 	my ($self) = @_;
-	return if !$self->{psql};
-	local $SIG{PIPE} = 'IGNORE';
-	close $self->{in};
-	my $deadline = time + $self->{server}->timeout;
-	$self->_pump(0.05) while ($self->{open}{out} || $self->{open}{err}) && time < $deadline;
-	kill 'KILL', $self->{psql} if $self->{open}{out} || $self->{open}{err};
-	waitpid $self->{psql}, 0;
-	$self->{psql} = undef;
-	$? = 0;
+	$self->wait_for_end if !$self->{stuck};
+	$self->{wire}->close;
 	return;
 }
 

@@ -1,0 +1,162 @@
+# A connection that speaks the frontend/backend protocol, so that a test can start
+# a statement and look after other sessions meanwhile.  psql in its place would
+# take more time to start than most tests take.
+#
+# Only what tests need: no password, no encryption, simple queries, rows as text.
+# Several statements in one text are sent as several, each a transaction of its own.
+
+package TestAio::Wire;
+
+use strict;
+use warnings FATAL => 'all';
+
+use IO::Select;
+use IO::Socket::INET;
+use IO::Socket::UNIX;
+
+# fields of a message from the server, in the order of a verbose report
+my @report = (
+	[ D => 'DETAIL' ], [ H => 'HINT' ], [ q => 'QUERY' ], [ W => 'CONTEXT' ],
+	[ s => 'SCHEMA NAME' ], [ t => 'TABLE NAME' ], [ c => 'COLUMN NAME' ],
+	[ d => 'DATATYPE NAME' ], [ n => 'CONSTRAINT NAME' ]);
+
+# Parameters: host (a directory, or an address), port, and those of the startup
+# message.  Does not wait for the server: what it answers comes by receive().
+sub new
+{
+	my ($class, $host, $port, %startup) = @_;
+	local $SIG{PIPE} = 'IGNORE';
+	my $socket = $host =~ m{^/}
+	  ? IO::Socket::UNIX->new(Peer => "$host/.s.PGSQL.$port")
+	  : IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port);
+	my $self = bless {
+		socket => $socket, buffer => '', lost => $socket ? undef : "could not connect to port $port of $host: $!",
+		pid => undef, unfinished => 1, rows => [], messages => [],
+	}, $class;
+	my $parameters = join '', map { "$_\0" } %startup, '';
+	$self->_write(pack('N2', 8 + length $parameters, 196608) . $parameters);
+	return $self;
+}
+
+# process id of the backend, once it has said so
+sub pid { return $_[0]->{pid} }
+
+# why there is no connection any more, or undef
+sub lost { return $_[0]->{lost} }
+
+# Has all been answered that was sent?
+sub is_idle { return $_[0]->{lost} || !$_[0]->{unfinished} }
+
+sub _write
+{
+	my ($self, $bytes) = @_;
+	return if $self->{lost};
+	local $SIG{PIPE} = 'IGNORE';
+	# when that fails, what the server has said before it left is still to be read
+	$self->{socket}->syswrite($bytes);
+	return;
+}
+
+# Splits a text at the semicolons that end statements.
+sub _statements
+{
+	my ($text) = @_;
+	my @statements = ('');
+	while ($text =~ /\G( '(?:[^']|'')*' | "[^"]*" | (\$\w*\$) .*? \2 | --[^\n]* | ; | [^;'"\$-]+ | . )/xsg)
+	{
+		if ($1 eq ';') { push @statements, '' }
+		else           { $statements[-1] .= $1 }
+	}
+	return grep { /\S/ } @statements;
+}
+
+# Sends statements; nothing may be unanswered.
+sub send_sql
+{
+	my ($self, $text) = @_;
+	my @statements = _statements($text);
+	($self->{rows}, $self->{messages}) = ([], []);
+	$self->{unfinished} = @statements;
+	$self->_write(join '', map { pack 'A N a* x', 'Q', 5 + length $_, $_ } @statements);
+	return;
+}
+
+# What has come of the statements: rows, columns separated by "|"; messages as
+# hashes: severity, sqlstate, message, detail, hint, context; "all" is the whole text.
+sub rows { return @{ $_[0]->{rows} } }
+sub messages { return @{ $_[0]->{messages} } }
+
+# Takes what the server has sent, waiting at most so many seconds for the first
+# of it.
+sub receive
+{
+	my ($self, $wait) = @_;
+	return if $self->{lost};
+	return if !IO::Select->new($self->{socket})->can_read($wait);
+	my $n = sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer};
+	$self->{lost} = 'the server closed the connection' if !$n;
+	while (length $self->{buffer} >= 5)
+	{
+		my ($type, $length) = unpack 'A N', $self->{buffer};
+		last if length $self->{buffer} < 1 + $length;
+		my $body = substr $self->{buffer}, 5, $length - 4;
+		substr($self->{buffer}, 0, 1 + $length) = '';
+		$self->_take($type, $body);
+	}
+	return;
+}
+
+sub _take
+{
+	my ($self, $type, $body) = @_;
+	if ($type eq 'D')
+	{
+		my ($count, $at, @columns) = (unpack('n', $body), 2);
+		for (1 .. $count)
+		{
+			my $length = unpack 'N', substr $body, $at, 4;
+			$at += 4;
+			# null
+			if ($length == 0xFFFFFFFF) { push @columns, ''; next }
+			push @columns, substr $body, $at, $length;
+			$at += $length;
+		}
+		push @{ $self->{rows} }, join '|', @columns;
+	}
+	elsif ($type eq 'Z') { $self->{unfinished}-- }
+	elsif ($type eq 'E' || $type eq 'N') { push @{ $self->{messages} }, _message($body) }
+	elsif ($type eq 'K') { $self->{pid} = unpack 'N', $body }
+	elsif ($type eq 'R') { die "the server wants a password\n" if unpack 'N', $body }
+	elsif ($type eq 'G') { $self->_write(pack 'A N a* x', 'f', 5 + length 'no data', 'no data') }
+	# what is left: completion tags, settings, row descriptions, COPY's output
+	return;
+}
+
+sub _message
+{
+	my ($body) = @_;
+	my %field = map { /^(.)(.*)/s ? ($1 => $2) : () } split /\0/, $body;
+	my $all = "$field{V}:  $field{C}: $field{M}";
+	for my $part (@report)
+	{
+		my ($key, $label) = @$part;
+		$all .= "\n$label:  $field{$key}" if defined $field{$key};
+	}
+	$all .= "\nLOCATION:  $field{R}, $field{F}:$field{L}" if defined $field{R};
+	return {
+		severity => $field{V}, sqlstate => $field{C}, message => $field{M}, detail => $field{D},
+		hint => $field{H}, context => $field{W}, all => $all };
+}
+
+# Says goodbye.
+sub close
+{
+	my ($self) = @_;
+	$self->_write(pack 'A N', 'X', 4);
+	$self->{socket}->close if $self->{socket};
+	$self->{socket} = undef;
+	$self->{lost} //= 'closed';
+	return;
+}
+
+1;
