@@ -1,0 +1,158 @@
+"""What of a trace is drawn, whatever draws it: a panel a relation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .trace import Io, Trace, TraceError, Wait
+
+# of one trace; what is left out is said
+MOST_PANELS = 3
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time, in ms."""
+
+    begin: float
+    end: float
+
+    def holds(self, start: float, end: float) -> bool:
+        return start <= self.end and end >= self.begin
+
+
+#: of one figure: its value from a time on
+Steps = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    trace: Trace
+    target: str
+    ios: tuple[Io, ...]
+    #: of the other panels of this trace, and of what has none
+    left_out: str
+
+    @property
+    def end(self) -> float:
+        """Of the last event."""
+        return max(max([io.start, io.end or 0, *(wait.end for wait in io.waits)]) for io in self.ios)
+
+    def end_of(self, io: Io) -> float:
+        return self.end if io.end is None else io.end
+
+    @property
+    def waits(self) -> list[Wait]:
+        return sorted((wait for io in self.ios for wait in io.waits), key=lambda wait: wait.start)
+
+    @property
+    def waiters(self) -> list[int]:
+        return sorted({wait.pid for wait in self.waits})
+
+    def in_progress(self) -> Steps:
+        """How many are under way, from submission to completion."""
+        end = self.end
+        changes: Counter[float] = Counter()
+        for io in self.ios:
+            changes[io.start] += 1
+            changes[end if io.end is None else io.end] -= 1
+        number, steps = 0, []
+        for at in sorted(changes):
+            number += changes[at]
+            steps.append((at, number))
+        return steps
+
+    def lookahead(self) -> Steps:
+        """Blocks that a process has started and not yet used; of several the
+        farthest.  Known when an I/O is submitted."""
+        latest: dict[int, int] = {}
+        steps = []
+        for io in sorted(self.ios, key=lambda io: io.start):
+            if io.lookahead is not None:
+                latest[io.pid] = io.lookahead
+                steps.append((io.start, max(latest.values())))
+        return steps
+
+    def within(self, window: Window | None) -> Panel:
+        if window is None:
+            return self
+        ios = tuple(io for io in self.ios if window.holds(io.start, self.end_of(io)))
+        return Panel(self.trace, self.target, ios or self.ios[:1], self.left_out)
+
+    def summary(self) -> str:
+        """In one line."""
+        end = self.end
+        ios = len(self.ios)
+        under_way = sum(self.end_of(io) - io.start for io in self.ios) / end if end else 0
+        words = [
+            f"{ios:,} I/O{'' if ios == 1 else 's'} of {sum(io.blocks for io in self.ios) / ios:.3g} blocks in {duration(end)}",
+            f"{under_way:.1f} in progress on average",
+        ]
+        if waits := self.waits:
+            waited = sum(wait.end - wait.start for wait in waits)
+            words.append(f"{len(waits):,} waits, {duration(waited)}")
+        for outcome, word in (("short", "short"), ("error", "failed"), ("open", "not completed")):
+            if number := sum(io.outcome == outcome for io in self.ios):
+                words.append(f"{number:,} {word}")
+        if self.trace.lost:
+            words.append(f"{self.trace.lost:,} more did not fit into the trace")
+        return "; ".join(words)
+
+
+def covered(waits: list[Wait], window: Window, pieces: int) -> list[float]:
+    """The share of each piece of the window in which somebody waited."""
+    length = (window.end - window.begin) / pieces
+    shares = [0.0] * pieces
+    until = window.begin
+    for wait in sorted(waits, key=lambda wait: wait.start):
+        # what another has waited already is not counted twice
+        start, end = max(wait.start, until), min(wait.end, window.end)
+        until = max(until, end)
+        piece = int((start - window.begin) / length)
+        while piece < pieces and window.begin + piece * length < end:
+            low = window.begin + piece * length
+            shares[piece] += max(0.0, min(end, low + length) - max(start, low)) / length
+            piece += 1
+    return [min(1.0, share) for share in shares]
+
+
+def duration(ms: float) -> str:
+    return f"{ms / 1000:.2f} s" if ms >= 10000 else f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 1 else f"{ms * 1000:.0f} µs"
+
+
+def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
+    """In the traces' order; of one trace what was read most comes first."""
+    panels = []
+    for trace in traces:
+        ios = [io for io in trace.ios if relation is None or io.target.partition(",")[0] == relation]
+        if not ios:
+            raise TraceError(f"{trace.label}: no I/O of {relation}")
+        targets = [target for target, _ in Counter(io.target for io in ios).most_common()]
+        others = targets[MOST_PANELS:]
+        left_out = f"not shown: {', '.join(others)}" if others else ""
+        for target in targets[:MOST_PANELS]:
+            panels.append(Panel(trace, target, tuple(io for io in ios if io.target == target), left_out))
+    return panels
+
+
+def processes(panels: Iterable[Panel]) -> dict[str, list[int]]:
+    """Those that issued I/Os, by trace: two servers may have one pid."""
+    found: dict[str, list[int]] = {}
+    for panel in panels:
+        own = found.setdefault(panel.trace.label, [])
+        own += sorted({io.pid for io in panel.ios} - set(own))
+    return found
+
+
+def finding(panels: list[Panel]) -> str:
+    """How long each trace took, and the ratio of two."""
+    ends: dict[str, float] = {}
+    for panel in panels:
+        ends[panel.trace.label] = max(ends.get(panel.trace.label, 0), panel.end)
+    told = ", ".join(f"{label}: {duration(end)}" for label, end in ends.items())
+    if len(ends) == 2 and all(ends.values()):
+        first, second = ends.values()
+        told += f" ({max(first, second) / min(first, second):.1f} times)"
+    return told

@@ -1,0 +1,194 @@
+"""Traces that are made up, drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from test_aio_bench import panels, timeline, trace
+from test_aio_bench.panels import Window
+from test_aio_bench.trace import Wait
+
+from . import browser, traces
+
+
+def written(directory: str, name: str, rows: list[dict[str, object]]) -> str:
+    path = Path(directory, name)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit status, and what was said."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = timeline.main(list(arguments))
+    return status, said.getvalue()
+
+
+class Rows(unittest.TestCase):
+    def test_times_count_from_the_first_submission(self) -> None:
+        made = trace.from_rows("x", traces.varied())
+        self.assertEqual([round(each.start, 3) for each in made.ios], [0, 0.1, 0.5, 0.7, 0.9, 1.2])
+        [wait] = made.ios[0].waits
+        self.assertEqual((wait.pid, round(wait.start, 3), round(wait.end, 3)), (100, 0.2, 1.1))
+
+    def test_outcomes(self) -> None:
+        made = trace.from_rows("x", traces.varied())
+        self.assertEqual([each.outcome for each in made.ios], ["ok", "ok", "short", "error", "open", "ok"])
+        self.assertEqual([each.exact for each in made.ios[:2]], [True, False])
+
+    def test_a_result_that_nobody_has_named(self) -> None:
+        for raw, outcome in ((8192, "ok"), (4096, "short"), (-5, "error")):
+            [only] = trace.from_rows("x", [traces.row(1, 0, 1, 0, raw_result=raw, result="UNKNOWN")]).ios
+            self.assertEqual(only.outcome, outcome)
+
+    def test_what_is_no_trace(self) -> None:
+        for rows in ([], [{"seq": 1}]):
+            with self.assertRaises(trace.TraceError):
+                trace.from_rows("x", rows)
+
+    def test_what_is_a_connection(self) -> None:
+        for text in ("host=/tmp dbname=x", "postgresql://a/b", "postgres:///"):
+            self.assertTrue(trace.is_dsn(text))
+        for text in ("18.jsonl", "/tmp/a", "directory/a"):
+            self.assertFalse(trace.is_dsn(text))
+
+
+class Panels(unittest.TestCase):
+    def test_in_progress(self) -> None:
+        [panel] = panels.of([trace.from_rows("x", [traces.row(1, 0, 2, 0), traces.row(2, 1, 3, 1)])])
+        self.assertEqual([(round(at), number) for at, number in panel.in_progress()], [(0, 1), (1, 2), (2, 1), (3, 0)])
+
+    def test_a_panel_a_relation(self) -> None:
+        rows = [traces.row(n, n, n + 1, n, relation="abcde"[n % 5], fork="main") for n in range(16)]
+        made = panels.of([trace.from_rows("x", rows)])
+        self.assertEqual(len(made), panels.MOST_PANELS)
+        self.assertEqual(made[0].target, "a")
+        self.assertEqual(made[0].left_out, "not shown: d, e")
+        self.assertEqual([panel.target for panel in panels.of([trace.from_rows("x", rows)], "e")], ["e"])
+        with self.assertRaises(trace.TraceError):
+            panels.of([trace.from_rows("x", rows)], "f")
+
+    def test_share_of_time_waited(self) -> None:
+        waits = [Wait(1, 0, 1), Wait(2, 0.5, 1.5), Wait(1, 3, 3.5)]
+        self.assertEqual(panels.covered(waits, Window(0, 4), 4), [1, 0.5, 0, 0.5])
+        self.assertEqual(panels.covered(waits, Window(0, 4), 1), [0.5])
+        self.assertEqual(panels.covered(waits, Window(3, 4), 2), [1, 0])
+
+    def test_finding(self) -> None:
+        made = [trace.from_rows("a", traces.serial(10, 2, 0)), trace.from_rows("b", traces.parallel(10, 2, 10))]
+        self.assertEqual(panels.finding(panels.of(made)), "a: 20.0 ms, b: 3.8 ms (5.3 times)")
+
+
+class Files(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def out(self, name: str) -> str:
+        return str(Path(self.directory, name))
+
+    def test_pictures(self) -> None:
+        first = written(self.directory, "18.jsonl", traces.serial(50))
+        second = written(self.directory, "19.jsonl", traces.varied())
+        names = [self.out("x.png"), self.out("x.svg")]
+        status, said = run(first, second, "--zoom", "5", "--size", "600x500", "-o", names[0], "-o", names[1])
+        self.assertEqual((status, said.split()), (0, names))
+        self.assertEqual(Path(names[0]).read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        drawn = Path(names[1]).read_text()
+        self.assertIn("<svg", drawn)
+        again = self.out("again.svg")
+        run(first, second, "--zoom", "5", "--size", "600x500", "-o", again)
+        self.assertEqual(Path(again).read_text(), drawn)
+
+    def test_one_io(self) -> None:
+        for rows in ([traces.row(1, 0, 1, 0)], [traces.row(1, 0, None, 0)]):
+            status, said = run(written(self.directory, "1.jsonl", rows), "-o", self.out("x.png"))
+            self.assertEqual(status, 0, said)
+
+    def test_what_cannot_be_read(self) -> None:
+        empty = written(self.directory, "empty.jsonl", [])
+        for source in (empty, self.out("none.jsonl"), "host=/nonexistent"):
+            status, said = run(source, "-o", self.out("x.png"))
+            self.assertEqual(status, 1)
+            self.assertTrue(said.startswith("bench/timeline: "), said)
+            self.assertNotIn("Traceback", said)
+
+
+class Page(unittest.TestCase):
+    """What a browser makes of it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.browser = cls.enterClassContext(browser.Browser())
+        cls.directory = cls.enterClassContext(tempfile.TemporaryDirectory())
+
+    def show(self, *named: tuple[str, list[dict[str, object]]]) -> None:
+        path = Path(self.directory, "timeline.html")
+        status, said = run(*(written(self.directory, f"{name}.jsonl", rows) for name, rows in named), "-o", str(path))
+        self.assertEqual(status, 0, said)
+        self.browser.open(path)
+
+    def tearDown(self) -> None:
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual(self.browser.fetched(), [])
+
+    def bars(self, axis: str) -> int:
+        """Those drawn in the subplot of this y axis."""
+        return int(self.browser.run("return document.querySelectorAll(`.subplot.${arguments[0]} .barlayer .point path`).length", f"xy{axis}"))
+
+    def test_a_bar_an_io(self) -> None:
+        self.show(("18", traces.serial(40)), ("19", traces.parallel(60)))
+        points = self.browser.run("return [...document.querySelectorAll('.subplot')].map(each => [each.classList[1], each.querySelectorAll('.barlayer .point path').length])")
+        # a subplot of bars and one of waits for each trace
+        self.assertEqual([number for _, number in points if number], [40, 40, 60, 4])
+        self.assertIn("18: 42.0 ms, 19: 4.7 ms (9.0 times)", self.browser.driver.title)
+
+    def test_ten_thousand(self) -> None:
+        self.show(("18", traces.parallel(10000)))
+        self.assertEqual(self.bars(""), 10000)
+
+    def test_hovering_tells(self) -> None:
+        self.show(("18", traces.varied()))
+        texts = self.browser.run("return document.querySelector('.js-plotly-plot').data.flatMap(trace => trace.hovertext ?? [])")
+        self.assertEqual(len(texts), 6 + 3)
+        [failed] = [text for text in texts if "result ERROR (-5)" in text]
+        for words in ("large, block 24 to 25", "process 100; submitted 0.700 ms, completed 1.800 ms", "process 101 waited 800 µs from 1.000 ms"):
+            self.assertIn(words, failed)
+        [shown] = self.hovered("result PARTIAL")
+        self.assertIn("large, block 16 to 19", shown)
+
+    def hovered(self, words: str) -> list[str]:
+        """What appears when the mouse is on the bar whose text has these words."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        bar = self.browser.run("""
+            return [...document.querySelectorAll('.barlayer .point')].find(each => each.__data__.htx?.includes(arguments[0]))
+                ?.querySelector('path')""", words)
+        self.assertIsNotNone(bar, words)
+        ActionChains(self.browser.driver).move_to_element(bar).perform()
+        return list(self.browser.run_async("""
+            const look = () => {
+                const found = [...document.querySelectorAll('.hoverlayer .hovertext')].map(each => each.textContent);
+                found.length ? done(found) : requestAnimationFrame(look);
+            };
+            look();"""))
+
+    def test_zoomed(self) -> None:
+        self.show(("18", traces.serial(40)), ("19", traces.parallel(60)))
+        ranges = self.browser.run_async("""
+            const plot = document.querySelector('.js-plotly-plot');
+            Plotly.relayout(plot, {'xaxis.range': [0, 5]}).then(() => done(Object.entries(plot.layout)
+                .filter(([name]) => name.startsWith('xaxis')).map(([, axis]) => axis.range)))""")
+        # all panels show the same time
+        self.assertEqual(ranges, [[0, 5]] * 6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""Traces that are made up, as rows of io_trace."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+def at(ms: float) -> str:
+    return (START + timedelta(milliseconds=ms)).isoformat()
+
+
+def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, pid: int = 100, **other: Any) -> dict[str, Any]:
+    """Other: columns that are to differ."""
+    made: dict[str, Any] = {
+        "seq": seq, "pid": pid, "io_id": seq % 64, "io_generation": seq // 64 + 1,
+        "state": "SUBMITTED" if end is None else "COMPLETED", "operation": "readv",
+        "off": block * 8192, "length": blocks * 8192, "target": "smgr",
+        "target_desc": f"blocks {block}..{block + blocks - 1} in file \"base/5/16384\"",
+        "raw_result": None if end is None else blocks * 8192, "result": "UNKNOWN" if end is None else "OK",
+        "f_sync": False, "f_localmem": False, "f_buffered": True,
+        "relation": "large", "fork": "main", "blockno": block, "nblocks": blocks,
+        "staged_at": at(start - 0.01), "submitted_at": at(start), "completed_at": None if end is None else at(end),
+        "completion_exact": None if end is None else True, "latency": None if end is None else end - start,
+        "in_progress": 1, "lookahead_distance": blocks, "executed_by": 200, "completed_by": None if end is None else 200,
+        "joined": False, "waits": 0, "wait_time": 0, "waiters": None, "wait_starts": None, "wait_times": None, "held": False,
+    }
+    return made | other
+
+
+def waited(by: int, start: float, length: float) -> dict[str, Any]:
+    """Columns of an I/O that a process waited for."""
+    return {"waits": 1, "wait_time": length, "waiters": [by], "wait_starts": [at(start)], "wait_times": [length]}
+
+
+def serial(ios: int, latency: float = 1.0, think: float = 0.05) -> list[dict[str, Any]]:
+    """One after the other, each waited for."""
+    rows, now = [], 0.0
+    for number in range(ios):
+        rows.append(row(number + 1, now, now + latency, number, lookahead_distance=2, **waited(100, now + 0.02, latency)))
+        now += latency + think
+    return rows
+
+
+def parallel(ios: int, latency: float = 1.0, depth: int = 16, **other: Any) -> list[dict[str, Any]]:
+    """So many at once, as a stream has them that looks far ahead."""
+    rows = []
+    for number in range(ios):
+        start = number * latency / depth
+        waits = waited(100, start + latency * 0.8, latency * 0.2) if number % depth == 0 else {}
+        rows.append(row(number + 1, start, start + latency, number, in_progress=min(number + 1, depth),
+                        lookahead_distance=min(number + 1, depth) * 4, **{**waits, **other}))
+    return rows
+
+
+def varied() -> list[dict[str, Any]]:
+    """A few I/Os with everything that a timeline can show."""
+    return [
+        row(1, 0, 1, 0, 4, **waited(100, 0.2, 0.9)),
+        row(2, 0.1, 1.4, 8, 4, completion_exact=False),
+        row(3, 0.5, 1.6, 16, 4, result="PARTIAL", raw_result=8192),
+        row(4, 0.7, 1.8, 24, 2, result="ERROR", raw_result=-5, **waited(101, 1, 0.8)),
+        row(5, 0.9, None, 30, 2, pid=101),
+        row(6, 1.2, 2.4, 12, 2, pid=101, held=True, **waited(100, 1.3, 1.0)),
+    ]
