@@ -10,12 +10,14 @@ from pathlib import Path
 
 from . import picture, wording
 from .results import Report
+from .stats import Ratio
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
-td.number { text-align: right }
+.wide { overflow-x: auto }
+.interval { white-space: nowrap }
 img { width: 100%; height: auto }
 pre { background: #f5f5f5; padding: .7rem; overflow-x: auto; white-space: pre-wrap }
 .as-expected { color: #00684a } .unexpected { color: #b3261e; font-weight: bold } .note { color: #666 }
@@ -31,10 +33,19 @@ def _row(cells: list[str], tag: str = "td") -> str:
     return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
+def _table(rows: list[str]) -> str:
+    """Too wide for a narrow window, it is scrolled, not the page."""
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
+
+
 def _verdict(report: Report, sign: str | None, expected: str | None) -> str:
     words = wording.verdict(report.case.figure.sign(sign), expected)
     kind = "" if expected is None or sign is None else "as-expected" if "as expected" in words else "unexpected"
     return f'<span class="{kind}">{_text(words)}</span>'
+
+
+def _interval(ratio: Ratio) -> str:
+    return f'<span class="interval">{ratio.low:.2f} – {ratio.high:.2f}</span>'
 
 
 def _comparisons(report: Report) -> list[list[str]]:
@@ -43,11 +54,11 @@ def _comparisons(report: Report) -> list[list[str]]:
     for variant in report.runs:
         if ratio := report.ratio(variant):
             what = f"{' / '.join(server.label for server in report.servers)}, {variant}"
-            rows.append([_text(what), wording.factor(ratio.ratio), f"{ratio.low:.2f} – {ratio.high:.2f}",
+            rows.append([_text(what), wording.factor(ratio.ratio), _interval(ratio),
                          _verdict(report, ratio.sign, report.expected_sign(variant))])
     for found in report.contrasts():
         rows.append([_text(f"{found.server}: {found.of} / {found.to}"), wording.factor(found.ratio.ratio),
-                     f"{found.ratio.low:.2f} – {found.ratio.high:.2f}", _verdict(report, found.ratio.sign, found.expected_sign)])
+                     _interval(found.ratio), _verdict(report, found.ratio.sign, found.expected_sign)])
     return rows
 
 
@@ -57,7 +68,7 @@ def _overview(reports: list[Report]) -> str:
         for number, row in enumerate(_comparisons(report)):
             link = f'<a href="#{report.case.name}">{_text(report.case.id)}</a> {_text(report.case.title)}'
             lines.append(_row([link if number == 0 else "", *row]))
-    return f"<table>{''.join(lines)}</table>"
+    return _table(lines)
 
 
 def _figures(report: Report) -> str:
@@ -72,7 +83,7 @@ def _figures(report: Report) -> str:
                     f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}", str(len(runs)),
                     *(wording.number(each.median) if each else "–" for each in also),
                 ]))
-    return f"<table>{''.join(lines)}</table>"
+    return _table(lines)
 
 
 def _image(report: Report) -> str:
@@ -100,13 +111,13 @@ def _section(report: Report) -> str:
     if case.published:
         figures = f"{case.published.before_ms:g} ms before, {case.published.after_ms:g} ms after" if case.published.ratio else case.published.figures
         published = f"<p>Published: {_text(str(figures))} ({_text(case.published.source)}).</p>"
-    comparisons = "".join(_row(row) for row in _comparisons(report))
+    comparisons = _table([_row(row) for row in _comparisons(report)])
     skipped = "".join(f"<p class=unexpected>{_text(line)}</p>" for line in wording.skipped(report))
     return f"""<section id="{case.name}"><h2>{_text(case.id)}: {_text(case.title)}{commit}</h2>
 <p><b>{_text(wording.finding(report))}.</b></p>
 <p>{_text(case.known)}</p>{published}{skipped}
 {_image(report)}
-{_figures(report)}<table>{comparisons}</table>
+{_figures(report)}{comparisons}
 {_statements(report)}
 <p class=note>{_text("; ".join(filter(None, (case.constants, settings))))}</p></section>"""
 
