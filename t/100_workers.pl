@@ -1,5 +1,5 @@
 # I/O workers: as many as there should be, each woken when there is work; a queue
-# that is full; files that cannot be opened; workers that are replaced.
+# that is full.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -53,18 +53,29 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
 			set_workers($aio, 4);
-			# all of them are asleep
-			$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
-			$aio->evict($t, $alice);
-			$aio->hold(relation => $t);
-			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-				(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. 7), 'SELECT batch_end()');
-			$alice->ends;
-			# in 19 those that are at work wake the others, as they find more to do
-			$aio->holds(4, 'all workers are at it') if $aio->major < 19;
-			$aio->poll(sub { $aio->held > 0 }) if $aio->major >= 19;
-			$aio->release;
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 2, 4, 6, 8, 10, 12, 14])", 8, 'all is read');
+			my $at_work = 0;
+			# 18 wakes one worker for each read; in 19 those that are at work wake the
+			# others, if they find more to do and were not often woken in vain of late
+			for my $round (1 .. ($aio->major < 19 ? 1 : 20))
+			{
+				$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
+				$aio->evict($t, $alice);
+				$aio->hold(relation => $t);
+				$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+					(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. 7), 'SELECT batch_end()');
+				$alice->ends;
+				# until each of them is held or asleep
+				$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'completion_wait') BETWEEN 1 AND 4"
+					  . " AND count(*) FILTER (WHERE wait_event IN ('completion_wait', 'IoWorkerMain')) = 4"
+					  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
+				$aio->poll(sub { $aio->held == 4 }) if $aio->major < 19;
+				my $held = () = $aio->held;
+				$at_work = $held if $held > $at_work;
+				$aio->release;
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 2, 4, 6, 8, 10, 12, 14])", 8, 'all is read');
+				last if $at_work == 4;
+			}
+			$aio->major < 19 ? is($at_work, 4, 'all workers are at it') : cmp_ok($at_work, '>', 1, 'several workers are at it');
 			$aio->proves($t);
 		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
@@ -87,43 +98,6 @@ for_each_io_method(
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 			$aio->proves($u);
 		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
-
-		$aio->scenario('a file that a worker cannot open', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
-			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
-			my @before = $aio->pids_of_type('io worker');
-			# alice has it open, and keeps it
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
-			chmod 0, $file or die "chmod: $!";
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
-			chmod 0600, $file or die "chmod: $!";
-			$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
-			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-			$aio->proves($t);
-		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $> == 0 ? 'root may open all files' : undef);
-
-		$aio->scenario('reopening fails', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
-			$aio->fail_reopen(1);
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
-			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
-			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
-			$aio->fail_reopen(0);
-			$aio->proves($t);
-		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_injection_points);
-
-		$aio->scenario('a worker is replaced', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
-			my @before = $aio->pids_of_type('io worker');
-			kill 'INT', @before;
-			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-			$aio->proves($t);
-		}, log => [ qr/io worker.*exited with exit code 1/, qr/FATAL: .*terminating/ ]);
 
 		$aio->scenario('no more of them than are wanted', sub {
 			set_workers($aio, 2);

@@ -99,9 +99,14 @@ sub _stop
 	return;
 }
 
-# Calls a function with a server of each io_method.  Parameters: conf, settings;
-# prepare, a function to be called before; workers, number of I/O workers; methods, only these; suffix, of the server's name if there are several; initdb;
-# no_data_checksums; streaming.
+# Calls a function with a server of each io_method.  Parameters:
+#	conf		settings
+#	versioned	further settings, by the version from which on they are meant
+#	prepare		a function to be called before
+#	workers		number of I/O workers
+#	methods		only these
+#	suffix		of the server's name, if there are several
+#	initdb, no_data_checksums, streaming: as of PostgreSQL::Test::Cluster
 #
 # Servers start while the one before them is in use, and stop while the one after
 # them is.

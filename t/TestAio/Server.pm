@@ -51,6 +51,10 @@ sub new
 		allows_streaming => $params{streaming});
 	my %conf = (%defaults, %{ $self->{conf} });
 	# so many I/O workers, whichever way the server counts them
+	for my $version (grep { $self->major >= $_ } sort keys %{ $params{versioned} // {} })
+	{
+		%conf = (%conf, %{ $params{versioned}{$version} });
+	}
 	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);

@@ -1,0 +1,61 @@
+# Streams that are given up before their end, and begun again: read_stream_reset()
+# must forget what it has read ahead, and a block that it had no room for.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("rescans, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
+				# each gives up its scan of the table after some blocks
+				my %queries = (
+					'sequential scans' => [ 'off', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk >= g LIMIT g % 3 + 1) s",
+						'1:1 1:2 2:2 2:3 2:4 3:3 4:4 4:5 5:5 5:6 5:7 6:6' ],
+					# blocks that do not follow one another are not combined
+					'bitmap scans' => [ 'on', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk % 2 = 0 AND blk >= 2 * g LIMIT g % 3 + 1) s",
+						'1:2 1:4 2:4 2:6 2:8 3:6 4:8 4:10 5:10 5:12 5:14 6:12' ],
+					'to the end' => [ 'on', "SELECT sum(n) FROM generate_series(1, 4) g, LATERAL (SELECT count(*) AS n FROM $t WHERE blk % 2 = 0 AND blk >= 20 * g AND body = proof(rel, blk, 0)) s", '140' ]);
+				for my $limits ('effective_io_concurrency = 16, io_combine_limit = 16', 'effective_io_concurrency = 1, io_combine_limit = 1',
+					'effective_io_concurrency = 2, io_combine_limit = 4', 'effective_io_concurrency = 0, io_combine_limit = 16')
+				{
+					$alice->sql("SET $_") for split /, /, $limits;
+					for my $what (sort keys %queries)
+					{
+						my ($bitmap, $query, $expected) = @{ $queries{$what} };
+						$alice->sql("SET enable_bitmapscan = $bitmap; SET enable_seqscan = " . ($bitmap eq 'on' ? 'off' : 'on'));
+						# once all is to be read, once some, once nothing
+						$aio->evict($t, $alice);
+						$alice->gives($query, $expected, "$what, $limits");
+						$alice->gives($query, $expected, 'some of it there');
+						$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))");
+						$alice->gives($query, $expected, 'all of it there');
+					}
+				}
+				$aio->proves($t, session => $alice);
+			});
+		}
+
+		$aio->scenario('nothing is looked at after the last row wanted', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql("SELECT count(*) FROM $t");
+			for my $rows (1, 30, 119)
+			{
+				# one block more than was wanted, and no others: they are there already
+				my $query = "SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s";
+				$alice->sql($query);
+				my ($hits) = $aio->blocks_during($t, sub { $alice->gives($query, $rows, "$rows rows") }, $alice) =~ /(\d+)$/;
+				cmp_ok($hits, '>=', $rows, 'hits');
+				cmp_ok($hits, '<=', $rows + 1, 'not many more');
+			}
+		});
+	}, conf => { shared_buffers => '4MB' });

@@ -1,0 +1,49 @@
+# I/O workers that cannot open a file, and workers that are replaced
+# (pgaio_io_reopen, IoWorkerMain's error path).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('a file that a worker cannot open', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my @before = $aio->pids_of_type('io worker');
+			# alice has it open, and keeps it
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+			chmod 0, $file or die "chmod: $!";
+			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
+			chmod 0600, $file or die "chmod: $!";
+			$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
+			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
+			$aio->proves($t);
+		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $> == 0 ? 'root may open all files' : undef);
+
+		$aio->scenario('reopening fails', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$aio->fail_reopen(1);
+			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
+			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
+			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
+			$aio->fail_reopen(0);
+			$aio->proves($t);
+		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_injection_points);
+
+		$aio->scenario('a worker is replaced', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my @before = $aio->pids_of_type('io worker');
+			kill 'INT', @before;
+			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
+			$aio->proves($t);
+		}, log => [ qr/io worker.*exited with exit code 1/, qr/FATAL: .*terminating/ ]);
+	}, methods => ['worker']);
