@@ -10,13 +10,18 @@ from pathlib import Path
 
 from . import casefile, project
 
-CASE = project.ROOT / "bench" / "cases" / "r03_repeated_blocks.toml"
+CASES = project.ROOT / "bench" / "cases"
 STOCK = ["18-stock", "19-stock"]
+
+# R3 on this machine's storage, and the same where each read takes 1 ms
+DEMO = ("r03_repeated_blocks", "r03_device")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    case: Path
+    cases: list[Path]
+    #: no case was named: all that there is to be seen, in two minutes
+    demo: bool
     #: as servers/run calls them
     servers: list[str]
     #: None: what the case says
@@ -32,14 +37,24 @@ def _runs(text: str) -> int:
     return number
 
 
+def find_case(name: str, directory: Path = CASES) -> Path:
+    """A path, or one of ours by its id or file name: r1, R1, r01_alternating."""
+    if name.endswith(".toml") or "/" in name:
+        return Path(name)
+    for path in sorted(directory.glob("*.toml")):
+        if name == path.stem or name.lower() == casefile.load(path).id.lower():
+            return path
+    raise argparse.ArgumentTypeError(f"no case is called {name!r}; bench/lab --list shows them")
+
+
 def parse() -> Arguments:
     parser = argparse.ArgumentParser(
         prog="bench/demo",
-        description="Measures a case on stock 18 and 19, one against the other, and sets up before what is missing."
+        description="Shows R3, a read stream that meets its own blocks again, on stock 18 and 19: measured with direct I/O and on a simulated"
+        " device of 1 ms, then drawn as a timeline of I/Os.  Or measures the case that is named.  What is missing is set up before."
         " PG_CONFIG in the environment, one or two of them separated by blanks or colons: these servers instead.",
     )
-    parser.add_argument("case", nargs="?", type=Path, default=CASE,
-                        help="case file (default: bench/cases/r03_repeated_blocks.toml)")
+    parser.add_argument("case", nargs="?", type=find_case, help="r1, r01_alternating, a path; bench/lab --list shows them")
     parser.add_argument("--runs", type=_runs,
                         help="runs of each server with each io_method or what else is varied; more are added while they do not tell"
                              " (default: what the case says)")
@@ -52,5 +67,6 @@ def parse() -> Arguments:
     if len(own) > 2:
         parser.error("PG_CONFIG names more than two servers")
     return Arguments(
-        parsed.case, [f"pg_config:{path}" for path in own] or STOCK, parsed.runs, parsed.output.absolute(), parsed.work
+        [parsed.case] if parsed.case else [find_case(name) for name in DEMO], parsed.case is None,
+        [f"pg_config:{path}" for path in own] or STOCK, parsed.runs, parsed.output.absolute(), parsed.work,
     )

@@ -92,6 +92,8 @@ class Case:
     shared_read_blocks: int
     gone_in: int
     expected: dict[str, str]
+    #: that the ratio is at least this, whatever the machine; None: nothing is promised
+    at_least: float | None
     contrasts: tuple[Contrast, ...]
     published: Published | None
 
@@ -198,16 +200,17 @@ class _Reader:
                 raise self.fail(f"run: {name!r} is no figure; known: {', '.join(FIGURES)}")
         return measure, also
 
-    def expectations(self, variants: tuple[Variant, ...], figure: Figure) -> tuple[int, dict[str, str]]:
+    def expectations(self, variants: tuple[Variant, ...], figure: Figure) -> tuple[int, dict[str, str], float | None]:
         expected = dict(self.section("expect"))
         if not expected:
-            return 0, {}
+            return 0, {}, None
         gone_in = self.take("gone_in", int, "expect")
-        del expected["gone_in"]
+        at_least = self.take_or("at_least", 0.0, "expect") or None
+        expected = {words: sign for words, sign in expected.items() if words not in ("gone_in", "at_least")}
         for words, sign in expected.items():
             if sign not in figure.signs or not any(variant.matches(words) for variant in variants):
                 raise self.fail(f"expect.{words} = {sign!r}: neither a variant's sign nor one of {figure.signs}")
-        return gone_in, expected
+        return gone_in, expected, at_least
 
     def _contrast(self, table: dict[str, Any], variants: tuple[Variant, ...], figure: Figure) -> Contrast:
         for key in table.keys() ^ CONTRAST:
@@ -231,7 +234,7 @@ def load(path: Path) -> Case:
     varied, variants = reader.variants()
     measure, also = reader.figures()
     figure = FIGURES[measure]
-    gone_in, expected = reader.expectations(variants, figure)
+    gone_in, expected, at_least = reader.expectations(variants, figure)
     runs, most_runs = (reader.take(key, int, "run") for key in ("runs", "most_runs"))
     if not MIN_RUNS <= runs <= most_runs:
         raise reader.fail(f"run.runs must be at least {MIN_RUNS} and at most run.most_runs")
@@ -270,6 +273,7 @@ def load(path: Path) -> Case:
         shared_read_blocks=reader.take_or("shared_read_blocks", 0, "run"),
         gone_in=gone_in,
         expected=expected,
+        at_least=at_least,
         contrasts=reader.contrasts(variants, figure),
         published=Published(**data) if (data := reader.section("published")) else None,
     )

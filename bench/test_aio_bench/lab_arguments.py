@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import casefile, project
-from .arguments import STOCK
-
-CASES = project.ROOT / "bench" / "cases"
+from .arguments import CASES, STOCK, find_case
 
 # of --quick: enough to see whether it works, not to publish
 QUICK_SECONDS = 10
@@ -32,16 +30,6 @@ class LabArguments:
     bisect: float | None
     output: Path
     work: Path
-
-
-def find_case(name: str, directory: Path = CASES) -> Path:
-    """A path, or one of ours by its id or file name: r1, R1, r01_alternating."""
-    if name.endswith(".toml") or "/" in name:
-        return Path(name)
-    for path in sorted(directory.glob("*.toml")):
-        if name == path.stem or name.lower() == casefile.load(path).id.lower():
-            return path
-    raise argparse.ArgumentTypeError(f"no case is called {name!r}; bench/lab --list shows them")
 
 
 def server_name(text: str) -> str:

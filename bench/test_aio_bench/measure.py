@@ -67,7 +67,7 @@ def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
     return row[0], f"{label} ({len(taken) + 1})" if label in taken else label
 
 
-def _settings(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
+def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
     settings = for_server(case.settings, cluster.version_num)
     if case.direct_io and direct_io:
         settings["debug_io_direct"] = "data"
@@ -80,7 +80,7 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
     contestants: list[Contestant] = []
     for cluster in clusters:
         progress.running(f"{case.id}: {cluster.server}: setting the case up")
-        cluster.start(_settings(case, direct_io, cluster))
+        cluster.start(settings_of(case, direct_io, cluster))
         cluster.use("postgres")
         execute(cluster, f"DROP DATABASE IF EXISTS {DATABASE}")
         execute(cluster, f"CREATE DATABASE {DATABASE}")
@@ -115,7 +115,7 @@ def _start(contestant: Contestant, variant: Variant, report: Report) -> str | No
     if variant.value_of("io_method") == "io_uring" and (reason := io_uring.why_not(contestant.cluster)):
         return reason
     try:
-        contestant.cluster.start(_settings(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
+        contestant.cluster.start(settings_of(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
     except ServerError as error:
         # in one line, where the server has said it in one
         fatal = [line for line in str(error).splitlines() if "FATAL:" in line]

@@ -107,6 +107,9 @@ def _section(report: Report) -> str:
         f"{server.label}: " + ", ".join(f"{each.name} = {each.value or repr('')}" for each in server.settings)
         for server in report.servers
     )
+    promised = ""
+    if told := wording.promise(report):
+        promised = f"<p class={'as-expected' if all(report.promises().values()) else 'unexpected'}>{_text(told)}.</p>"
     published = ""
     if case.published:
         figures = f"{case.published.before_ms:g} ms before, {case.published.after_ms:g} ms after" if case.published.ratio else case.published.figures
@@ -114,7 +117,7 @@ def _section(report: Report) -> str:
     comparisons = _table([_row(row) for row in _comparisons(report)])
     skipped = "".join(f"<p class=unexpected>{_text(line)}</p>" for line in wording.skipped(report))
     return f"""<section id="{case.name}"><h2>{_text(case.id)}: {_text(case.title)}{commit}</h2>
-<p><b>{_text(wording.finding(report))}.</b></p>
+<p><b>{_text(wording.finding(report))}.</b></p>{promised}
 <p>{_text(case.known)}</p>{published}{skipped}
 {_image(report)}
 {_figures(report)}{comparisons}

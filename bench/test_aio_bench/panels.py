@@ -85,9 +85,10 @@ class Panel:
         """In one line."""
         end = self.end
         ios = len(self.ios)
+        size = f"{sum(io.blocks for io in self.ios) / ios:.3g}"
         under_way = sum(self.end_of(io) - io.start for io in self.ios) / end if end else 0
         words = [
-            f"{ios:,} I/O{'' if ios == 1 else 's'} of {sum(io.blocks for io in self.ios) / ios:.3g} blocks in {duration(end)}",
+            f"{ios:,} I/O{'' if ios == 1 else 's'} of {size} block{'' if size == '1' else 's'} in {duration(end)}",
             f"{under_way:.1f} in progress on average",
         ]
         if waits := self.waits:

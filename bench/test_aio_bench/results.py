@@ -117,6 +117,14 @@ class Report:
         first, second = self.servers
         return self.case.expected_sign(variant, first.version_num, second.version_num)
 
+    def promises(self) -> dict[str, bool]:
+        """Whether the ratio is as high as the case says, by variant."""
+        return {
+            variant: ratio.ratio >= self.case.at_least
+            for variant in self.runs
+            if self.case.at_least and self.expected_sign(variant) and (ratio := self.ratio(variant))
+        }
+
     @property
     def direct_io(self) -> bool | None:
         """None: it is varied."""

@@ -125,11 +125,13 @@ def _clock(report: Report) -> str:
     return " Time is the client's: there is no EXPLAIN of this statement."
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: Report, console: Console, whole: bool = True) -> None:
+    """Not whole: without what it ran on and how it was measured."""
     case = report.case
     console.print()
     console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.commit})" if case.commit else ""))
-    console.print(_provenance(report))
+    if whole:
+        console.print(_provenance(report))
     console.print(_results(report))
     if report.case.also:
         console.print(_other_figures(report))
@@ -142,7 +144,7 @@ def show(report: Report, console: Console) -> None:
         figures = f"{case.published.figures}; " if case.published.figures else ""
         notes.append(f"Published: {figures}{case.published.source}.")
     notes.append(f"Known: {case.known}")
-    for note in notes:
+    for note in notes if whole else notes[-1:]:
         console.print(Text(note, style="dim"))
     for found in report.contrasts():
         console.print(Text(wording.contrast(report, found)))
@@ -150,3 +152,9 @@ def show(report: Report, console: Console) -> None:
         console.print(Text(skipped, style="bold red"))
     console.print()
     console.print(Text(wording.finding(report) + ".", style="bold"))
+    show_promise(report, console)
+
+
+def show_promise(report: Report, console: Console) -> None:
+    if told := wording.promise(report):
+        console.print(Text(told, style="bold green" if all(report.promises().values()) else "bold red"))

@@ -19,6 +19,9 @@ from .trace import OUTCOMES, Io
 BARS, WAITS, STEPS = 360, 16, 70
 GAP, TITLE, TOP, BOTTOM = 10, 44, 45, 130
 
+# in blocks; it tells neighbours apart when there is room
+GAP_OF_BLOCKS = 0.2
+
 CONFIG = {"scrollZoom": True, "displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 
 
@@ -49,7 +52,7 @@ def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
         words = [f"{panel.trace.label}: process {pid}", "" if outcome == "ok" else OUTCOMES[outcome], "" if exact else "completed no later"]
         bars.append(go.Bar(
             orientation="h", base=[io.start for io in ios], x=[panel.end_of(io) - io.start for io in ios],
-            y=[io.block + io.blocks / 2 for io in ios], width=[io.blocks for io in ios],
+            y=[io.block + io.blocks / 2 for io in ios], width=[io.blocks - GAP_OF_BLOCKS for io in ios],
             # before what all panels share
             name=", ".join(filter(None, words)), legendrank=1,
             hovertext=[_hover(panel, io) for io in ios], hoverinfo="text",

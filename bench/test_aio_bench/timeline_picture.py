@@ -26,6 +26,10 @@ from .trace import OUTCOMES, Io, Wait
 
 DPI = 100
 
+# in pixels: blocks this thick have a gap between them, in blocks
+APART = 2.5
+GAP = 0.25
+
 # a lane a waiter, up to here; beyond, all in one
 LANES = 6
 
@@ -34,19 +38,21 @@ def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple
     return [(left, low), (left, high), (right, high), (right, low)]
 
 
-def _draw_bars(axes: Axes, panel: Panel, pids: list[int]) -> None:
+def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float) -> None:
     """What is thinner than a line is as thick as one, so that a single block of
-    a million can be seen."""
+    a million can be seen.  Neighbours are told apart where there is room."""
+    room = pixels_a_block >= APART
+    gap = GAP if room else 0
     groups: dict[tuple[str, str, bool], list[Io]] = {}
     for io in panel.ios:
         groups.setdefault((io.outcome, style.colour(pids, io.pid), io.exact), []).append(io)
     for (outcome, colour, exact), ios in groups.items():
         bad = outcome in style.HATCHES
         axes.add_collection(PolyCollection(
-            [_rectangle(io.start, panel.end_of(io), io.block, io.block + io.blocks) for io in ios],
+            [_rectangle(io.start, panel.end_of(io), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
             facecolor=to_rgba(colour, style.opacity(outcome, exact)),
             edgecolor=style.BAD if bad else colour if outcome == "open" else to_rgba(colour, style.opacity(outcome, exact)),
-            hatch=style.HATCHES[outcome][0] if bad else None, linewidth=1.2, linestyle=":" if outcome == "open" else "-",
+            hatch=style.HATCHES[outcome][0] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
             joinstyle="miter", capstyle="butt", zorder=3 if bad else 2,
         ))
 
@@ -133,17 +139,18 @@ def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
                   ha="left" if right else "right", va="center", color=colour, fontsize=9)
 
 
-def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, pixels: int, first: bool, last: bool) -> None:
-    """Bars, waits, steps; first and last column of the picture."""
+def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, pixels: tuple[float, int], first: bool, last: bool) -> None:
+    """Bars, waits, steps; pixels that the bars have upward, and to the right; first
+    and last column of the picture."""
     bars, waits, steps = rows
     for axes in rows:
         _tidy(axes)
     bars.grid(axis="y", color="#E4E4E4", zorder=0)
-    _draw_bars(bars, panel, pids)
-    _draw_waits(waits, panel, window, pixels)
-    lookahead = _draw_steps(steps, panel)
     low, high = min(io.block for io in panel.ios), max(io.block + io.blocks for io in panel.ios)
     margin = max(0.5, (high - low) * 0.03)
+    _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
+    _draw_waits(waits, panel, window, pixels[1])
+    lookahead = _draw_steps(steps, panel)
     bars.set_ylim(low - margin, high + margin)
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     if first:
@@ -190,14 +197,14 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
     small = height / len(panels) < 4
     lanes = [(0.1 if small else 0.2) + 0.1 * len(_lanes(panel)) for panel in panels]
     steps = 0.3 if small else 0.5
-    rest = (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5
-    columns, below = _axes(figure, [each for lane in lanes for each in (max(0.4, rest), lane, steps)], legend, windows)
+    rest = max(0.4, (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5)
+    columns, below = _axes(figure, [each for lane in lanes for each in (rest, lane, steps)], legend, windows)
     for number, panel in enumerate(panels):
         titles = _titles(panel, windows, int(width * 11.5 / len(windows)))
         for column, window, words in zip(columns, windows, titles):
             rows = column[3 * number:3 * number + 3]
             rows[0].set_title(words, loc="left", fontsize=9)
-            _draw_panel(rows, panel.within(window), pids[panel.trace.label], window, size[0] // len(windows),
+            _draw_panel(rows, panel.within(window), pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
     figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 # also what psql is to be asked for; to_jsonb() keeps arrays and NULLs apart from text
 QUERY = "SELECT to_jsonb(t) FROM io_trace t"
 
@@ -126,17 +128,18 @@ def from_file(path: Path, label: str | None = None) -> Trace:
     return from_rows(label or path.stem, rows)
 
 
-def from_server(dsn: str, label: str | None = None) -> Trace:
-    # files can be drawn where no client library is
-    import psycopg
+def from_session(session: psycopg.Connection[Any], label: str | None = None) -> Trace:
+    rows = [row for (row,) in session.execute(QUERY)]
+    [(version, lost)] = session.execute("SELECT current_setting('server_version'), lost FROM io_trace_status").fetchall()
+    return from_rows(label or version.split()[0], rows, lost)
 
+
+def from_server(dsn: str, label: str | None = None) -> Trace:
     try:
         with psycopg.connect(dsn, autocommit=True) as session:
-            rows = [row for (row,) in session.execute(QUERY)]
-            [(version, lost)] = session.execute("SELECT current_setting('server_version'), lost FROM io_trace_status").fetchall()
+            return from_session(session, label)
     except psycopg.Error as error:
         raise TraceError(f"{dsn}: {error}") from error
-    return from_rows(label or version.split()[0], rows, lost)
 
 
 def is_dsn(text: str) -> bool:

@@ -101,6 +101,19 @@ def verdict(sign: str | None, expected: str | None) -> str:
     return f"{sign}, as expected" if sign == expected else f"{sign}; expected: {expected}"
 
 
+def promise(report: Report) -> str:
+    """What the case promises whatever the machine, and whether it came out so;
+    empty where it promises nothing."""
+    promises = report.promises()
+    if not promises:
+        return ""
+    first, second = (server.label for server in report.servers)
+    kept = [variant for variant, kept in promises.items() if kept]
+    broken = [variant for variant, kept in promises.items() if not kept]
+    told = f"promised: {first} at least {report.case.at_least:g} times {second}: "
+    return told + "; ".join(filter(None, [f"met with {joined(kept)}" if kept else "", f"NOT MET with {joined(broken)}" if broken else ""]))
+
+
 def storage(report: Report) -> str:
     where = report.storage
     words = [where.file_system + (f" on {where.device}" if where.device else "")]

@@ -10,7 +10,7 @@ import unittest
 from dataclasses import replace
 from pathlib import Path
 
-from test_aio_bench import casefile, lab_arguments, measure, page, picture
+from test_aio_bench import arguments, casefile, lab_arguments, measure, page, picture
 from test_aio_bench.results import Report, Run
 
 from .test_report import report, shown
@@ -32,10 +32,10 @@ def many() -> Report:
 class CommandLine(unittest.TestCase):
     def test_cases_by_id(self) -> None:
         for name in ("r3", "R3", "r03_repeated_blocks"):
-            self.assertEqual(lab_arguments.find_case(name), CASES / "r03_repeated_blocks.toml")
-        self.assertEqual(lab_arguments.find_case("own/x.toml"), Path("own/x.toml"))
+            self.assertEqual(arguments.find_case(name), CASES / "r03_repeated_blocks.toml")
+        self.assertEqual(arguments.find_case("own/x.toml"), Path("own/x.toml"))
         with self.assertRaises(argparse.ArgumentTypeError):
-            lab_arguments.find_case("r99")
+            arguments.find_case("r99")
 
     def test_every_behaviour_has_a_case(self) -> None:
         ids = {casefile.load(path).id for path in CASES.glob("*.toml")}
