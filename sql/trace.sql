@@ -1,0 +1,75 @@
+--
+-- The I/O trace: bad input, privileges, histograms.  There are two expected files:
+--	trace.out: there is an I/O gate
+--	trace_1.out: there is none, as the library was not preloaded
+--
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS test_aio;
+RESET client_min_messages;
+CREATE FUNCTION outcome(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE query;
+	RETURN 'succeeds';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN concat_ws(' | ', SQLSTATE, regexp_replace(SQLERRM, 'OID [0-9]+', 'OID'), nullif(detail, ''));
+END $$;
+CREATE TABLE trace_heap (i int);
+CREATE VIEW trace_view AS SELECT 1;
+SELECT grow_rel('trace_heap', 20);
+
+-- bad input, and good
+SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
+	$$io_trace_start(pid => 0)$$,
+	$$io_trace_start(pid => -1)$$,
+	$$io_trace_start('trace_view')$$,
+	$$io_trace_start(1::regclass)$$,
+	$$io_trace_start('trace_heap', 2147483647)$$]) call;
+SELECT outcome('SELECT running, relation, pid FROM io_trace_status');
+SELECT io_trace_start('trace_heap', 2147483647);
+SELECT running, relation, pid, recorded, lost, lost_waits, stopped_at FROM io_trace_status;
+SELECT io_trace_stop(), io_trace_stop(), io_trace_reset();
+SELECT running, relation, pid, recorded, stopped_at >= started_at AS stopped FROM io_trace_status;
+
+-- a relation that has gone
+CREATE TABLE trace_gone (i int);
+SELECT grow_rel('trace_gone', 4);
+SELECT evict_rel('trace_gone');
+SELECT io_trace_start('trace_gone');
+SELECT read_rel_block_ll('trace_gone', 1, nblocks => 2);
+DROP TABLE trace_gone;
+SELECT io_trace_stop();
+SELECT relation, blockno, nblocks, state, target_desc ~ '^blocks 1\.\.2 in file "base/' AS described FROM io_trace;
+SELECT relation, ios, blocks, size_histogram FROM io_trace_summary;
+SELECT count(*) FROM io_trace_chrome() j WHERE j ~ '"b".*"read [0-9]+/[0-9]+/[0-9]+"';
+SELECT io_trace_reset();
+
+-- histograms
+SELECT io_histogram(v) FROM unnest(ARRAY[0, 1, 2, 3, 4, 7, 8, NULL, -5]::int8[]) v;
+SELECT io_histogram(v) FROM unnest(ARRAY[9223372036854775807]) v;
+SELECT io_histogram(v) FROM unnest('{}'::int8[]) v;
+SELECT i % 2 AS odd, io_histogram(i) FROM generate_series(1, 100) i GROUP BY 1 ORDER BY 1;
+
+-- not for the public, and a grant is not enough
+CREATE ROLE regress_test_aio_trace;
+SET ROLE regress_test_aio_trace;
+SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
+	$$io_trace$$, $$io_trace_summary$$, $$io_trace_status$$, $$io_trace_start()$$, $$io_trace_fio_log()$$]) call;
+RESET ROLE;
+GRANT ALL ON io_trace, io_trace_summary, io_trace_status TO regress_test_aio_trace;
+GRANT EXECUTE ON FUNCTION io_trace_start(regclass, int), io_trace_stop(), io_trace_reset(), io_trace_get(),
+	io_trace_status_get(), io_trace_chrome(), io_trace_fio_log(), io_histogram(int8) TO regress_test_aio_trace;
+GRANT EXECUTE ON FUNCTION io_histogram_add(internal, int8), io_histogram_get(internal) TO regress_test_aio_trace;
+SET ROLE regress_test_aio_trace;
+SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
+	$$io_trace$$, $$io_trace_summary$$, $$io_trace_status$$, $$io_trace_start()$$, $$io_trace_stop()$$,
+	$$io_trace_reset()$$, $$io_trace_chrome()$$, $$io_trace_fio_log()$$, $$(SELECT io_histogram(1)) h$$]) call;
+RESET ROLE;
+
+DROP FUNCTION outcome;
+DROP VIEW trace_view;
+DROP TABLE trace_heap;
+DROP OWNED BY regress_test_aio_trace;
+DROP ROLE regress_test_aio_trace;

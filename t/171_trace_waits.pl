@@ -1,0 +1,80 @@
+# The I/O trace tells who has waited for a read, since when and how long, also while the
+# wait goes on, and when it ends without the read.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Trace;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('two sessions wait for a held read', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			my ($a, $b) = map { $_->pid } $alice, $bob;
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, completed_at', "SUBMITTED|t|f|1|{$a}|{NULL}|");
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|");
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$_->ends for $alice, $bob;
+			my $me = $aio->sql('SELECT pg_backend_pid()');
+			$aio->comes_to_trace('state, result, raw_result, completion_exact, executed_by, completed_by', "COMPLETED|OK|16384|t|$me|$me",
+				'completed by who released it, exactly');
+			$aio->traced('wait_times[1] >= wait_times[2], abs(wait_time - wait_times[1] - wait_times[2]) < 1e-6, wait_starts[1] < wait_starts[2], wait_starts[1] >= submitted_at',
+				't|t|t|t', 'the waits have ended');
+			$aio->gives('SELECT ios, waits, joined, errors, exact FROM io_trace_summary', '1|2|1|0|t');
+			$aio->end_trace;
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('who is cancelled waits no longer', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$aio->comes_to_trace('waits', 1);
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$aio->comes_to_trace('waits', 2);
+			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+			$bob->raises('57014', qr/user request/, 'is cancelled');
+			$aio->traced('state, wait_times[1] IS NULL, wait_times[2] > 0, wait_time = wait_times[2]', 'SUBMITTED|t|t|t');
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$alice->ends;
+			$aio->end_trace;
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('more waits than a record keeps', sub {
+			my @sessions = $aio->sessions(map { "s$_" } 1 .. 6);
+			my $t = $aio->table('t', 20);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			for my $i (0 .. $#sessions)
+			{
+				$sessions[$i]->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+				$aio->comes_to_trace('waits', $i + 1);
+			}
+			$aio->traced('cardinality(waiters), cardinality(wait_times)', '4|4', 'it keeps four');
+			$aio->gives('SELECT lost, lost_waits FROM io_trace_status', '0|2', 'and counts the others');
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$_->ends for @sessions;
+			$aio->traced('wait_time > (SELECT sum(w) FROM unnest(wait_times) w), wait_times[4] > 0', 't|t', 'whose time it knows as well');
+			$aio->end_trace;
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('on a simulated device', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
+			$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
+			$aio->gives('SELECT count(*), bool_and(completion_exact AND held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
+				'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
+			$aio->sql('SELECT io_device_end()');
+		}, leaves => 'COMPLETED_SHARED');
+	}, methods => [qw(worker io_uring)]);

@@ -1,0 +1,100 @@
+# How a read has ended, when, and by whom it was executed and completed: what the I/O trace
+# knows without test_aio.trace_completions, and with it.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Trace;
+
+my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
+
+# Results, with and without.
+sub results
+{
+	my ($aio, $exact) = @_;
+
+	$aio->scenario('failed and short reads', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		$aio->sql("SELECT io_fail('$t', -5, times => 1)");
+		$aio->traces_of("'$t'", sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
+		$aio->traced($columns, '3 2 -5 ERROR', 'failed');
+		$aio->sql("SELECT io_fail('$t', 8192, times => 1)");
+		$aio->traces_of("'$t'", sub { $alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 2)", 1, 'a short read') });
+		$aio->traced("$columns ~ '^3 2 8192 PARTIAL, 4 1 (8192 OK|- UNKNOWN)\$'", 't', 'short, and read again');
+		$aio->gives('SELECT bool_or(completion_exact), sum(errors) FROM io_trace, (SELECT errors FROM io_trace_summary) s', 't|0', 'what the gate completes it knows');
+		$aio->sql('SELECT io_fail_end()');
+	}, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'sync' ? 'the gate does not see them' : undef);
+
+	$aio->scenario('bad pages', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+		$aio->traces_of("'$t'", sub { $alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 3)", 'XX001', qr/invalid page in block 3/, 'fails') });
+		$aio->traced('result, joined', 'ERROR|f');
+		$aio->traces_of("'$t'", sub { $alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, zero_on_error => true)") });
+		$aio->traced('result', 'WARNING');
+		$aio->traced('raw_result', 3 * 8192) if $exact;
+		$alice->warns(qr/invalid page in block 3/);
+	}, log => qr/invalid page|zeroing/, leaves => 'COMPLETED_SHARED');
+}
+
+with_each_io_method(sub { results($_[0], 0) }, methods => [qw(worker io_uring)], suffix => 'noticed');
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		results($aio, 1);
+
+		$aio->scenario('who executes and completes a scan', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			my $counted;
+			my $pid = $alice->pid;
+			my %executor = (
+				sync => "executed_by = $pid AND completed_by = $pid AND f_sync",
+				worker => "completed_by = executed_by AND NOT f_sync AND (executed_by IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'io worker') OR executed_by = $pid)",
+				io_uring => "executed_by IS NULL AND completed_by = $pid AND NOT f_sync");
+			$aio->traces_of("'$t'", sub {
+				$counted = $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") });
+			});
+			$aio->traced("count(*) || '/' || sum(length)", $counted, 'sees every read');
+			$aio->traced("bool_and(completion_exact), bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t|t', 'who and how');
+			$aio->gives('SELECT exact, completions_exact FROM io_trace_summary, io_trace_status', 't|t');
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('synchronous reads, an index', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+			$aio->traces_of('', sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
+			$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND completion_exact AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
+				  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
+				"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('a temporary table', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 40, kind => 'TEMP', session => $alice);
+			$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
+			$alice->sql("SELECT count(*) FROM $t");
+			$aio->end_trace;
+			$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid) AND bool_and(completion_exact), min(result), max(result) FROM io_trace GROUP BY relation',
+				'own|40|t|t|OK|OK', 'seen, by its name');
+			$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
+			$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
+		});
+
+		$aio->scenario('completed by another', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
+			$aio->traces_of("'$t'", sub {
+				$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+				$bob->sql("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			});
+			$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result, joined, waiters[1] = ${\$bob->pid}", 't|t||OK|t|t', 'by who has waited');
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
+	}, conf => { 'test_aio.trace_completions' => 'on' });

@@ -1,0 +1,53 @@
+# What scenarios ask of the I/O trace (doc/trace.md).
+
+package TestAio::Trace;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Test::More;
+use TestAio::Gate;
+use TestAio::Server;
+
+push @TestAio::Server::ISA, 'TestAio::Trace';
+
+# Begins a new trace; arguments as in SQL.
+sub trace
+{
+	my ($self, $arguments) = @_;
+	$self->sql('SELECT io_trace_stop(), io_trace_reset(), io_trace_start(' . ($arguments // '') . ')');
+	return;
+}
+
+# Ends it.
+sub end_trace { my ($self) = @_; $self->sql('SELECT io_trace_stop()'); return }
+
+# Ends the trace of a function that reads, and forgets what was recorded before.
+sub traces_of
+{
+	my ($self, $arguments, $function) = @_;
+	$self->trace($arguments);
+	$function->();
+	$self->end_trace;
+	return;
+}
+
+# Test: these columns of the recorded reads.
+sub traced
+{
+	my ($self, $columns, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return $self->gives("SELECT $columns FROM io_trace", $expected, $name // "traced: $columns");
+}
+
+# The same, as soon as that is so.
+sub comes_to_trace
+{
+	my ($self, $columns, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $found;
+	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_trace"); $found eq $expected });
+	return is($found, $expected, $name // "traced: $columns");
+}
+
+1;
