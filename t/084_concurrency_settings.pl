@@ -1,0 +1,80 @@
+# Which setting limits a stream: effective_io_concurrency, or that of the table's
+# tablespace, or for VACUUM and ANALYZE maintenance_io_concurrency.  With 0 a read
+# is done at once by who wants it, and is flagged so.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		my $scan = 'SELECT count(*) FROM %s';
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 59, 2)))";
+		my $vacuum = 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s';
+		# effective_ and maintenance_io_concurrency of the session, of the tablespace;
+		# statement; is its read synchronous?
+		my @cases = (
+			[ 16, 16, '', $scan, 'f' ],
+			[ 0, 16, '', $scan, 't' ],
+			[ 0, 16, '', $stream, 't' ],
+			[ 16, 0, '', $stream, 'f' ],
+			[ 16, 0, '', $vacuum, 't' ],
+			[ 0, 16, '', $vacuum, 'f' ],
+			[ 16, 0, '', 'ANALYZE %s', 't' ],
+			[ 0, 16, '', 'ANALYZE %s', 'f' ],
+			[ 16, 16, 'effective_io_concurrency = 0', $stream, 't' ],
+			[ 0, 16, 'effective_io_concurrency = 5', $stream, 'f' ],
+			[ 16, 16, 'effective_io_concurrency = 0', $vacuum, 'f' ],
+			[ 16, 16, 'maintenance_io_concurrency = 0', $stream, 'f' ],
+			[ 16, 16, 'maintenance_io_concurrency = 0', $vacuum, 't' ],
+			[ 16, 0, 'maintenance_io_concurrency = 5', $vacuum, 'f' ]);
+
+		for my $case (@cases)
+		{
+			my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
+			$aio->scenario("$effective, $maintenance, $option: $statement", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 60);
+				$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
+				$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
+				$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
+				$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
+				$aio->evict($t);
+				# a block that no other fork has
+				$aio->hold(relation => $t, pid => $alice->pid, block => 20);
+				$alice->starts(sprintf $statement, $t);
+				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_IO')");
+				# with sync all is synchronous
+				$aio->gives("SELECT DISTINCT f_sync FROM pg_aios WHERE state = 'COMPLETED_IO' AND pid = ${\$alice->pid}",
+					$aio->method eq 'sync' ? 't' : $synchronous, 'is it synchronous?');
+				$aio->gives("SELECT DISTINCT backend_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
+					$aio->method eq 'worker' && $synchronous eq 'f' ? 'io worker' : 'client backend', 'who does it');
+				$aio->release;
+				$alice->ends;
+				$aio->proves($t);
+				$aio->sql("DROP TABLE $t");
+			}, skip => $aio->no_injection_points);
+		}
+
+		# since server commit cceb1bf45e (19) a lone miss among hits is read at once
+		$aio->scenario('a lone miss after many hits', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->warm($t, 0 .. 49);
+			$aio->hold(relation => $t, pid => $alice->pid, block => 50);
+			$alice->starts("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))");
+			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_IO')");
+			$aio->gives("SELECT f_sync, off / 8192 FROM pg_aios WHERE pid = ${\$alice->pid}",
+				($aio->method eq 'sync' || $aio->major >= 19 ? 't' : 'f') . '|50', 'is it synchronous?');
+			$aio->release;
+			$alice->returns(51, 'reads');
+		}, skip => $aio->no_injection_points);
+	}, prepare => sub {
+		my ($aio) = @_;
+		my $dir = $aio->node->basedir . '/elsewhere';
+		mkdir $dir or die "mkdir $dir: $!";
+		$aio->sql("CREATE TABLESPACE elsewhere LOCATION '$dir'");
+	});
