@@ -1,0 +1,67 @@
+# Held reads of relations that are dropped, truncated, vacuumed and moved, and of
+# others: what must wait does, what need not wait does not, and nothing is wrong
+# afterwards.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $sync = $aio->method eq 'sync' ? 'with io_method=sync these reads do not reach the gate' : undef;
+
+		# A hold, a read that is held, and what another session does to the table
+		my %ddl = (
+			'DROP TABLE' => ['DROP TABLE %s', 0],
+			'TRUNCATE' => ['TRUNCATE %s', 0],
+			'VACUUM' => ['VACUUM (TRUNCATE off) %s', 1],
+			'ALTER TABLE SET TABLESPACE' => ["SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1],
+		);
+		for my $what (sort keys %ddl)
+		{
+			my ($sql, $stays) = @{ $ddl{$what} };
+			$aio->scenario("$what of a relation with a held read", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 20);
+				$aio->sql("SELECT io_hold('$t', 3)");
+				# the reader moves on, and its lock goes
+				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+				$aio->gate_holds(1);
+				$bob->starts(sprintf $sql, $t);
+				$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
+				$aio->sql('SELECT io_hold_end(), io_release_all()');
+				$bob->returns(qr/^$/, 'and goes on');
+				$aio->proves($t) if $stays;
+			}, leaves => 'COMPLETED_SHARED', skip => $what eq 'VACUUM' ? $sync : undef);
+		}
+
+		$aio->scenario('a DROP TABLE that is cancelled while it cannot be', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->sql("SELECT io_hold('$t', 3)");
+			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+			$bob->starts("DROP TABLE $t");
+			$bob->waits_on('IoGateHeld');
+			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+			$bob->wait_for_end;
+			$aio->gate_holds(0, 'performs the read itself, to get on');
+			$aio->end_gate;
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('DROP DATABASE of another database', sub {
+			$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->sql("SELECT io_hold('$t', 3)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+			$aio->gate_holds(1);
+			$aio->gives('DROP DATABASE other153', '', 'is dropped meanwhile');
+			$aio->gives('CHECKPOINT', '', 'and so is a checkpoint');
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$alice->returns('', 'reads');
+			$aio->proves($t);
+		});
+	});

@@ -1,0 +1,129 @@
+# Held reads and what reads may be among: batches, temporary tables, parallel query,
+# autovacuum, a queue of the I/O workers that is full.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+sub set_autovacuum
+{
+	my ($aio, $value) = @_;
+	$aio->sql("ALTER SYSTEM SET autovacuum = $value");
+	$aio->sql('SELECT pg_reload_conf()');
+	# or shutdown would terminate it, which looks alarming
+	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')") if $value eq 'off';
+	return;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $sync = $aio->method eq 'sync' ? 'with io_method=sync these reads do not reach the gate' : undef;
+
+		$aio->scenario('batch mode, and more reads than handles', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			# a session that opens a relation for the first time reads catalogs, in batches too
+			$aio->evict($t, $alice);
+			$aio->sql("SELECT io_hold('$t', max_reads => 3)");
+			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8), 'SELECT batch_end()');
+			$aio->gate_holds(3);
+			$aio->gives('SELECT io_release_all()', 3);
+			$alice->returns(qr/^\n*$/, 'goes on');
+			$aio->sql('SELECT io_hold_end()');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('temporary tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+			for my $result ('NULL', -5)
+			{
+				$aio->sql("SELECT io_hold(pid => ${\$alice->pid}, max_reads => 1)");
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+				$alice->waits_on('IoGateHeld');
+				$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
+				$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
+				$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
+				$aio->sql('SELECT io_hold_end()');
+			}
+			$aio->proves($t, session => $alice);
+		}, log => qr/could not read blocks/);
+
+		$aio->scenario('parallel query', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 400);
+			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
+				. 'SET seq_page_cost = 0');
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT count(*) FROM $t");
+			my $processes = "SELECT string_agg(DISTINCT backend_type, ', '), count(DISTINCT pid) FROM io_held JOIN pg_stat_activity USING (pid)";
+			$aio->wait_for("SELECT (q.*)::text = '(\"client backend, parallel worker\",3)' FROM ($processes) q");
+			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+			$alice->raises('57014', qr/user request/, 'is cancelled, workers and all');
+			$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'", 0, 'they have gone');
+			$aio->sql('SELECT io_release_all()');
+			$aio->evict($t);
+			$alice->starts("SELECT count(*) FROM $t");
+			$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
+			$aio->sql('SELECT io_hold_end()');
+			$aio->sql('SELECT io_release_all()');
+			$alice->returns('400', 'counts');
+			$aio->proves($t);
+		}, skip => $sync, leaves => 'COMPLETED_SHARED', log => qr/terminating background worker|exited with exit code 1/);
+
+		$aio->scenario('autovacuum', sub {
+			my ($bob) = $aio->sessions('bob');
+			my $t = $aio->table('t', 100);
+			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0)");
+			$aio->sql("DELETE FROM $t WHERE blk = 50");
+			$aio->sql('SELECT pg_stat_force_next_flush()');
+			$aio->evict($t);
+			$aio->sql("SELECT io_hold('$t')");
+			set_autovacuum($aio, 'on');
+			my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
+			$aio->wait_for($is_held);
+			$bob->sql("SET deadlock_timeout = '10ms'");
+			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'has it leave the table, as ever');
+			$aio->sql('SELECT io_release_all()');
+			$aio->wait_for($is_held);
+			$aio->sql('SELECT io_hold_end()');
+			$aio->sql('SELECT io_release_all()');
+			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+			set_autovacuum($aio, 'off');
+			$aio->proves($t, except => 'block 50 has no row');
+		}, skip => $sync);
+
+		# 64 places, of which one is always empty (18)
+		$aio->scenario('the queue of the I/O workers is full', sub {
+			my @readers = $aio->sessions(map { "r$_" } 0 .. 19);
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
+			$aio->evict($u, $alice);
+			my @workers = $aio->pids_of_type('io worker');
+			kill 'STOP', @workers;
+			my $lived = eval {
+				my $block = 0;
+				$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;
+				my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
+				ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
+				is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the others were done by those who wanted them');
+				$aio->sql("SELECT io_hold('$u')");
+				$alice->starts("SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
+				$alice->waits_on('IoGateHeld');
+				$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
+				$bob->waits_on('AioIoCompletion', 'waits for one in the queue');
+				$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
+				$alice->returns('', 'needs no I/O worker');
+				1;
+			};
+			kill 'CONT', @workers;
+			$lived or die $@;
+			$bob->returns('1', 'has it now');
+			$aio->proves($_) for $t, $u;
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
+	},
+	workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
