@@ -47,7 +47,7 @@ sub settings
 	  . 'SET effective_io_concurrency = ' . _one_of($rand, 0, 1, 16, 16, 100) . ';'
 	  . 'SET io_combine_limit = ' . _one_of($rand, 1, 4, 16) . ';'
 	  . 'SET enable_seqscan = ' . _one_of($rand, 'on', 'off') . ';'
-	  . ($parallel ? 'SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0' : '');
+	  . ($parallel ? 'SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0' : '');
 }
 
 # What the owner of a table that comes and goes does to it; no other session does.
@@ -58,7 +58,8 @@ sub _ddl
 	my $kind = _one_of($rand, '', '', 'UNLOGGED');
 	return _one_of($rand,
 		("DROP TABLE IF EXISTS $table; CALL make_table('$table', ${\SIDE_BLOCKS}, '$kind', 0); CREATE INDEX ${name}_blk ON $table (blk)") x 2,
-		"BEGIN; TRUNCATE $table; INSERT INTO $table SELECT '$table', i, 0, proof('$table', i, 0) FROM generate_series(0, ${\SIDE_BLOCKS} - 1) i; COMMIT",
+		# one statement, as BEGIN may be the one that is cancelled
+		"DO \$\$ BEGIN TRUNCATE $table; INSERT INTO $table SELECT '$table', i, 0, proof('$table', i, 0) FROM generate_series(0, ${\SIDE_BLOCKS} - 1) i; END \$\$",
 		"BEGIN; DROP TABLE $table; ROLLBACK",
 		"ALTER TABLE $table SET TABLESPACE " . _one_of($rand, qw(stress pg_default)),
 		"CLUSTER $table USING ${name}_blk",
