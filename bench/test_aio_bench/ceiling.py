@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import fio, io_uring, machine, measure, processes, project, runs, stage
+from . import ceiling_picture, fio, io_uring, machine, measure, processes, project, runs, stage
 from .arguments import STOCK
 from .lab_arguments import server_name
 from .progress import Progress
@@ -197,20 +197,22 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def _write(
     rows: list[Row], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine, versions: dict[str, str]
-) -> Path:
+) -> list[Path]:
     output = arguments.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
-    path = Path(output, "ceiling.jsonl")
+    paths = [output / f"ceiling.{suffix}" for suffix in ("jsonl", "png", "svg")]
     provenance = {
         "line": "provenance", "project_commit": project.commit(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS, "engine": arguments.engine,
         "depth": arguments.depth, "blocks": arguments.blocks, "runs": arguments.runs,
     }
     lines = [provenance, *({"line": "result", **asdict(row), "fraction": row.fraction} for row in rows)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    paths[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = f"{what.kernel}; {what.cpus} × {what.cpu_model}; {storage.file_system} on {storage.device}; test_aio {provenance['project_commit']}; {time.strftime('%Y-%m-%d')}"
+    ceiling_picture.draw(rows, f"{arguments.engine} at depth {arguments.depth}, direct I/O", told, *paths[1:])
     if output.is_relative_to(project.ROOT):
-        project.give_to_owner(output.parent, output, path)
-    return path
+        project.give_to_owner(output.parent, output, *paths)
+    return paths
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -243,7 +245,8 @@ def main(argv: list[str] | None = None) -> int:
         console.print(_table(rows, REST))
         console.print("user, system: CPU of the backend; workers: CPU of all I/O workers; both by the kernel's ticks.  waiting: for reads,"
                       " by track_io_timing; the system time of waiting is in both.  waits, depth: I/O waits and I/Os in progress, by 19's EXPLAIN (IO).")
-        console.print(str(written), soft_wrap=True, markup=False)
+        for path in written:
+            console.print(str(path), soft_wrap=True, markup=False)
         return 0
 
     return stage.perform("bench/ceiling", arguments.work, body)

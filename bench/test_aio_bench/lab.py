@@ -83,14 +83,15 @@ class _Lab:
             for case in cases:
                 try:
                     report = self._measure(case, clusters, progress)
-                except ServerError as error:
+                    # a picture that cannot be drawn would fail in the page again
+                    self._keep(report)
+                    self.reports.append(report)
+                except Exception as error:
                     for cluster in clusters:
                         cluster.stop()
-                    self.failures.append((case.id, str(error)))
-                    progress.note(f"{case.id} failed: {error}")
-                    continue
-                self.reports.append(report)
-                self._keep(report)
+                    told = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
+                    self.failures.append((case.id, told))
+                    progress.note(f"{case.id} failed: {told}")
 
     def write_page(self) -> Path:
         path = self.arguments.output / "report.html"
@@ -119,11 +120,13 @@ def main(arguments: LabArguments) -> int:
     def body(work: Path, console: Console) -> int:
         cases = [casefile.load(path) for path in arguments.cases]
         lab = _Lab(arguments, console, work)
-        lab.perform(cases, work)
+        try:
+            lab.perform(cases, work)
+        finally:
+            # before it is shown, and even if interrupted: hours of measuring are not lost
+            written = None if arguments.bisect else lab.write_page()
         if arguments.bisect:
             return _tell_decision(lab, cases[0], console)
-        # kept before it is shown: a closed pipe loses nothing
-        written = lab.write_page()
         for report in lab.reports:
             table.show(report, console)
         console.print(str(written), soft_wrap=True, markup=False)

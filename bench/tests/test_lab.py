@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import re
 import tempfile
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
-from test_aio_bench import arguments, casefile, lab_arguments, measure, page, picture
+import psycopg
+from rich.console import Console
+
+from test_aio_bench import arguments, casefile, lab, lab_arguments, measure, page, picture, stage
 from test_aio_bench.results import Report, Run
 
 from .test_report import report, shown
@@ -44,6 +50,26 @@ class CommandLine(unittest.TestCase):
     def test_servers(self) -> None:
         self.assertEqual(lab_arguments.server_name("18-stock"), "18-stock")
         self.assertEqual(lab_arguments.server_name("/x/bin/pg_config"), "pg_config:/x/bin/pg_config")
+
+
+class Failures(unittest.TestCase):
+    def test_of_one_case_leave_the_others(self) -> None:
+        """Neither do they when the session is interrupted."""
+        measured = [report(), psycopg.OperationalError("gone"), KeyboardInterrupt()]
+        with tempfile.TemporaryDirectory() as directory:
+            given = lab_arguments.parse(["r3", "r9", "r10", "--output", directory, "--work", directory])
+            assert given
+            console = Console(file=io.StringIO())
+            with (
+                mock.patch.object(lab._Lab, "_measure", side_effect=measured), mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
+                mock.patch.object(stage, "Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
+            ):
+                self.assertEqual(lab.main(given), 130)
+            self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),
+                             ["r03_repeated_blocks.jsonl", "r03_repeated_blocks.png", "r03_repeated_blocks.svg", "report.html"])
+            text = Path(directory, "report.html").read_text()
+            self.assertIn("R9 could not be measured: OperationalError: gone", text)
+            self.assertIn('id="r03_repeated_blocks"', text)
 
 
 class Groups(unittest.TestCase):
