@@ -96,4 +96,20 @@ for_each_io_method(
 			$alice->returns('', 'reads');
 			$aio->gives("SELECT io_release(${\$alice->pid}, 0)", 'f', 'nothing is held there');
 		});
+
+		$aio->scenario('temporary tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+			for my $result ('NULL', -5)
+			{
+				$aio->sql("SELECT io_hold(pid => ${\$alice->pid}, max_reads => 1)");
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+				$alice->waits_on('IoGateHeld');
+				$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
+				$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
+				$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
+				$aio->sql('SELECT io_hold_end()');
+			}
+			$aio->proves($t, session => $alice);
+		}, log => qr/could not read blocks/);
 	});

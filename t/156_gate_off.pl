@@ -1,5 +1,5 @@
-# Without the gate: switched off, or the library not preloaded; its settings; and
-# who may use it.
+# Without the gate: switched off, or the library not preloaded; without its worker;
+# its settings; and who may use it.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -33,6 +33,31 @@ with_each_io_method(
 		my ($aio) = @_;
 		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
 	}, suffix => 'unloaded', methods => ['worker'], conf => { shared_preload_libraries => '' });
+
+# no process but those that read and wait
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('without its worker', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
+			$alice->sql("SET test_aio.longest_hold = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.longest_hold");
+			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the longest hold is over');
+			$bob->warns(qr/read of blocks 3\.\.6 .* was held for too long/);
+			$aio->sql("SELECT io_hold('$t', keep => true)");
+			$bob->starts("SELECT read_rel_block_ll('$t', 9)");
+			$bob->waits_on('IoGateHeld');
+			$aio->gives('SELECT io_release_all()', 1);
+			$bob->returns('', 'reads when it is released');
+			$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
+			$bob->starts("DROP TABLE $t");
+			$bob->waits_on('IoGateHeld', 'cannot be interrupted');
+			ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
+			$aio->node->start;
+			$aio->restarted;
+		}, dies => 1, log => qr/terminating connection/);
+	}, suffix => 'alone', methods => ['worker'], conf => { max_worker_processes => 0 });
 
 for_each_io_method(
 	sub {
