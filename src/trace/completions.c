@@ -46,16 +46,13 @@ executor_of(PgAioHandle *ioh)
 }
 
 /*
- * Notes that this process completes a read.
+ * Notes that this process completes a read.  The caller has locked the record,
+ * which is unlocked.
  */
 static void
-begin_completion(uint64 seq, PgAioHandle *ioh, GateTime now, int32 raw,
+begin_completion(TraceRecord *record, PgAioHandle *ioh, GateTime now, int32 raw,
 				 PgAioResultStatus status)
 {
-	TraceRecord *record = trace_lock(seq);
-
-	if (record == NULL)
-		return;
 	record->state = TRACE_COMPLETED;
 	record->exact = true;
 	record->completed = now;
@@ -68,15 +65,11 @@ begin_completion(uint64 seq, PgAioHandle *ioh, GateTime now, int32 raw,
 }
 
 /*
- * Notes that it has.
+ * Notes that it has, likewise.
  */
 static void
-end_completion(uint64 seq, GateTime now, PgAioResultStatus status)
+end_completion(TraceRecord *record, GateTime now, PgAioResultStatus status)
 {
-	TraceRecord *record = trace_lock(seq);
-
-	if (record == NULL)
-		return;
 	if (record->completer.pid == MyProcPid)
 		record->finished = now;
 	if (status != PGAIO_RS_UNKNOWN)
@@ -103,21 +96,23 @@ status_of_raw(PgAioHandle *ioh, int32 raw)
 void
 trace_process_completion(PgAioHandle *ioh, int result)
 {
-	uint64		seq = 0;
-	uint64		generation = ioh->generation;
+	TraceRecord *record = NULL;
 	PgAioReturn *report_return = NULL;
 	PgAioResultStatus status = PGAIO_RS_UNKNOWN;
+	GateTime	now = gate_now();
+	uint64		seq;
 
 	if (trace != NULL && !trace_completions)
-		seq = trace_find(ioh, generation);
-	if (seq == 0)
+		record = trace_lock_io(ioh, ioh->generation);
+	if (record == NULL)
 	{
 		pgaio_io_process_completion(ioh, result);
 		return;
 	}
 
 	/* first, so that who has got its blocks finds it completed */
-	begin_completion(seq, ioh, gate_now(), result, status_of_raw(ioh, result));
+	seq = record->seq;
+	begin_completion(record, ioh, now, result, status_of_raw(ioh, result));
 
 	/* its owner reuses the handle at once; others have to wait for the owner */
 	if (ioh->owner_procno == MyProcNumber)
@@ -127,23 +122,34 @@ trace_process_completion(PgAioHandle *ioh, int result)
 
 	if (report_return != NULL)
 		status = report_return->result.status;
-	end_completion(seq, gate_now(), status);
+	now = gate_now();
+	record = trace_lock(seq);
+	if (record != NULL)
+		end_completion(record, now, status);
 	trace_notice(seq);
+}
+
+static bool
+is_traced(PgAioHandle *ioh)
+{
+	return trace != NULL && trace_may_have(ioh, ioh->generation);
 }
 
 static PgAioResult
 complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
-	uint64		seq = trace == NULL ? 0 : trace_find(ioh, ioh->generation);
 	PgAioResult result;
 	GateTime	now;
+	TraceRecord *record;
 
-	if (likely(seq == 0))
+	if (!is_traced(ioh))
 		return server_complete_md(ioh, prior_result, cb_data);
 
 	now = gate_now();
 	result = server_complete_md(ioh, prior_result, cb_data);
-	begin_completion(seq, ioh, now, ioh->result, result.status);
+	record = trace_lock_io(ioh, ioh->generation);
+	if (record != NULL)
+		begin_completion(record, ioh, now, ioh->result, result.status);
 
 	return result;
 }
@@ -152,11 +158,17 @@ static PgAioResult
 complete_buffers(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data,
 				 PgAioHandleCallbackComplete server_complete)
 {
-	uint64		seq = trace == NULL ? 0 : trace_find(ioh, ioh->generation);
 	PgAioResult result = server_complete(ioh, prior_result, cb_data);
+	GateTime	now;
+	TraceRecord *record;
 
-	if (unlikely(seq != 0))
-		end_completion(seq, gate_now(), result.status);
+	if (!is_traced(ioh))
+		return result;
+
+	now = gate_now();
+	record = trace_lock_io(ioh, ioh->generation);
+	if (record != NULL)
+		end_completion(record, now, result.status);
 
 	return result;
 }

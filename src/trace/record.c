@@ -87,36 +87,35 @@ is_held(PgAioHandle *ioh)
 void
 trace_staged(PgAioHandle *ioh, bool synchronous)
 {
-	GateTime	now = gate_now();
-	TraceRecord *record;
-	uint64		seq;
-	int			lookahead = 0;
+	TraceRecord head;
 
 	if (trace_watches())
 		trace_notice_own(false);
 	if (!is_asked_for(ioh))
 		return;
 
-	seq = trace_reserve(ioh);
-	trace_watch(ioh, seq);
+	memset(&head, 0, TRACE_RECORD_HEAD);
+	head.state = TRACE_STAGED;
+	head.generation = ioh->generation;
+	head.io = ioh - pgaio_ctl->io_handles;
+	head.owner = ioh->owner_procno;
+	head.issuer = trace_myself();
+	head.target = ioh->target_data;
+	head.offset = ioh->op_data.read.offset;
+	head.flags = ioh->flags;
+	head.staged = gate_now();
 	if (synchronous)
-		lookahead = blocks_ahead(&ioh->target_data) + ioh->target_data.smgr.nblocks;
+	{
+		head.state = TRACE_SUBMITTED;
+		head.submitted = head.staged;
+		head.in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + 1;
+		head.lookahead = blocks_ahead(&ioh->target_data) + ioh->target_data.smgr.nblocks;
+		head.executor = head.completer = head.issuer;
+	}
 	else
 		trace_nstaged++;
 
-	record = trace_lock(seq);
-	if (record == NULL)
-		return;
-	record->staged = now;
-	if (synchronous)
-	{
-		record->state = TRACE_SUBMITTED;
-		record->submitted = now;
-		record->in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + 1;
-		record->lookahead = lookahead;
-		record->executor = record->completer = record->issuer;
-	}
-	SpinLockRelease(&record->mutex);
+	trace_watch(ioh, trace_begin(ioh, &head));
 }
 
 /*
@@ -134,7 +133,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	for (int i = 0; i < num_staged_ios; i++)
 	{
 		PgAioHandle *ioh = staged_ios[i];
-		uint64		seq = trace_find(ioh, ioh->generation);
+		bool		held = is_held(ioh);
 		TraceRecord *record;
 
 		/* those of a batch are mostly for the same relation */
@@ -150,29 +149,30 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		}
 		ahead += ioh->target_data.smgr.nblocks;
 
-		record = seq == 0 ? NULL : trace_lock(seq);
+		record = trace_lock_io(ioh, ioh->generation);
 		if (record == NULL)
 			continue;
 		record->state = TRACE_SUBMITTED;
 		record->submitted = now;
 		record->in_progress = before + i + 1;
 		record->lookahead = ahead;
-		record->held = is_held(ioh);
+		record->held = held;
 		SpinLockRelease(&record->mutex);
 	}
 
 	trace_nstaged = 0;
-	if (trace_watches())
+	if (io_method == IOMETHOD_WORKER && trace_watches())
 		trace_before_returns();
 }
 
 /*
- * It has done so.  If the workers' queue was full, it has executed them.
+ * It has done so.  If the queue of the I/O workers was full, it has executed
+ * some itself.
  */
 void
 trace_submitted(void)
 {
-	if (trace_watches())
+	if (io_method == IOMETHOD_WORKER && trace_watches())
 		trace_notice_own(true);
 }
 

@@ -93,30 +93,22 @@ trace_shmem_startup(uint32 nhandles)
 }
 
 /*
- * Begins a record about a read that this process has just staged, and returns
- * its number.  Whoever completes or waits for the read finds it by the handle.
+ * Begins a record about a read that this process has just staged: "head" is
+ * what it is to begin with.  Returns its number.  Whoever completes or waits
+ * for the read finds it by the handle.
  */
 uint64
-trace_reserve(PgAioHandle *ioh)
+trace_begin(PgAioHandle *ioh, TraceRecord *head)
 {
 	uint64		seq = pg_atomic_fetch_add_u64(&trace->next, 1);
 	TraceRecord *record = trace_slot(seq);
+	const size_t begin = offsetof(TraceRecord, flags);
 
+	head->seq = seq;
 	SpinLockAcquire(&record->mutex);
 	/* the others may be a full round ahead by now */
 	if (record->seq < seq)
-	{
-		memset((char *) record + offsetof(TraceRecord, seq), 0,
-			   sizeof(TraceRecord) - offsetof(TraceRecord, seq));
-		record->seq = seq;
-		record->generation = ioh->generation;
-		record->io = ioh - pgaio_ctl->io_handles;
-		record->owner = ioh->owner_procno;
-		record->issuer = trace_myself();
-		record->target = ioh->target_data;
-		record->offset = ioh->op_data.read.offset;
-		record->flags = ioh->flags;
-	}
+		memcpy((char *) record + begin, (char *) head + begin, TRACE_RECORD_HEAD - begin);
 	SpinLockRelease(&record->mutex);
 
 	pg_atomic_write_u64(&trace->seqs[ioh - pgaio_ctl->io_handles], seq);
@@ -125,30 +117,45 @@ trace_reserve(PgAioHandle *ioh)
 }
 
 /*
- * The number of the record about this use of a handle, or 0.  It may have been
- * overwritten by the time that it is looked for.
+ * Locks the record about this use of a handle, or returns NULL if there is
+ * none, or it has been overwritten.
+ */
+TraceRecord *
+trace_lock_io(PgAioHandle *ioh, uint64 generation)
+{
+	uint32		io = ioh - pgaio_ctl->io_handles;
+	uint64		seq;
+	TraceRecord *record;
+
+	if (!trace_may_have(ioh, generation))
+		return NULL;
+
+	seq = pg_atomic_read_u64(&trace->seqs[io]);
+	record = trace_slot(seq);
+	SpinLockAcquire(&record->mutex);
+	if (record->seq == seq && record->generation == generation && record->io == io)
+		return record;
+	SpinLockRelease(&record->mutex);
+
+	return NULL;
+}
+
+/*
+ * The number of that record, or 0.
  */
 uint64
 trace_find(PgAioHandle *ioh, uint64 generation)
 {
-	uint32		io = ioh - pgaio_ctl->io_handles;
-	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
-	TraceRecord *record;
-	bool		found;
+	TraceRecord *record = trace_lock_io(ioh, generation);
+	uint64		seq = 0;
 
-	if (seq == 0)
-		return 0;
+	if (record != NULL)
+	{
+		seq = record->seq;
+		SpinLockRelease(&record->mutex);
+	}
 
-	/* a look without the lock is enough for most that are not traced */
-	record = trace_slot(seq);
-	if (record->generation != generation || record->io != io)
-		return 0;
-
-	SpinLockAcquire(&record->mutex);
-	found = record->seq == seq && record->generation == generation && record->io == io;
-	SpinLockRelease(&record->mutex);
-
-	return found ? seq : 0;
+	return seq;
 }
 
 /*
@@ -190,7 +197,7 @@ copy_record(uint64 seq, TraceRecord *copy)
 
 	if (record == NULL)
 		return false;
-	*copy = *record;
+	memcpy(copy, record, sizeof(TraceRecord));
 	SpinLockRelease(&record->mutex);
 
 	return true;

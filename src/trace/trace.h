@@ -71,9 +71,17 @@ typedef struct TraceOutcome
 	PgAioResultStatus status;
 } TraceOutcome;
 
+/*
+ * What every read writes to comes first, to keep that in few cache lines.
+ */
 typedef struct TraceRecord
 {
 	slock_t		mutex;
+	uint8		flags;			/* PgAioHandleFlags, when it was staged */
+	bool		held;			/* captured by the gate: held or on a device */
+	bool		joined;			/* others than the issuer have waited for it */
+	bool		exact;			/* "completed" is no upper bound */
+	TraceState	state;
 	uint64		seq;			/* 0: not used yet */
 
 	/* which read */
@@ -83,27 +91,25 @@ typedef struct TraceRecord
 	TraceProcess issuer;
 	PgAioTargetData target;
 	uint64		offset;
-	uint8		flags;			/* PgAioHandleFlags, when it was staged */
 
-	TraceState	state;
-	bool		held;			/* captured by the gate: held or on a device */
-	bool		joined;			/* others than the issuer have waited for it */
-	bool		exact;			/* "completed" is no upper bound */
 	GateTime	staged;
 	GateTime	submitted;
-	GateTime	completed;
-	GateTime	finished;		/* callbacks have run; 0: unknown */
 	int			in_progress;
 	int			lookahead;
+	GateTime	completed;
+	GateTime	finished;		/* callbacks have run; 0: unknown */
 	TraceOutcome outcome;
 	TraceProcess executor;
 	TraceProcess completer;
 
 	int			nwaits;
-	int			nkept;			/* with details */
+	int			nkept;			/* with details, in waits[] */
 	GateTime	wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];
 } TraceRecord;
+
+/* of a record that has just been begun, up to there all is set */
+#define TRACE_RECORD_HEAD	offsetof(TraceRecord, waits)
 
 /*
  * "next" is written to by every read, the rest hardly ever.
@@ -137,8 +143,9 @@ extern bool trace_completions;
 extern void trace_define_settings(void);
 extern Size trace_shmem_size(uint32 nhandles);
 extern void trace_shmem_startup(uint32 nhandles);
-extern uint64 trace_reserve(PgAioHandle *ioh);
+extern uint64 trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
+extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
 extern void trace_range(uint64 *first, uint64 *end);
 extern bool trace_read(uint64 seq, TraceRecord *copy);
@@ -148,6 +155,20 @@ static inline TraceRecord *
 trace_slot(uint64 seq)
 {
 	return &trace->records[seq % trace->nrecords];
+}
+
+/*
+ * Is there a record about this use of a handle?  A look without its lock, which
+ * is enough for those that are not traced; it may be overwritten at any time.
+ */
+static inline bool
+trace_may_have(PgAioHandle *ioh, uint64 generation)
+{
+	uint32		io = ioh - pgaio_ctl->io_handles;
+	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
+	const TraceRecord *record = trace_slot(seq);
+
+	return seq != 0 && record->generation == generation && record->io == io;
 }
 
 static inline TraceProcess
