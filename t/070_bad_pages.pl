@@ -51,6 +51,8 @@ my @cases = (
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
+		my $inspects = $aio->available('pageinspect');
+		$inspects ? $aio->sql('CREATE EXTENSION IF NOT EXISTS pageinspect') : note('without pageinspect it is not seen that zeroed pages are empty to the last byte');
 
 		for my $kind ('', 'TEMP')
 		{
@@ -87,6 +89,8 @@ for_each_io_method(
 						{
 							my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
 							is($found[0] // '', $empty, 'zeroed, and no others');
+							is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
+								$empty, 'to the last byte') if $inspects;
 						}
 						$aio->evict($t, $alice);
 					}

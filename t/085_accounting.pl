@@ -1,5 +1,5 @@
 # What reads are counted as: hits and reads in EXPLAIN (BUFFERS), blocks and bytes
-# and operations in pg_stat_io for each object and context, time only when asked.
+# and operations in pg_stat_io for each object and context, of the session and of all.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -39,6 +39,9 @@ for_each_io_method(
 								is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
 							});
 						is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
+						my $hits;
+						is($aio->_difference("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
+								sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all is there');
 					}
 				}
 				# a block that repeats is read once and hit after that
@@ -47,6 +50,28 @@ for_each_io_method(
 				$aio->proves($t, session => $alice);
 			});
 		}
+
+		# what sessions have counted is added up by the kind of process
+		$aio->scenario('of all sessions', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 40);
+			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
+			$_->sql($read) for $alice, $bob;
+			for my $backends ([$alice], [ $alice, $bob ])
+			{
+				my @pids = map { $_->pid } @$backends;
+				my $sum = sub { my ($from) = @_; return "SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0) FROM $from object = 'relation' AND context = 'normal'" };
+				my $theirs;
+				my $all = $aio->_difference($sum->("pg_stat_io WHERE backend_type = 'client backend' AND"), sub {
+						$theirs = $aio->_difference($sum->('unnest(ARRAY[' . join(',', @pids) . ']) p, pg_stat_get_backend_io(p) WHERE'), sub {
+								for my $session (@$backends) { $aio->evict($t); $session->sql($read) }
+							}, @$backends);
+					}, @$backends);
+				like($theirs, qr{^\d+/${\(@pids * 40 * 8192)}/\d+$}, 'bytes of ' . @pids);
+				# the observer's own hits are among all
+				is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
+			}
+		});
 
 		# a scan of a large table, and VACUUM, have contexts of their own
 		$aio->scenario('contexts', sub {
@@ -70,52 +95,4 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		});
-
-		$aio->scenario('time', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
-			my $time = "SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'normal'";
-			my $spent = sub {
-				my $before;
-				for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $alice->sql($query) }
-				$aio->sql('SELECT pg_stat_clear_snapshot()');
-				return $aio->sql($time) || 0;
-			};
-			$alice->sql('SET track_io_timing = off');
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
-			my $before = $spent->();
-			$aio->evict($t);
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-			is($spent->() - $before, 0, 'none when it is not asked for');
-			$aio->evict($t);
-			$alice->sql('SET track_io_timing = on');
-			$aio->hold(pid => $alice->pid);
-			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-			$aio->holds(1);
-			# until it has been held so long by the server's own clock
-			my $held_since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
-			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $held_since + 0.05");
-			$aio->release;
-			$alice->ends;
-			my $ms = $spent->() - $before;
-			# 19 asks io_uring for completions before it begins to wait, and is held there
-			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
-			cmp_ok($ms, '<', 10000, 'in milliseconds');
-		}, skip => $aio->no_faults);
-
-		$aio->scenario('EXPLAIN (IO)', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
-			$alice->sql("SET io_combine_limit = 8; SET effective_io_concurrency = 4; SELECT count(*) FROM $t");
-			$aio->evict($t);
-			my $plan = $alice->sql("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t");
-			my %io = $plan =~ /"([^"]*)": ([\d.]+)/g;
-			diag($plan) if !defined $io{'I/O Count'};
-			cmp_ok($io{'I/O Count'}, '>=', 8, 'number of reads');
-			cmp_ok($io{'I/O Count'}, '<=', 12, 'not many more');
-			cmp_ok($io{'I/O Waits'}, '<=', $io{'I/O Count'}, 'waits');
-			cmp_ok($io{'Max Prefetch Distance'} // 1, '<=', 40, 'distance');
-			$plan = $alice->sql("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t");
-			is(($plan =~ /"I\/O Count": (\d+)/)[0] // 0, 0, 'none when all is there');
-		}, skip => $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef);
 	}, conf => { shared_buffers => '16MB' });

@@ -26,7 +26,10 @@ for_each_io_method(
 		$aio->scenario('grows while reads are held, up to its maximum', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
+			# start-up may have made more
+			set($aio, io_worker_idle_timeout => 20);
 			$aio->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'io worker'");
+			set($aio, io_worker_idle_timeout => 60000);
 			# each worker that finds more in the queue than there are workers asks for one
 			for my $round (1 .. 60)
 			{

@@ -1,0 +1,61 @@
+# Time spent on reads, counted only when asked for, and what VACUUM's cost delay makes
+# of them.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('time', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			my $time = "SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'normal'";
+			my $spent = sub {
+				for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $alice->sql($query) }
+				$aio->sql('SELECT pg_stat_clear_snapshot()');
+				return $aio->sql($time) || 0;
+			};
+			$alice->sql('SET track_io_timing = off');
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
+			my $before = $spent->();
+			$aio->evict($t);
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
+			is($spent->() - $before, 0, 'none when it is not asked for');
+			$aio->evict($t);
+			$alice->sql('SET track_io_timing = on');
+			$aio->hold(pid => $alice->pid);
+			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
+			$aio->holds(1);
+			# until it has been held so long by the server's own clock
+			my $held_since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $held_since + 0.05");
+			$aio->release;
+			$alice->ends;
+			my $ms = $spent->() - $before;
+			# 19 asks io_uring for completions before it begins to wait, and is held there
+			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
+			cmp_ok($ms, '<', 10000, 'in milliseconds');
+		}, skip => $aio->no_faults);
+
+		# AsyncReadBuffers() charges for each block when its read is started
+		$aio->scenario('the cost of VACUUM', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			$alice->sql('SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0; SET vacuum_cost_page_miss = 1000;'
+				  . ' SET vacuum_cost_limit = 10000; SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on');
+			my $delay = sub {
+				$alice->notices;
+				$alice->sql("VACUUM (VERBOSE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+				my ($ms) = map { /delay time: ([\d.]+) ms/ ? $1 : () } map { $_->{all} } @{ $alice->{notices} };
+				return $ms // 0;
+			};
+			$delay->();
+			cmp_ok($delay->(), '==', 0, 'none for blocks that are there');
+			$aio->evict($t);
+			cmp_ok($delay->(), '>=', 3, 'a millisecond for each ten blocks');
+		});
+	}, conf => { shared_buffers => '16MB' });

@@ -1,0 +1,70 @@
+# EXPLAIN (IO): number and size of a stream's reads, how often it waited, and how far
+# it looked ahead (read_stream_count_*, server commit 681daed931 of 19).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+sub io_of
+{
+	my ($session, $query) = @_;
+	my $plan = $session->sql("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
+	return { $plan =~ /"([^"]*)": ([\d.]+)/g };
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $unknown = $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef;
+
+		$aio->scenario('number and size of reads', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 64);
+			$alice->sql("SELECT count(*) FROM $t");
+			# a scan begins with reads of one block, and doubles them
+			for my $case ([ 1 => 64 ], [ 2 => 33 ], [ 8 => 11 ], [ 16 => 8 ])
+			{
+				my ($limit, $reads) = @$case;
+				$alice->sql("SET io_combine_limit = $limit; SET effective_io_concurrency = 4");
+				$aio->evict($t);
+				my $io = io_of($alice, "SELECT blk FROM $t");
+				diag(join ' ', map { "$_=$io->{$_}" } sort keys %$io) if $io->{'I/O Count'} != $reads;
+				is($io->{'I/O Count'}, $reads, "io_combine_limit = $limit");
+				cmp_ok(abs($io->{'Average I/O Size'} - 64 / $reads), '<', 0.01, 'average size');
+				cmp_ok($io->{'I/O Waits'}, '<=', $io->{'I/O Count'}, 'waits');
+				cmp_ok($io->{'Prefetch Capacity'}, '==', 5 * $limit, 'so many buffers at most');
+				cmp_ok($io->{'Max Prefetch Distance'}, '<=', 5 * $limit, 'not more');
+				cmp_ok($io->{'Average Prefetch Distance'}, '<=', $io->{'Max Prefetch Distance'}, 'on average less');
+				cmp_ok($io->{'Average I/Os In Progress'}, '<=', 4, 'reads in progress');
+				# there each read is waited for
+				is($io->{'I/O Waits'}, $reads, 'waits') if $aio->method eq 'sync';
+				is($io->{'Max Prefetch Distance'}, 5 * $limit - 1, 'as far as may be') if $aio->method eq 'sync' && $limit <= 2;
+				# small reads of what the kernel has are done when they are started
+				is($io->{'I/O Waits'}, 0, 'no waits') if $aio->method eq 'io_uring' && $limit <= 2;
+			}
+			my $io = io_of($alice, "SELECT blk FROM $t");
+			is($io->{'I/O Count'} // 0, 0, 'no read when all is there');
+			$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 16');
+			$aio->evict($t);
+			$io = io_of($alice, "SELECT blk FROM $t");
+			is("$io->{'I/O Count'}/$io->{'I/O Waits'}", '8/8', 'synchronous reads count as waited for');
+			$aio->proves($t);
+		}, skip => $unknown);
+
+		$aio->scenario('waits', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 64);
+			$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
+			$alice->sql("SELECT count(*) FROM $t");
+			$aio->evict($t);
+			$aio->hold(relation => $t, pid => $alice->pid);
+			$alice->starts("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t");
+			$aio->holds(1);
+			$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
+			$aio->release;
+			$alice->ends;
+			my ($waits) = $alice->{result} =~ m{"I/O Waits": (\d+)};
+			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'that it was held counts as a wait');
+		}, skip => $unknown // $aio->no_faults);
+	}, conf => { shared_buffers => '64MB' });

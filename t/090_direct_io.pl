@@ -1,0 +1,74 @@
+# debug_io_direct = data: the kernel does not buffer, buffers must be aligned, and
+# pg_aios says so (PGAIO_HF_BUFFERED, buffers_to_iovec).
+use strict;
+use warnings FATAL => 'all';
+use Fcntl;
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# A file system may not be able to.
+my $probe = "$PostgreSQL::Test::Utils::tmp_check/direct_io_probe";
+my $able = eval { sysopen(my $file, $probe, O_RDWR | O_CREAT | O_DIRECT) };
+unlink $probe;
+plan skip_all => 'the file system of the tests cannot do direct I/O' if !$able;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('not buffered', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
+				$aio->hold(pid => $alice->pid);
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+				$aio->holds(1);
+				$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
+				$aio->release;
+				$alice->ends;
+				$aio->proves($t, session => $alice);
+			}
+		}, skip => $aio->no_injection_points);
+
+		for my $kind ('', 'UNLOGGED', 'TEMP')
+		{
+			$aio->scenario("reads, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				$aio->proves($t, session => $alice);
+				for my $limit (1, 5, 16)
+				{
+					$alice->sql("SET io_combine_limit = $limit");
+					$aio->evict($t, $alice);
+					is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
+								$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
+							}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
+					$aio->proves($t, session => $alice);
+					$aio->evict($t, $alice);
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
+					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
+					$aio->proves($t, session => $alice);
+				}
+			});
+		}
+
+		$aio->scenario('short reads and errors', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			for my $bytes (8192, 20000)
+			{
+				$aio->evict($t);
+				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+				$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', "$bytes bytes");
+				$aio->tell_truth;
+				$aio->proves($t);
+			}
+			$aio->evict($t);
+			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+			$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
+			$aio->tell_truth;
+			$aio->proves($t);
+		}, skip => $aio->no_faults, log => qr/could not read blocks 2\.\.5/);
+	}, conf => { debug_io_direct => 'data', shared_buffers => '64MB' });
