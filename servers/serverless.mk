@@ -37,7 +37,8 @@ help:
 # make check-all       the same on the three servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
-# make demo            how much slower a read stream over repeated blocks is on 18
+# make demo            how much slower a read stream over repeated blocks is on 18,
+#                      and a timeline of its reads
 # make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
 # make strict          compile with warnings as errors; CC=clang or gcc
 # make clean           remove what was built here

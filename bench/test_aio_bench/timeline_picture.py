@@ -188,7 +188,7 @@ def _axes(figure: Figure, heights: list[float], legend: float, windows: list[Win
 def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int]) -> Figure:
     width, height = (pixels / DPI for pixels in size)
     figure = pyplot.figure(figsize=(width, height), dpi=DPI, layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.03, hspace=0)
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.05, hspace=0)
     pids = content.processes(panels)
     entries = _legend(panels, pids)
     per_row = max(1, min(len(entries), int(width / 2.5)))

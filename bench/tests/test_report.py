@@ -6,6 +6,7 @@ import io
 import json
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -65,6 +66,22 @@ class Words(unittest.TestCase):
         self.assertEqual(wording.verdict("same", "slower"), "same; expected: slower")
         self.assertEqual(wording.verdict("same", None), "same")
         self.assertEqual(wording.verdict(None, "slower"), "cannot tell")
+
+
+class Promises(unittest.TestCase):
+    def test_met_and_not_met(self) -> None:
+        made = replace(report(), case=casefile.load(CASE.with_name("r03_device.toml")))
+        del made.runs["sync"]
+        self.assertEqual(made.promises(), {"worker": False, "io_uring": False})
+        self.assertEqual(wording.promise(made), "promised: 18.6 at least 5 times 19rc1: NOT MET with worker and io_uring")
+        made.runs["worker"]["18.6"] = [Run(n, {"time": 2000.0 + n}) for n in range(1, 8)]
+        self.assertEqual(made.promises(), {"worker": True, "io_uring": False})
+        self.assertEqual(wording.promise(made), "promised: 18.6 at least 5 times 19rc1: met with worker; NOT MET with io_uring")
+        self.assertIn("NOT MET with io_uring", " ".join(shown(made, 80)))
+
+    def test_none(self) -> None:
+        self.assertEqual(wording.promise(report()), "")
+        self.assertEqual(replace(report(1), case=casefile.load(CASE.with_name("r03_device.toml"))).promises(), {})
 
 
 class Tables(unittest.TestCase):
