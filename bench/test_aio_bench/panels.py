@@ -75,20 +75,19 @@ class Panel:
                 steps.append((io.start, max(latest.values())))
         return steps
 
-    def within(self, window: Window | None) -> Panel:
-        if window is None:
-            return self
+    def within(self, window: Window) -> Panel | None:
+        """Of what is to be seen in the window; None: nothing."""
         ios = tuple(io for io in self.ios if window.holds(io.start, self.end_of(io)))
-        return Panel(self.trace, self.target, ios or self.ios[:1], self.left_out)
+        return Panel(self.trace, self.target, ios, self.left_out) if ios else None
 
     def summary(self) -> str:
         """In one line."""
-        end = self.end
+        span = self.end - min(io.start for io in self.ios)
         ios = len(self.ios)
         size = f"{sum(io.blocks for io in self.ios) / ios:.3g}"
-        under_way = sum(self.end_of(io) - io.start for io in self.ios) / end if end else 0
+        under_way = sum(self.end_of(io) - io.start for io in self.ios) / span if span else 0
         words = [
-            f"{ios:,} I/O{'' if ios == 1 else 's'} of {size} block{'' if size == '1' else 's'} in {duration(end)}",
+            f"{ios:,} I/O{'' if ios == 1 else 's'} of {size} block{'' if size == '1' else 's'} in {duration(span)}",
             f"{under_way:.1f} in progress on average",
         ]
         if waits := self.waits:

@@ -163,11 +163,12 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
 
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
     """One above each column."""
-    told = [f"{panel.trace.label}: {panel.within(windows[0]).summary()}", panel.left_out]
+    first, *others = (panel.within(window) for window in windows)
+    told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
     words = ["\n".join(textwrap.fill(line, letters) for line in told if line)]
-    for window in windows[1:]:
-        shown = panel.within(window)
-        words.append(f"{window.begin:g} to {window.end:g} ms: {len(shown.ios):,} of these I/Os, {len(shown.waits):,} waits")
+    for window, shown in zip(windows[1:], others):
+        ios, waits = (len(shown.ios), len(shown.waits)) if shown else (0, 0)
+        words.append(f"{window.begin:g} to {window.end:g} ms: {ios:,} of these I/Os, {waits:,} waits")
     return words
 
 
@@ -204,7 +205,8 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
         for column, window, words in zip(columns, windows, titles):
             rows = column[3 * number:3 * number + 3]
             rows[0].set_title(words, loc="left", fontsize=9)
-            _draw_panel(rows, panel.within(window), pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
+            # with nothing to be seen, the axes of all of it
+            _draw_panel(rows, panel.within(window) or panel, pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
     figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")

@@ -80,6 +80,14 @@ class Panels(unittest.TestCase):
         self.assertEqual(panels.covered(waits, Window(0, 4), 1), [0.5])
         self.assertEqual(panels.covered(waits, Window(3, 4), 2), [1, 0])
 
+    def test_a_part(self) -> None:
+        [panel] = panels.of([trace.from_rows("x", traces.serial(10, 2, 0))])
+        part = panel.within(Window(4.5, 9))
+        assert part
+        self.assertEqual(len(part.ios), 3)
+        self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; 1.0 in progress"), part.summary())
+        self.assertIsNone(panel.within(Window(50, 60)))
+
     def test_finding(self) -> None:
         made = [trace.from_rows("a", traces.serial(10, 2, 0)), trace.from_rows("b", traces.parallel(10, 2, 10))]
         self.assertEqual(panels.finding(panels.of(made)), "a: 20.0 ms, b: 3.8 ms (5.3 times)")
@@ -106,6 +114,10 @@ class Files(unittest.TestCase):
         again = self.out("again.svg")
         run(first, second, "--zoom", "5", "--size", "600x500", "-o", again)
         self.assertEqual(Path(again).read_text(), drawn)
+
+    def test_a_part_with_nothing_in_it(self) -> None:
+        status, said = run(written(self.directory, "1.jsonl", [traces.row(1, 0, 1, 0)]), "--from", "5", "--to", "9", "-o", self.out("x.png"))
+        self.assertEqual(status, 0, said)
 
     def test_one_io(self) -> None:
         for rows in ([traces.row(1, 0, 1, 0)], [traces.row(1, 0, None, 0)]):
