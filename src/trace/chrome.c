@@ -236,7 +236,7 @@ put_record(Chrome *chrome, const TraceRecord *record)
 	bool		completed = record->state == TRACE_COMPLETED;
 	bool		submitted = record->state != TRACE_STAGED;
 	GateTime	begin = submitted ? record->submitted : record->staged;
-	GateTime	end = completed ? record->completed : chrome->now;
+	GateTime	end = completed ? record->completed : Max(begin, chrome->now);
 
 	meet_process(chrome, &record->issuer);
 	put_read(chrome, record, target, begin, end);
@@ -256,7 +256,7 @@ put_record(Chrome *chrome, const TraceRecord *record)
 
 		meet_process(chrome, &wait->process);
 		put_slice(chrome, wait->process.pid, "wait for", target, record->seq, wait->start,
-				  wait->length < 0 ? chrome->now : wait->start + wait->length);
+				  wait->length < 0 ? Max(wait->start, chrome->now) : wait->start + wait->length);
 	}
 
 	/* where the callbacks have run, and when, is known of exact ones */
