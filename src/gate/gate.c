@@ -16,6 +16,7 @@
 #include "gate/gate.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <time.h>
 
 #include "miscadmin.h"
@@ -24,6 +25,7 @@
 #include "storage/shmem.h"
 #include "trace/trace.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 /* more than io_max_concurrency chooses by itself, which comes too late */
 #define GUESSED_CONCURRENCY 64
@@ -109,6 +111,18 @@ check_handles(void)
 			ioh->iovec_off != i * io_max_combine_limit ||
 			ioh->report_return != NULL)
 			return "the server's AIO handles have another layout than those this library was compiled for";
+	}
+
+	for (uint32 i = 0; i < nprocs; i++)
+	{
+		PgAioBackend *backend = &pgaio_ctl->backend_state[i];
+		dlist_node *in_flight = &backend->in_flight_ios.dlist.head;
+
+		/* an empty list points at itself, so it is where we think it is */
+		if (backend->io_handle_off != i * io_max_concurrency ||
+			dclist_count(&backend->idle_ios) != (uint32) io_max_concurrency ||
+			in_flight->next != in_flight || in_flight->prev != in_flight)
+			return "the server's AIO state of its processes has another layout than that this library was compiled for";
 	}
 
 	return NULL;
@@ -208,6 +222,19 @@ is_servers_function(void *function)
 }
 
 /*
+ * Is a variable of the server's as large as its declaration says?
+ */
+static bool
+has_size(const void *variable, size_t size)
+{
+	Dl_info		info;
+	const ElfW(Sym) *symbol = NULL;
+
+	return dladdr1(variable, &info, (void **) &symbol, RTLD_DL_SYMENT) != 0 &&
+		symbol != NULL && symbol->st_size == size;
+}
+
+/*
  * Returns why the gate cannot be put into this server, or NULL.
  */
 static const char *
@@ -219,12 +246,14 @@ check_server(void)
 		return psprintf("this server's version, %s, is not one that it knows", version);
 	if (pgaio_method_ops == NULL || pgaio_method_ops != expected_ops())
 		return "the server's I/O method is not one of its own";
-	if (!is_servers_function((void *) pgaio_method_ops->submit) ||
+	if (!has_size(pgaio_method_ops, sizeof(IoMethodOps)) ||
+		!has_size(&aio_shared_buffer_readv_cb, sizeof(PgAioHandleCallbacks)) ||
+		!is_servers_function((void *) pgaio_method_ops->submit) ||
 		(pgaio_method_ops->wait_one != NULL &&
 		 !is_servers_function((void *) pgaio_method_ops->wait_one)) ||
 		(pgaio_method_ops->needs_synchronous_execution != NULL &&
 		 !is_servers_function((void *) pgaio_method_ops->needs_synchronous_execution)))
-		return "the server's I/O methods have another layout than those it was compiled for";
+		return "the server's I/O methods or callbacks have another layout than those it was compiled for";
 
 	return NULL;
 }
@@ -285,7 +314,8 @@ gate_init(void)
 		obstacle = trace_see_completions();
 	if (obstacle != NULL)
 	{
-		gate_why_off = obstacle;
+		/* what is allocated here now, other processes lose */
+		gate_why_off = MemoryContextStrdup(TopMemoryContext, obstacle);
 		ereport(LOG,
 				(errmsg("test_aio: the I/O gate stays out: %s", obstacle)));
 		return;

@@ -35,7 +35,8 @@ static bool batch_interrupted;
 static void
 capture_synchronous(PgAioHandle *ioh)
 {
-	if (likely(gate->active == 0) ||
+	/* there is none if it has found something amiss after all */
+	if (gate == NULL || likely(gate->active == 0) ||
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_decide(ioh))
 		return;
 
