@@ -24,7 +24,7 @@ class Window:
 
 
 #: of one figure: its value from a time on
-Steps = list[tuple[float, float]]
+Steps = list[tuple[float, int]]
 
 
 @dataclass(frozen=True)

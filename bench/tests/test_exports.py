@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from test_aio_bench import panels, timeline, trace
 
@@ -20,6 +21,10 @@ THREADS = "SELECT id FROM thread_track"
 
 
 class Exports(unittest.TestCase):
+    recorded: recorded.Recorded
+    rows: list[dict[str, Any]]
+    directory: Path
+
     @classmethod
     def setUpClass(cls) -> None:
         cls.recorded = cls.enterClassContext(recorded.Recorded())

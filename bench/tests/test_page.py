@@ -13,6 +13,9 @@ from .test_report import report
 
 
 class Page(unittest.TestCase):
+    browser: browser.Browser
+    path: Path
+
     @classmethod
     def setUpClass(cls) -> None:
         cls.browser = cls.enterClassContext(browser.Browser())

@@ -48,9 +48,10 @@ class Rows(unittest.TestCase):
             self.assertEqual(only.outcome, outcome)
 
     def test_what_is_no_trace(self) -> None:
-        for rows in ([], [{"seq": 1}]):
-            with self.assertRaises(trace.TraceError):
-                trace.from_rows("x", rows)
+        with self.assertRaises(trace.TraceError):
+            trace.from_rows("x", [])
+        with self.assertRaises(trace.TraceError):
+            trace.from_rows("x", [{"seq": 1}])
 
     def test_what_is_a_connection(self) -> None:
         for text in ("host=/tmp dbname=x", "postgresql://a/b", "postgres:///"):
@@ -135,6 +136,9 @@ class Files(unittest.TestCase):
 
 class Page(unittest.TestCase):
     """What a browser makes of it."""
+
+    browser: browser.Browser
+    directory: str
 
     @classmethod
     def setUpClass(cls) -> None:
