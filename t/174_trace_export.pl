@@ -28,10 +28,10 @@ sub check_chrome
 	my @events = @{ $parsed->{traceEvents} };
 	my $n = $aio->sql('SELECT count(*) FROM io_trace');
 	my @begins = of('b', @events);
-	my %end = map { $_->{id} => $_ } of('e', @events);
+	my %end = map { $_->{id2}{local} => $_ } of('e', @events);
 	is(@begins, $n, 'each read begins');
 	is(keys %end, $n, 'and ends, with an id of its own');
-	is(scalar(grep { !$end{ $_->{id} } || $end{ $_->{id} }{ts} < $_->{ts} || $end{ $_->{id} }{name} ne $_->{name} } @begins), 0, 'in this order');
+	is(scalar(grep { !$end{ $_->{id2}{local} } || $end{ $_->{id2}{local} }{ts} < $_->{ts} || $end{ $_->{id2}{local} }{name} ne $_->{name} } @begins), 0, 'in this order');
 	my %named = map { $_->{tid} => $_->{args}{name} } grep { $_->{name} eq 'thread_name' } of('M', @events);
 	is(scalar(grep { !defined $named{ $_->{tid} } || $_->{pid} != $_->{tid} } @events), 0, 'each process has a name');
 	my @slices = of('X', @events);

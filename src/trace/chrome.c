@@ -187,7 +187,8 @@ put_read_end(Chrome *chrome, const TraceRecord *record, const char *phase,
 			 const char *target, GateTime when)
 {
 	begin_event(chrome, phase, record->issuer.pid);
-	appendStringInfo(&chrome->event, ",\"cat\":\"io\",\"id\":" UINT64_FORMAT ",\"ts\":" US ",\"name\":",
+	/* a local one, or viewers show the reads of all processes on one track */
+	appendStringInfo(&chrome->event, ",\"cat\":\"io\",\"id2\":{\"local\":" UINT64_FORMAT "},\"ts\":" US ",\"name\":",
 					 record->seq, us(when));
 	append_json_string(&chrome->event, psprintf("read %s", target));
 }
