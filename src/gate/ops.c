@@ -96,7 +96,8 @@ gate_needs_synchronous_execution(PgAioHandle *ioh)
 {
 	bool		synchronous = false;
 
-	if (likely(gate->active == 0) || !gate_decide(ioh))
+	/* what sync.c has decided upon stays so, though the rule may have ended */
+	if (likely(gate->active == 0 && ndecided == 0) || !gate_decide(ioh))
 		synchronous = server_ops->needs_synchronous_execution != NULL &&
 			server_ops->needs_synchronous_execution(ioh);
 
