@@ -32,8 +32,7 @@ for_each_io_method(
 		$aio->scenario('shared', sub {
 			my ($alice) = $aio->sessions('alice');
 			my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
-			# with reads of one block nearly all that may be is pinned all the time
-			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
+			$alice->sql('SET effective_io_concurrency = 32');
 			is(scan_together($alice, 40, @tables), '', 'six streams of a session');
 			# its share, and for each stream one more and its current row; 38 or more
 			# processes are not backends
@@ -51,10 +50,10 @@ END
 
 		$aio->scenario('local', sub {
 			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32; SET io_combine_limit = 1');
+			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
 			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
 			$aio->table('another', 20, kind => 'TEMP', session => $alice);
-			is(scan_together($alice, 60, @tables), '', 'eight streams of a session');
+			is(scan_together($alice, 40, @tables), '', 'eight streams of a session');
 			# there is room for others
 			$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
 			$alice->sql('COMMIT');
