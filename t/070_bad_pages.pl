@@ -92,6 +92,11 @@ for_each_io_method(
 							is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
 								$empty, 'to the last byte') if $inspects;
 						}
+						for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
+						{
+							next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
+							$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
+						}
 						$aio->evict($t, $alice);
 					}
 					# on disk they are as bad as before
