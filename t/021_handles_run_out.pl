@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Gate;
 
 for my $max (1, 3)
 {
@@ -76,6 +77,22 @@ sub for_each_io_method_of
 				}
 				$aio->proves($t);
 			}, leaves => 'COMPLETED_SHARED');
+
+			$aio->scenario('the oldest is held, others have ended', sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 12);
+				$aio->sql("SELECT io_hold('$t', 0)");
+				$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
+				# or with io_uring nobody would have looked whether they have
+				$bob->sql("SELECT count(*) FROM read_buffers('$t', 1, $max - 1)");
+				$aio->wait_for('SELECT count(*) = 1 FROM pg_aios WHERE state = \'SUBMITTED\'');
+				$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');
+				$aio->gives('SELECT count(*) FROM io_held', 1, 'which is still held');
+				$aio->end_gate;
+				$aio->proves($t);
+				$aio->evict($t, $alice);
+			}, leaves => 'COMPLETED_SHARED', skip => $max == 1 ? 'the oldest is the only one'
+				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->no_gate);
 		}, conf => { io_max_concurrency => $max }, suffix => $max);
 	return;
 }
