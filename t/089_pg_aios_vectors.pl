@@ -1,0 +1,58 @@
+# A read into buffers that do not lie side by side has a vector for each (mdstartreadv):
+# pg_aios tells the length of all, and each block gets to its buffer.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+# Makes a table, and then every other buffer free.
+sub table_and_free_buffers
+{
+	my ($aio) = @_;
+	my $t = $aio->table('t', 20);
+	my ($w, $z) = ($aio->table('w', 160), $aio->table('z', 80));
+	# what is left of the pool is used once, and so not replaced before what is free
+	$aio->warm($w, 0 .. 159) for 1 .. 5;
+	$aio->warm($z, 0 .. 79);
+	$aio->sql("SELECT invalidate_rel_block('$w', relblocknumber::int) FROM pg_buffercache"
+		  . " WHERE relfilenode = pg_relation_filenode('$w') AND relforknumber = 0 AND bufferid % 2 = 0");
+	return $t;
+}
+
+# Test: a table's blocks 3 to 10 are not all in buffers that lie side by side.
+sub do_not_all_lie_side_by_side
+{
+	my ($aio, $t) = @_;
+	return $aio->gives('SELECT string_agg(relblocknumber::text, \',\' ORDER BY relblocknumber),'
+		  . ' count(*) FILTER (WHERE EXISTS (SELECT FROM pg_buffercache o WHERE o.relfilenode = b.relfilenode AND o.bufferid = b.bufferid + 1)) < 7'
+		  . " FROM pg_buffercache b WHERE relfilenode = pg_relation_filenode('$t')", '3,4,5,6,7,8,9,10|t', 'not all buffers lie side by side');
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
+
+		$aio->scenario('while it is held', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = table_and_free_buffers($aio);
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts(sprintf $read, $t);
+			$aio->gate_holds(1);
+			$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
+			$aio->end_gate;
+			$alice->ends;
+			do_not_all_lie_side_by_side($aio, $t);
+			$aio->proves($t);
+		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->no_gate);
+
+		$aio->scenario('when it has ended', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = table_and_free_buffers($aio);
+			$alice->sql(sprintf $read, $t);
+			do_not_all_lie_side_by_side($aio, $t);
+			$aio->proves($t);
+		});
+	}, conf => { shared_buffers => '2MB' });
