@@ -4,7 +4,6 @@ rest goes."""
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import time
 from collections.abc import Callable
@@ -17,11 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import ceiling_picture, fio, io_uring, machine, measure, processes, project, runs, stage
+from . import ceiling_picture, fio, machine, measure, processes, project, runs, stage, survey
 from .arguments import STOCK
-from .lab_arguments import server_name
 from .progress import Progress
 from .servers import Cluster, ServerError
+
+METHODS = ["worker", "io_uring"]
 
 # io_combine_limit's default, and so the longest read
 COMBINE = 16
@@ -184,41 +184,31 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         prog="bench/ceiling",
         description="fio and servers read the same file in the same order at the same depth, directly.",
     )
-    parser.add_argument("--server", action="append", type=server_name, help="as of bench/lab; default 18-stock and 19-stock")
-    parser.add_argument("--method", action="append", help="io_method; default worker and io_uring")
+    survey.add_arguments(parser, "ceiling", METHODS)
     parser.add_argument("--engine", default="io_uring", choices=("io_uring", "libaio"), help="of fio (default: %(default)s)")
     parser.add_argument("--depth", type=int, default=16, help="iodepth, effective_io_concurrency (default: %(default)s)")
     parser.add_argument("--blocks", type=int, default=20000, help="of the relation (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=7, help="(default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=project.ROOT / "build" / "ceiling", metavar="DIR")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="its file system is measured")
     return parser.parse_args(argv)
 
 
 def _write(
     rows: list[Row], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine, versions: dict[str, str]
 ) -> list[Path]:
-    output = arguments.output.absolute()
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / f"ceiling.{suffix}" for suffix in ("jsonl", "png", "svg")]
-    provenance = {
-        "line": "provenance", "project_commit": project.commit(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS, "engine": arguments.engine,
-        "depth": arguments.depth, "blocks": arguments.blocks, "runs": arguments.runs,
-    }
-    lines = [provenance, *({"line": "result", **asdict(row), "fraction": row.fraction} for row in rows)]
-    paths[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told = f"{what.kernel}; {what.cpus} × {what.cpu_model}; {storage.file_system} on {storage.device}; test_aio {provenance['project_commit']}; {time.strftime('%Y-%m-%d')}"
-    ceiling_picture.draw(rows, f"{arguments.engine} at depth {arguments.depth}, direct I/O", told, *paths[1:])
-    if output.is_relative_to(project.ROOT):
-        project.give_to_owner(output.parent, output, *paths)
-    return paths
+    told = (f"{what.kernel}; {what.cpus} × {what.cpu_model}; {storage.file_system} on {storage.device};"
+            f" test_aio {project.commit()}; {time.strftime('%Y-%m-%d')}")
+    return survey.keep(
+        arguments.output, "ceiling",
+        {"machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS, "engine": arguments.engine,
+         "depth": arguments.depth, "blocks": arguments.blocks, "runs": arguments.runs},
+        ({"line": "result", **asdict(row), "fraction": row.fraction} for row in rows),
+        lambda *paths: ceiling_picture.draw(rows, f"{arguments.engine} at depth {arguments.depth}, direct I/O", told, *paths))
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parse(argv)
     servers = arguments.server or STOCK
-    methods = arguments.method or ["worker", "io_uring"]
+    methods = arguments.method or METHODS
 
     def body(work: Path, console: Console) -> int:
         storage = machine.describe_storage(work)
@@ -231,11 +221,7 @@ def main(argv: list[str] | None = None) -> int:
             progress.expect(len(clusters) * len(methods) * len(SCANS) * (arguments.runs + 1))
             for cluster in clusters:
                 label = _set_up(cluster, arguments.blocks, versions)
-                for method in methods:
-                    reason = io_uring.why_not(cluster) if method == "io_uring" else None
-                    if reason:
-                        progress.note(f"{method} skipped on {cluster.server}: {reason}")
-                        continue
+                for method in survey.usable(cluster, methods, progress):
                     rows += _measure(cluster, label, method, arguments, work, progress)
         # kept before it is shown: a closed pipe loses nothing
         written = _write(rows, arguments, storage, what, versions)
@@ -245,8 +231,7 @@ def main(argv: list[str] | None = None) -> int:
         console.print(_table(rows, REST))
         console.print("user, system: CPU of the backend; workers: CPU of all I/O workers; both by the kernel's ticks.  waiting: for reads,"
                       " by track_io_timing; the system time of waiting is in both.  waits, depth: I/O waits and I/Os in progress, by 19's EXPLAIN (IO).")
-        for path in written:
-            console.print(str(path), soft_wrap=True, markup=False)
+        survey.tell(console, written)
         return 0
 
     return stage.perform("bench/ceiling", arguments.work, body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -15,11 +14,12 @@ from typing import Any
 import psycopg
 from rich.console import Console
 
-from . import curves, io_uring, machine, measure, processes, project, runs, stage
+from . import curves, machine, measure, processes, runs, stage, survey
 from .arguments import STOCK
-from .lab_arguments import server_name
 from .progress import Progress
 from .servers import Cluster
+
+METHODS = ["worker", "io_uring", "sync"]
 
 SETTINGS = {
     "autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB", "max_parallel_workers_per_gather": "0",
@@ -161,37 +161,26 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/growth", description="How time, memory and CPU of a read stream grow with blocks, sessions and depth; through the page cache.",
     )
-    parser.add_argument("--server", action="append", type=server_name, help="as of bench/lab; default 18-stock and 19-stock")
-    parser.add_argument("--method", action="append", help="io_method; default worker, io_uring and sync")
+    survey.add_arguments(parser, "growth", METHODS)
     parser.add_argument("--quick", action="store_true", help="three values of each, none large")
     parser.add_argument("--seconds", type=float, default=90, help="no point that takes longer (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=project.ROOT / "build" / "growth", metavar="DIR")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="its file system is measured")
     return parser.parse_args(argv)
 
 
 def _write(
     points: list[Point], arguments: argparse.Namespace, storage: machine.Storage, what: machine.Machine, versions: dict[str, str]
 ) -> list[Path]:
-    output = arguments.output.absolute()
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / f"growth.{suffix}" for suffix in ("jsonl", "png", "svg")]
-    provenance = {
-        "line": "provenance", "project_commit": project.commit(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS,
-    }
-    lines = [provenance, *({"line": "point", **asdict(point)} for point in points)]
-    paths[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    curves.draw(points, *paths[1:])
-    if output.is_relative_to(project.ROOT):
-        project.give_to_owner(output.parent, output, *paths)
-    return paths
+    return survey.keep(
+        arguments.output, "growth",
+        {"machine": asdict(what), "storage": asdict(storage), "servers": versions, "settings": SETTINGS},
+        ({"line": "point", **asdict(point)} for point in points),
+        lambda *paths: curves.draw(points, *paths))
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parse(argv)
     servers = arguments.server or STOCK
-    methods = arguments.method or ["worker", "io_uring", "sync"]
+    methods = arguments.method or METHODS
 
     def body(work: Path, console: Console) -> int:
         storage, what = machine.describe_storage(work), machine.describe_machine()
@@ -201,11 +190,7 @@ def main(argv: list[str] | None = None) -> int:
             progress.expect(len(clusters) * len(methods) * sum(len(axis.quick if arguments.quick else axis.values) for axis in AXES))
             for cluster in clusters:
                 label = _set_up(cluster, versions)
-                for method in methods:
-                    reason = io_uring.why_not(cluster) if method == "io_uring" else None
-                    if reason:
-                        progress.note(f"{method} skipped on {cluster.server}: {reason}")
-                        continue
+                for method in survey.usable(cluster, methods, progress):
                     cluster.start(SETTINGS | {"io_method": method})
                     for axis in AXES:
                         _measure_axis(cluster, axis, label, method, arguments, points, progress)
@@ -215,8 +200,7 @@ def main(argv: list[str] | None = None) -> int:
         for point in points:
             console.print(f"{point.server:10} {point.method:8} {point.axis:8} {point.x:>8}  {point.us_per_block:8.2f} µs"
                           f"  CPU {point.cpu_us_per_block:8.2f} µs  {point.memory_mb:7.1f} MB", markup=False)
-        for path in written:
-            console.print(str(path), soft_wrap=True, markup=False)
+        survey.tell(console, written)
         return 0
 
     return stage.perform("bench/growth", arguments.work, body)
