@@ -92,6 +92,13 @@ for_each_io_method(
 			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/, leaves => 'COMPLETED_SHARED');
 		}
 
+		$aio->scenario('a wait ends with its read', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
+			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
+		});
+
 		$aio->scenario('for superusers and pg_read_all_stats', sub {
 			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
 			my $nobody = $aio->session('nobody', user => 'regress_nobody');
