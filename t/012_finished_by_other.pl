@@ -36,6 +36,8 @@ for_each_io_method(
 			$aio->proves($t);
 			$aio->tell_truth;
 			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
+			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'on behalf of whom')
+			  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
 		}, leaves => 'COMPLETED_SHARED', log => qr/could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
 		$aio->scenario('the owner exits', sub {
