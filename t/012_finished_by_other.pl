@@ -24,6 +24,20 @@ for_each_io_method(
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
 		}, leaves => 'COMPLETED_SHARED');
 
+		$aio->scenario('who waits for one collects all that have ended', sub {
+			my ($owner, $reader) = $aio->sessions(qw(owner reader));
+			my $t = $aio->table('t', 10);
+			# how fast the kernel is, nobody knows
+			ok($aio->poll(sub {
+					$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
+					$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
+					my $states = $aio->sql("SELECT string_agg(state, ' ' ORDER BY off) FROM pg_aios WHERE pid = ${\$owner->pid}");
+					$owner->sql("SELECT evict_rel('$t')");
+					return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
+				}), 'three by one look into the ring');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
+
 		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
 			my $t = $aio->table('t', 10);
