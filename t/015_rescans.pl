@@ -44,6 +44,24 @@ for_each_io_method(
 			});
 		}
 
+		# a block that is there ends the read before it, and is kept pinned for the next
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("given up with blocks kept for the next read, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 60, kind => $kind, session => $alice);
+				for my $rows (1 .. 24)
+				{
+					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(4, 59, 5)))");
+					$alice->gives("SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s", $rows, "$rows rows");
+					$alice->gives("SELECT count(*) FROM pg_buffercache WHERE pinning_backends > 0 AND relfilenode = pg_relation_filenode('$t')", 0, 'no pin is left')
+						if $aio->{has_buffercache};
+					$aio->evict($t, $alice);
+				}
+				$aio->proves($t, session => $alice);
+			});
+		}
+
 		$aio->scenario('nothing is looked at after the last row wanted', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
