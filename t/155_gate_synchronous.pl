@@ -73,7 +73,7 @@ for_each_io_method(
 		$aio->scenario('connecting while catalogs are held', sub {
 			my $t = $aio->table('t', 2);
 			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET test_aio.longest_hold = 500');
+			$alice->sql('SET test_aio.longest_hold = 100');
 			$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
 			$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 			$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
