@@ -90,6 +90,6 @@ for_each_io_method(
 			$bob->sql("SELECT count(*) FROM $t");
 			$aio->comes_to_trace("string_agg(concat_ws(' ', blockno, in_progress, lookahead_distance, state), ', ' ORDER BY seq)",
 				join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');
-			$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at < submitted_at)', '1|t', 'at the same time');
+			$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
 		}, leaves => 'COMPLETED_SHARED');
 	}, methods => [qw(worker io_uring)]);
