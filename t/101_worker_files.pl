@@ -4,7 +4,17 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
+use POSIX qw(mkfifo);
 use TestAio;
+
+# Ends all I/O workers, and waits for as many others.
+sub replace_workers
+{
+	my ($aio) = @_;
+	my @before = $aio->pids_of_type('io worker');
+	kill 'INT', @before;
+	return $aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
+}
 
 for_each_io_method(
 	sub {
@@ -26,6 +36,24 @@ for_each_io_method(
 			$aio->proves($t);
 		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $> == 0 ? 'root may open all files' : undef);
 
+		# the kernel says that, and not a fault
+		$aio->scenario('a file that a worker cannot read', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			# alice has it open, and keeps it; a pipe has no place to read from
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+			rename $file, "$file.away" or die "rename: $!";
+			mkfifo $file, 0600 or die "mkfifo: $!";
+			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Illegal seek/, 'fails');
+			rename "$file.away", $file or die "rename: $!";
+			# or they would keep the pipe open
+			replace_workers($aio);
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
+			$aio->proves($t);
+		}, log => [ qr/could not read/, qr/io worker.*exited with exit code 1/, qr/FATAL: .*terminating/ ],
+			skip => $aio->has_assertions ? 'with assertions a worker looks how long the file is, which a pipe does not tell' : undef);
+
 		$aio->scenario('reopening fails', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
@@ -40,9 +68,7 @@ for_each_io_method(
 		$aio->scenario('a worker is replaced', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
-			my @before = $aio->pids_of_type('io worker');
-			kill 'INT', @before;
-			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
+			replace_workers($aio);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
 			$aio->proves($t);
 		}, log => [ qr/io worker.*exited with exit code 1/, qr/FATAL: .*terminating/ ]);
