@@ -1,6 +1,8 @@
 # A connection that speaks the frontend/backend protocol, so that a test can start
 # a statement and look after other sessions meanwhile.  psql in its place would
-# take more time to start than most tests take.
+# take more time to start than most tests take.  DBD::Pg could do it as well, but for
+# COPY; it would be one more module wherever the tests run, which so far ask for no
+# others than the server's own do.
 #
 # Only what tests need: no password, no encryption, simple queries, rows as text.
 # Several statements in one text are sent as several, each a transaction of its own.
