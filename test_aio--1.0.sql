@@ -67,6 +67,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) IS
 'end the I/O of a buffer that buffer_call_start_io() has started';
 
+CREATE FUNCTION buffer_state(rel regclass, blockno int4,
+	OUT buffer int4, OUT flags text[], OUT refcount int4, OUT usage_count int4)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION buffer_state(regclass, int4) IS
+'the buffer of a block and what its header says; nulls when it has none';
+
 --
 -- Reads
 --
@@ -520,6 +527,7 @@ REVOKE ALL ON FUNCTION invalidate_rel_block(regclass, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION buffer_create_toy(regclass, int4) FROM PUBLIC;
 REVOKE ALL ON FUNCTION buffer_call_start_io(int, bool, bool) FROM PUBLIC;
 REVOKE ALL ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) FROM PUBLIC;
+REVOKE ALL ON FUNCTION buffer_state(regclass, int4) FROM PUBLIC;
 REVOKE ALL ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) FROM PUBLIC;
 REVOKE ALL ON FUNCTION read_buffers(regclass, int4, int4) FROM PUBLIC;
 REVOKE ALL ON FUNCTION read_stream_for_blocks(regclass, int4[]) FROM PUBLIC;

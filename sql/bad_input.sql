@@ -19,7 +19,7 @@ END $$;
 CREATE FUNCTION attempt_all(rel text) RETURNS TABLE (attempts bigint, outcome text) LANGUAGE sql AS $$
 	SELECT count(*), attempt(format(call, quote_literal(rel))) FROM unnest(ARRAY[
 		'grow_rel(%s, 1)', 'modify_rel_block(%s, 0)', 'evict_rel(%s)', 'invalidate_rel_block(%s, 0)',
-		'buffer_create_toy(%s, 0)', 'read_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
+		'buffer_create_toy(%s, 0)', 'buffer_state(%s, 0)', 'read_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
 		'read_stream_for_blocks(%s, ''{0}'')']) call
 	GROUP BY 2 ORDER BY 2
 $$;
@@ -41,14 +41,14 @@ SELECT kind, a.* FROM unnest(ARRAY['bad_view', 'bad_partitioned', 'bad_partition
 SELECT * FROM attempt_all('bad_nothing');
 SELECT attempts, regexp_replace(outcome, '\d{9}', 'OID') AS outcome FROM attempt_all('999999999');
 -- NULL is no relation, and no number
-SELECT grow_rel(NULL, 1), modify_rel_block(NULL, 0), evict_rel(NULL), invalidate_rel_block(NULL, 0), buffer_create_toy(NULL, 0), read_rel_block_ll(NULL, 0);
+SELECT grow_rel(NULL, 1), modify_rel_block(NULL, 0), evict_rel(NULL), invalidate_rel_block(NULL, 0), buffer_create_toy(NULL, 0), buffer_state(NULL, 0), read_rel_block_ll(NULL, 0);
 SELECT count(*) FROM read_buffers(NULL, 0, 1);
 SELECT count(*) FROM read_stream_for_blocks(NULL, '{0}');
 SELECT count(*) FROM read_stream_for_blocks('bad_heap', NULL);
 
 -- blocks outside of the fork
 SELECT call, attempt(format(call, b)) FROM unnest(ARRAY[
-	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)',
+	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)', 'buffer_state(''bad_heap'', %s)',
 	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)',
 	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')']) call,
 	unnest(ARRAY['-1', '200', '2147483647', '-2147483648']) b;

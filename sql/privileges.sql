@@ -45,6 +45,7 @@ SELECT call, attempt('SELECT * FROM ' || call) FROM unnest(ARRAY[
 	$$buffer_create_toy('privileges_heap', 0)$$,
 	$$buffer_call_start_io(1, true, false)$$,
 	$$buffer_call_terminate_io(1, true, false, false, false)$$,
+	$$buffer_state('privileges_heap', 0)$$,
 	$$read_rel_block_ll('privileges_heap', 0)$$,
 	$$read_buffers('privileges_heap', 0, 1)$$,
 	$$read_stream_for_blocks('privileges_heap', '{0}')$$,

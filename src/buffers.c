@@ -233,6 +233,17 @@ lookup_local_buffer(const BufferTag *tag)
 }
 
 /*
+ * The buffer that has this tag, or NULL.  It is not pinned: unless the caller
+ * does something about it, a shared one may have another tag at any time.
+ */
+BufferDesc *
+lookup_buffer(Relation rel, const BufferTag *tag)
+{
+	return RelationUsesLocalBuffers(rel) ?
+		lookup_local_buffer(tag) : lookup_shared_buffer(tag);
+}
+
+/*
  * Removes one block from the buffer pool, writing it first if it is dirty.
  * True when it is not in the pool afterwards, false when it is pinned.
  */
@@ -244,8 +255,7 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 
 	InitBufferTag(&tag, &rel->rd_locator, forknum, blockno);
 
-	desc = RelationUsesLocalBuffers(rel) ?
-		lookup_local_buffer(&tag) : lookup_shared_buffer(&tag);
+	desc = lookup_buffer(rel, &tag);
 	if (desc == NULL)
 		return true;
 

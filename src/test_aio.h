@@ -33,6 +33,7 @@ extern void require_evicted(Relation rel, BlockNumber blockno);
 extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *get_buffer_descriptor(Buffer buffer);
+extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
 /* claims.c: buffer I/O that SQL has started and not yet ended */
 extern bool buffer_is_claimed(Buffer buffer);

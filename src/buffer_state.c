@@ -1,0 +1,111 @@
+/*-------------------------------------------------------------------------
+ *
+ * buffer_state.c
+ *		What the header of a block's buffer says.
+ *
+ * pg_buffercache shows valid buffers only.  What a failed read leaves behind,
+ * and what temporary tables have, is to be seen nowhere else.
+ *
+ * src/buffer_state.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(buffer_state);
+
+/* the flags that all versions have, by the names of buf_internals.h */
+static const struct
+{
+	BufferState flag;
+	const char *name;
+}			buffer_flags[] =
+{
+	{BM_DIRTY, "DIRTY"},
+	{BM_VALID, "VALID"},
+	{BM_IO_IN_PROGRESS, "IO_IN_PROGRESS"},
+	{BM_IO_ERROR, "IO_ERROR"},
+	{BM_PIN_COUNT_WAITER, "PIN_COUNT_WAITER"},
+	{BM_CHECKPOINT_NEEDED, "CHECKPOINT_NEEDED"},
+	{BM_PERMANENT, "PERMANENT"},
+};
+
+static ArrayType *
+flag_names(BufferState state)
+{
+	Datum		names[lengthof(buffer_flags)];
+	int			n = 0;
+
+	for (size_t i = 0; i < lengthof(buffer_flags); i++)
+	{
+		if (state & buffer_flags[i].flag)
+			names[n++] = CStringGetTextDatum(buffer_flags[i].name);
+	}
+
+	return construct_array_builtin(names, n, TEXTOID);
+}
+
+/*
+ * buffer_state(rel regclass, blockno int4,
+ *				OUT buffer int4, OUT flags text[], OUT refcount int4,
+ *				OUT usage_count int4)
+ *
+ * The buffer of a block of the main fork, its flags (BM_...), how many
+ * processes have it pinned (a local one: how many pins there are) and how
+ * recently it was used; all NULL when the block is in no buffer.  It is
+ * neither pinned nor read for that.  Superusers only; the block must exist.
+ */
+Datum
+buffer_state(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	int32		blockno = PG_GETARG_INT32(1);
+	TupleDesc	tupdesc;
+	BufferTag	tag;
+	BufferDesc *desc;
+	BufferState state = 0;
+	Datum		values[4];
+	bool		nulls[4] = {true, true, true, true};
+
+	check_block(rel, blockno);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
+	desc = lookup_buffer(rel, &tag);
+	if (desc != NULL && RelationUsesLocalBuffers(rel))
+		state = buffer_state_read(desc);
+	else if (desc != NULL)
+	{
+		bool		is_there;
+
+		/* it may have been given to another block since */
+		state = LockBufHdr(desc);
+		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, &tag);
+		buffer_header_unlock(desc, state, 0, 0, 0);
+		if (!is_there)
+			desc = NULL;
+	}
+
+	if (desc != NULL)
+	{
+		Buffer		buffer = BufferDescriptorGetBuffer(desc);
+
+		values[0] = Int32GetDatum(buffer);
+		values[1] = PointerGetDatum(flag_names(state));
+		values[2] = Int32GetDatum(BufferIsLocal(buffer) ?
+								  LocalRefCount[-buffer - 1] :
+								  (int32) BUF_STATE_GET_REFCOUNT(state));
+		values[3] = Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state));
+		memset(nulls, false, sizeof(nulls));
+	}
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}

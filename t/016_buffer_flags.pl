@@ -1,0 +1,74 @@
+# What a buffer's header says before, while and after it is read into: who has it
+# pinned, and BM_IO_ERROR, which stays after a failed read until the next one
+# (TerminateBufferIO); nothing but that tells that a read has failed before.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# Flags and pins of these blocks.
+sub headers
+{
+	my ($session, $t, @blocks) = @_;
+	return $session->sql("SELECT string_agg(coalesce(array_to_string(flags, '+') || ' ' || refcount, '-'), ', ' ORDER BY n)"
+		  . " FROM unnest(ARRAY[" . join(',', @blocks) . "]) WITH ORDINALITY b (blk, n), buffer_state('$t', blk)");
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'UNLOGGED', 'TEMP')
+		{
+			my $permanent = $kind ? '' : '+PERMANENT';
+			my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
+
+			$aio->scenario("a read fails, and the next does not, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
+				$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+				$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
+				is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
+				$aio->tell_truth;
+				$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
+				is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
+				is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
+				$aio->proves($t, session => $alice);
+				is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
+			}, skip => $aio->no_faults, log => qr/could not read blocks/);
+
+			$aio->scenario("a bad page among good ones, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+				$aio->evict($t, $alice);
+				$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
+				is(headers($alice, $t, 3, 4, 5), "$valid, $failed, $valid", 'only the bad one has failed');
+				$alice->sql("SET zero_damaged_pages = on; SELECT * FROM read_buffers('$t', 3, 3)");
+				$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
+				is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
+				$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
+			}, log => qr/invalid page|zeroing/);
+		}
+
+		$aio->scenario('pins of a read under way', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 10);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
+			$aio->holds(1);
+			my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
+			is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'the reader\'s and that of the I/O');
+			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
+			$bob->waits_on('AioIoCompletion');
+			is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');
+			$aio->release;
+			$alice->returns(3, 'reads');
+			$bob->returns(1, 'gets it');
+			is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+	});
