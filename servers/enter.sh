@@ -118,15 +118,17 @@ passwd_inside() {
 	printf '%s:x:%s:%s::/:/bin/sh\n' "$user" "$(id -u "$user")" "$(id -g "$user")"
 }
 
-# as_ordinary_user [--inside ROOT] [--read DIR]… [--write DIR]… [--chdir DIR] COMMAND…
-# DIRs are seen at their own paths, those to read cannot be written.
+# as_ordinary_user [--inside ROOT] [--read DIR]… [--write DIR]… [--memory DIR] [--chdir DIR] COMMAND…
+# DIRs are seen at their own paths, those to read cannot be written, and what is
+# written to memory, at most 2 GB, is gone at the end.
 as_ordinary_user() {
-	local inside='' chdir=/ reads=() writes=() dropped mounts path
+	local inside='' chdir=/ reads=() writes=() memory='' dropped mounts path
 	while :; do
 		case $1 in
 			--inside) inside=$2 ;;
 			--read) reads+=("$2") ;;
 			--write) writes+=("$2") ;;
+			--memory) memory=$2 ;;
 			--chdir) chdir=$2 ;;
 			*) break ;;
 		esac
@@ -142,6 +144,7 @@ as_ordinary_user() {
 	if [ -n "$inside" ]; then mounts_inside "$inside"; else mounts_outside; fi
 	for path in "${reads[@]}"; do mount_at --ro-bind "$path"; done
 	for path in "${writes[@]}"; do mount_at --bind "$path"; done
+	[ -z "$memory" ] || mounts+=(--perms 1777 --size 2000000000 --tmpfs "$memory")
 	! is_root || mounts+=(--cap-add ALL)
 	bwrap "${mounts[@]}" --unshare-pid --unshare-ipc --die-with-parent --chdir "$chdir" \
 		"${dropped[@]}" "$@" 9< <([ -z "$inside" ] || passwd_inside "$inside")

@@ -47,7 +47,7 @@ help:
 
 check:
 	@$(provide)
-	@servers/run '$(server)' "$$PWD/servers/check"
+	@servers/run --data '$(server)' "$$PWD/servers/check"
 
 check-all:
 	@servers/check-all

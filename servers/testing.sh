@@ -54,6 +54,17 @@ run_regress() {
 		--inputdir="$input" --outputdir="$state" --bindir="$bindir" --dbname=contrib_regression "$@"
 }
 
+# Where the TAP tests' servers go.  Before Linux 6.6 there was no direct I/O in memory.
+data_directory() {
+	local probe=${TEST_AIO_DATA:-}/probe.$$
+	if [ -n "${TEST_AIO_DATA:-}" ] && dd if=/dev/zero of="$probe" bs=4096 count=1 oflag=direct 2>/dev/null; then
+		rm "$probe"
+		printf '%s\n' "$TEST_AIO_DATA"
+	else
+		printf '%s\n' "$state"
+	fi
+}
+
 # the environment of the TAP tests, then a command
 with_tap_environment() {
 	# top_builddir stays unset, or Cluster.pm writes into the server's own tree
@@ -61,7 +72,7 @@ with_tap_environment() {
 		PG_REGRESS="$test_tools/regress/pg_regress" \
 		PERL5LIB="$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
 		TEMP_CONFIG="$state/settings.conf" INITDB_TEMPLATE="$INITDB_TEMPLATE-small" \
-		TESTDATADIR="$state" TESTLOGDIR="$state/log" \
+		TESTDATADIR="$(data_directory)" TESTLOGDIR="$state/log" \
 		enable_injection_points="$(sed -n 's/^enable_injection_points[[:blank:]]*=[[:blank:]]*//p' \
 			"$test_tools/../Makefile.global")" \
 		"$@"
