@@ -26,7 +26,8 @@ for_each_io_method(
 			}
 			$alice->returns('400', 'counts');
 			$aio->end_trace;
-			$aio->traced('count(DISTINCT pid)', 3, 'who has read') if $aio->method ne 'sync';
+			$aio->traced("count(DISTINCT pid), bool_and((backend_type = 'client backend') = (pid = ${\$alice->pid}))", '3|t', 'who has read')
+				if $aio->method ne 'sync';
 			$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
 			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 			$aio->proves($t);
@@ -45,7 +46,7 @@ for_each_io_method(
 			$primary->wait_for_catchup($standby->node);
 			$standby->end_trace;
 			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK' AND completion_exact), "
-				  . "bool_and(pid = $startup AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
+				  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
 			$standby->evict($t);
 			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'what was replayed');
 			ok($standby->stop, 'clean shutdown of the standby');

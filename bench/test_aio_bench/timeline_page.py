@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from . import panels as content
 from . import timeline_style as style
 from .panels import Panel, Window, duration
-from .trace import OUTCOMES, Io
+from .trace import OUTCOMES, Io, Wait
 
 # pixels of a panel's bars, of a waiter's lane, of the steps; between them, above
 # a panel, around all of it
@@ -25,16 +25,20 @@ GAP_OF_BLOCKS = 0.2
 CONFIG = {"scrollZoom": True, "displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 
 
+def _wait(panel: Panel, wait: Wait) -> str:
+    return f"{panel.trace.name_of(wait.pid)} waited {duration(wait.end - wait.start)} from {wait.start:,.3f} ms"
+
+
 def _hover(panel: Panel, io: Io) -> str:
     end = "not completed" if io.end is None else f"{'' if io.exact else 'at the latest '}{io.end:,.3f} ms"
     lines = [
         f"<b>{panel.target}, block {io.block}" + (f" to {io.block + io.blocks - 1}" if io.blocks > 1 else "") + f"</b>, I/O {io.seq}",
-        f"process {io.pid}; submitted {io.start:,.3f} ms, completed {end}",
+        f"{io.backend_type} {io.pid}; submitted {io.start:,.3f} ms, completed {end}",
         "" if io.end is None else f"{duration(io.end - io.start)}; result {io.result}",
         f"in progress then: {io.in_progress}; look-ahead: {io.lookahead} blocks" if io.in_progress is not None else "",
         f"executed by {io.executed_by or 'the kernel'}; completed by {io.completed_by or 'an unknown process'}" if io.end is not None else "",
         "held by the gate" if io.held else "",
-        *(f"process {wait.pid} waited {duration(wait.end - wait.start)} from {wait.start:,.3f} ms" for wait in io.waits),
+        *(_wait(panel, wait) for wait in io.waits),
     ]
     return "<br>".join(filter(None, lines))
 
@@ -49,7 +53,7 @@ def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
     for (pid, outcome, exact), ios in sorted(groups.items(), key=lambda group: (group[0][0], list(OUTCOMES).index(group[0][1]), not group[0][2])):
         colour = style.colour(pids, pid)
         bad = outcome in style.HATCHES
-        words = [f"{panel.trace.label}: process {pid}", "" if outcome == "ok" else OUTCOMES[outcome], "" if exact else "completed no later"]
+        words = [f"{panel.trace.label}: {panel.trace.name_of(pid)}", "" if outcome == "ok" else OUTCOMES[outcome], "" if exact else "completed no later"]
         bars.append(go.Bar(
             orientation="h", base=[io.start for io in ios], x=[panel.end_of(io) - io.start for io in ios],
             y=[io.block + io.blocks / 2 for io in ios], width=[io.blocks - GAP_OF_BLOCKS for io in ios],
@@ -79,7 +83,7 @@ def _waits(panel: Panel, first: bool) -> list[go.Bar | go.Scatter]:
         go.Scatter(x=xs, y=ys, mode="lines", fill="toself", fillcolor=style.WAIT, line={"width": 0, "simplify": False, "color": style.WAIT},
                    hoverinfo="skip", showlegend=first, **shared),
         go.Bar(orientation="h", base=[wait.start for wait in waits], x=[wait.end - wait.start for wait in waits], y=[lanes[wait.pid] for wait in waits],
-               width=0.8, hovertext=[f"process {wait.pid} waited {duration(wait.end - wait.start)} from {wait.start:,.3f} ms" for wait in waits],
+               width=0.8, hovertext=[_wait(panel, wait) for wait in waits],
                hoverinfo="text", marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}}, hoverlabel={"bgcolor": style.WAIT}, showlegend=False, **shared),
     ]
 

@@ -100,13 +100,14 @@ def _draw_steps(axes: Axes, panel: Panel) -> Axes | None:
     return beside
 
 
-def _process_entries(pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
+def _process_entries(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
     if all(len(own) == 1 for own in pids.values()):
         return [Patch(facecolor=style.PROCESSES[0], label="an I/O, from submission to completion")]
     entries: list[Patch | Rectangle] = []
+    traces = {panel.trace.label: panel.trace for panel in panels}
     for label, own in pids.items():
-        name = f"{label}: process" if len(pids) > 1 else "process"
-        entries += [Patch(facecolor=colour, label=f"{name} {pid}") for colour, pid in zip(style.PROCESSES, own)]
+        whose = f"{label}: " if len(pids) > 1 else ""
+        entries += [Patch(facecolor=colour, label=whose + traces[label].name_of(pid)) for colour, pid in zip(style.PROCESSES, own)]
         if len(own) > len(style.PROCESSES):
             entries.append(Patch(facecolor=style.OTHERS, label=f"{len(own) - len(style.PROCESSES)} others"))
     return entries
@@ -115,7 +116,7 @@ def _process_entries(pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
 def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
     """Only of what is in the picture."""
     ios = [io for panel in panels for io in panel.ios]
-    entries = _process_entries(pids)
+    entries = _process_entries(panels, pids)
     for outcome, word in OUTCOMES.items():
         if outcome != "ok" and any(io.outcome == outcome for io in ios):
             hatch = style.HATCHES[outcome][0] if outcome in style.HATCHES else None

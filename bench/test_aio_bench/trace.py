@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Wait:
 class Io:
     seq: int
     pid: int
+    backend_type: str
     #: relation and fork, or what else the I/O was for
     target: str
     block: int
@@ -63,6 +65,14 @@ class Trace:
     ios: tuple[Io, ...]
     #: that the trace had no room for
     lost: int = 0
+
+    @cached_property
+    def _types(self) -> dict[int, str]:
+        return {io.pid: io.backend_type for io in self.ios}
+
+    def name_of(self, pid: int) -> str:
+        """Of those that issued I/Os the type is known."""
+        return f"{self._types.get(pid, 'process')} {pid}"
 
 
 def _ms(text: str) -> float:
@@ -96,7 +106,7 @@ def _waits(row: dict[str, Any], zero: float) -> tuple[Wait, ...]:
 def _io(row: dict[str, Any], zero: float) -> Io:
     raw = "" if row["raw_result"] is None else f" ({row['raw_result']})"
     return Io(
-        seq=row["seq"], pid=row["pid"], target=_target(row),
+        seq=row["seq"], pid=row["pid"], backend_type=row["backend_type"], target=_target(row),
         # what is no relation's has its place in bytes alone
         block=row["blockno"] if row["blockno"] is not None else row["off"] // 8192,
         blocks=row["nblocks"] or max(1, row["length"] // 8192),

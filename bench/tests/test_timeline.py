@@ -175,7 +175,7 @@ class Page(unittest.TestCase):
         texts = self.browser.run("return document.querySelector('.js-plotly-plot').data.flatMap(trace => trace.hovertext ?? [])")
         self.assertEqual(len(texts), 6 + 3)
         [failed] = [text for text in texts if "result ERROR (-5)" in text]
-        for words in ("large, block 24 to 25", "process 100; submitted 0.700 ms, completed 1.800 ms", "process 101 waited 800 µs from 1.000 ms"):
+        for words in ("large, block 24 to 25", "client backend 100; submitted 0.700 ms, completed 1.800 ms", "client backend 101 waited 800 µs from 1.000 ms"):
             self.assertIn(words, failed)
         [shown] = self.hovered("result PARTIAL")
         self.assertIn("large, block 16 to 19", shown)

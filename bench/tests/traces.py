@@ -26,6 +26,7 @@ def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, 
         "completion_exact": None if end is None else True, "latency": None if end is None else end - start,
         "in_progress": 1, "lookahead_distance": blocks, "executed_by": 200, "completed_by": None if end is None else 200,
         "joined": False, "waits": 0, "wait_time": 0, "waiters": None, "wait_starts": None, "wait_times": None, "held": False,
+        "backend_type": "client backend",
     }
     return made | other
 

@@ -23,7 +23,6 @@
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "postmaster/bgworker.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -118,18 +117,6 @@ target_name(const TraceRecord *record)
 	return fork == MAIN_FORKNUM ? name : psprintf("%s (%s)", name, forkNames[fork]);
 }
 
-static const char *
-process_description(const TraceProcess *process)
-{
-	const char *type = NULL;
-
-	if (process->type == B_BG_WORKER)
-		type = GetBackgroundWorkerTypeByPid(process->pid);
-
-	return psprintf("%s %d", type != NULL ? type : GetBackendTypeDesc(process->type),
-					process->pid);
-}
-
 /*
  * Names a process when it is met for the first time.
  */
@@ -149,7 +136,7 @@ meet_process(Chrome *chrome, const TraceProcess *process)
 	{
 		begin_event(chrome, "M", process->pid);
 		appendStringInfo(&chrome->event, ",\"name\":\"%s\",\"args\":{\"name\":", kinds[i]);
-		append_json_string(&chrome->event, process_description(process));
+		append_json_string(&chrome->event, psprintf("%s %d", trace_process_type(process), process->pid));
 		appendStringInfoChar(&chrome->event, '}');
 		end_event(chrome);
 	}

@@ -202,6 +202,9 @@ extern void trace_process_completion(PgAioHandle *ioh, int result);
 /* control.c */
 extern void require_trace(FunctionCallInfo fcinfo);
 
+/* views.c */
+extern const char *trace_process_type(const TraceProcess *process);
+
 /* relations.c */
 extern Oid	trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner);
 extern Oid	trace_record_relation(const TraceRecord *record);

@@ -11,6 +11,7 @@
 
 #include "common/relpath.h"
 #include "funcapi.h"
+#include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -18,7 +19,7 @@
 
 PG_FUNCTION_INFO_V1(io_trace_get);
 
-#define IO_TRACE_COLS 35
+#define IO_TRACE_COLS 36
 
 static const char *const state_names[] = {
 	[TRACE_STAGED] = "STAGED",
@@ -30,6 +31,21 @@ static double
 milliseconds(GateTime time)
 {
 	return (double) time / NS_PER_MS;
+}
+
+/*
+ * What pg_stat_activity calls backend_type.  Of a background worker that has
+ * ended nothing more is known than that.
+ */
+const char *
+trace_process_type(const TraceProcess *process)
+{
+	const char *type = NULL;
+
+	if (process->type == B_BG_WORKER)
+		type = GetBackgroundWorkerTypeByPid(process->pid);
+
+	return type != NULL ? type : GetBackendTypeDesc(process->type);
 }
 
 /*
@@ -133,6 +149,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	add(row, BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
 	add(row, BoolGetDatum(record->held));
+	add(row, CStringGetTextDatum(trace_process_type(&record->issuer)));
 }
 
 /*
