@@ -12,6 +12,7 @@
  */
 #include "test_aio.h"
 
+#include "access/htup_details.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
