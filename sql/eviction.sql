@@ -79,7 +79,6 @@ SELECT buffer = :toy AS toy, flags, refcount FROM buffer_state('eviction_heap', 
 SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
 SELECT evict_rel('eviction_heap');
 SELECT buffer_call_terminate_io(:toy, for_input => true, succeed => false, io_error => true, release_aio => true);
-SELECT flags, refcount FROM buffer_state('eviction_heap', 2);
 SELECT evict_rel('eviction_heap');
 SELECT count(*) FROM eviction_heap;
 -- a valid block has no I/O to be started, neither in nor out

@@ -18,6 +18,7 @@ sub headers
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
+		my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
@@ -38,7 +39,7 @@ for_each_io_method(
 				is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
 				$aio->proves($t, session => $alice);
 				is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
-			}, skip => $aio->no_faults, log => qr/could not read blocks/);
+			}, skip => $aio->no_faults // $forgotten, log => qr/could not read blocks/);
 
 			$aio->scenario("a bad page among good ones, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
@@ -51,7 +52,7 @@ for_each_io_method(
 				$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
 				is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
 				$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
-			}, log => qr/invalid page|zeroing/);
+			}, skip => $forgotten, log => qr/invalid page|zeroing/);
 		}
 
 		$aio->scenario('pins of a read under way', sub {

@@ -8,14 +8,11 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# With one I/O worker, reads are done in the order of their start, so that none is
-# done before its turn.
-
-# Reads blocks in this order, and is held at each of some blocks in turn.  Returns
-# the numbers of reads that have been started beyond these.
+# Reads blocks in this order, and is held at each of some blocks in turn; then counts
+# what has been started beyond it.
 sub ahead_at
 {
-	my ($aio, $t, $blocks, $stops, %params) = @_;
+	my ($aio, $t, $blocks, $stops, $count, %params) = @_;
 	my $alice = $aio->sessions('alice');
 	my $eic = $params{eic} // 16;
 	$alice->sql("SET effective_io_concurrency = $eic; SET io_combine_limit = " . ($params{combine} // 16));
@@ -32,17 +29,34 @@ sub ahead_at
 		$aio->wait_for("SELECT bool_or(state = 'COMPLETED_IO' AND off / 8192 = $stop) AND bool_and(off / 8192 >= $stop) FROM pg_aios"
 			  . " WHERE pid = ${\$alice->pid} AND operation = 'readv'");
 		$aio->wait_for("SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid}");
-		push @ahead, $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop");
+		push @ahead, $count->($alice, $stop);
 	}
 	$aio->release;
 	$alice->ends;
 	return join ',', @ahead;
 }
 
+# The numbers of reads.  With one I/O worker, reads are done in the order of their
+# start, so that none is done before its turn.
+sub reads_ahead_at
+{
+	my ($aio, @what) = @_;
+	my $count = sub { my ($alice, $stop) = @_; return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop") };
+	return ahead_at($aio, splice(@what, 0, 3), $count, @what);
+}
+
+# The numbers of blocks, whether or not they have been read by now.
+sub blocks_ahead_at
+{
+	my ($aio, $t, @what) = @_;
+	my $count = sub { my (undef, $stop) = @_; return $aio->sql("SELECT count(buffer) FROM generate_series($stop + 1, 399) b, buffer_state('$t', b)") };
+	return ahead_at($aio, $t, splice(@what, 0, 2), $count, @what);
+}
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
+		my $worker = $aio->method eq 'worker';
 		my $even = 'SELECT generate_series(0, 398, 2)';
 		my $all = 'SELECT generate_series(0, 399)';
 
@@ -52,9 +66,9 @@ for_each_io_method(
 			for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
 			{
 				my ($eic, $expected) = @$case;
-				is(ahead_at($aio, $t, $even, [0], eic => $eic), $sync ? 0 : $expected, "single blocks, effective_io_concurrency = $eic");
-				is(ahead_at($aio, $t, $all, [0], eic => $eic), 0, "one full read, effective_io_concurrency = $eic");
-				is(ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
+				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
+				is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
+				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 			}
 			$aio->proves($t);
 		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
@@ -69,7 +83,7 @@ for_each_io_method(
 				[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ])
 			{
 				my ($what, $blocks, $stops, $limits, $expected) = @$case;
-				my $ahead = ahead_at($aio, $t, $blocks, $stops, %$limits);
+				my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
 				is($ahead, $expected, $what);
 			}
 			$aio->proves($t);
@@ -80,10 +94,10 @@ for_each_io_method(
 			# the distance has shrunk to one; then it grows again.  The first miss is
 			# read by the session itself in 19 (server commit cceb1bf45e).
 			my $first = $aio->major < 19 ? 100 : 101;
-			is(ahead_at($aio, $t, $all, [ $first .. $first + 4 ], combine => 1, warm => [ 0 .. 99 ]),
+			is(reads_ahead_at($aio, $t, $all, [ $first .. $first + 4 ], combine => 1, warm => [ 0 .. 99 ]),
 				$aio->major < 19 ? '0,1,3,7,15' : '1,3,7,15,15', 'misses after a hundred hits');
 			# 18 loses by a hit what it gains by a miss, 19 does not
-			my $ahead = ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
+			my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
 			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
 		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);
