@@ -45,6 +45,20 @@ for_each_io_method(
 			$aio->end_gate;
 			$alice->ends;
 			do_not_all_lie_side_by_side($aio, $t);
+
+			# the same handle again, which has fewer vectors now; buffers that were
+			# freed first are taken last by 18
+			$aio->evict($t);
+			$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
+				  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
+			$aio->gate_holds(1);
+			$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
+			$aio->end_gate;
+			$alice->returns('8', 'reads');
+			$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
+				  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'buffers lie side by side');
 			$aio->proves($t);
 		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->no_gate);
 
@@ -55,4 +69,4 @@ for_each_io_method(
 			do_not_all_lie_side_by_side($aio, $t);
 			$aio->proves($t);
 		});
-	}, conf => { shared_buffers => '2MB' });
+	}, conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
