@@ -46,7 +46,7 @@ for_each_io_method(
 				# a block that no other fork has
 				$aio->hold(relation => $t, pid => $alice->pid, block => 20);
 				$alice->starts(sprintf $statement, $t);
-				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_IO')");
+				$aio->holds(1);
 				# with sync all is synchronous
 				$aio->gives("SELECT DISTINCT f_sync FROM pg_aios WHERE state = 'COMPLETED_IO' AND pid = ${\$alice->pid}",
 					$aio->method eq 'sync' ? 't' : $synchronous, 'is it synchronous?');
@@ -66,7 +66,7 @@ for_each_io_method(
 			$aio->warm($t, 0 .. 49);
 			$aio->hold(relation => $t, pid => $alice->pid, block => 50);
 			$alice->starts("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))");
-			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_IO')");
+			$aio->holds(1);
 			$aio->gives("SELECT f_sync, off / 8192 FROM pg_aios WHERE pid = ${\$alice->pid}",
 				($aio->method eq 'sync' || $aio->major >= 19 ? 't' : 'f') . '|50', 'is it synchronous?');
 			$aio->release;
