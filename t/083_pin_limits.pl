@@ -7,10 +7,11 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Opens cursors on scans of tables, and fetches from each in turn.
+# Opens cursors on scans of tables, and fetches from each in turn; calls a function
+# after each round.
 sub scan_together
 {
-	my ($session, $fetches, @tables) = @_;
+	my ($session, $fetches, $after, @tables) = @_;
 	$session->sql('BEGIN');
 	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_]") for 0 .. $#tables;
 	my @wrong;
@@ -21,6 +22,7 @@ sub scan_together
 			my $row = $session->sql("FETCH 1 FROM c_$i");
 			push @wrong, "$tables[$i]: $row" if $row ne $round - 1 . '|t';
 		}
+		$after->();
 	}
 	return join "\n", @wrong;
 }
@@ -33,7 +35,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 			$alice->sql('SET effective_io_concurrency = 32');
-			is(scan_together($alice, 40, @tables), '', 'six streams of a session');
+			is(scan_together($alice, 40, sub {}, @tables), '', 'six streams of a session');
 			# its share, and for each stream one more and its current row; 38 or more
 			# processes are not backends
 			my $share = int($aio->sql(<<'END'));
@@ -53,9 +55,18 @@ END
 			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
 			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
 			$aio->table('another', 20, kind => 'TEMP', session => $alice);
-			is(scan_together($alice, 40, @tables), '', 'eight streams of a session');
+			is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
 			# there is room for others
 			$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
+			$alice->sql('COMMIT');
+
+			# what one stream has is not there for the others
+			my ($most, $pins) = (0, join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @tables[ 0 .. 2 ]);
+			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+			$aio->evict($_, $alice) for @tables;
+			is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
+			cmp_ok($most, '>', 0, 'buffers are pinned');
+			cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
 			$alice->sql('COMMIT');
 		}, leaves => 'COMPLETED_SHARED');
 	}, conf => { max_connections => 10 });
