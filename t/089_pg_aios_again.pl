@@ -1,5 +1,6 @@
-# A read into buffers that do not lie side by side has a vector for each (mdstartreadv):
-# pg_aios tells the length of all, and each block gets to its buffer.
+# What pg_aios tells of a handle that is used again: the length of a read into buffers
+# that do not lie side by side, which has a vector for each (mdstartreadv), and of one
+# with fewer vectors; flags of this read alone (pgaio_io_reclaim).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -69,4 +70,24 @@ for_each_io_method(
 			do_not_all_lie_side_by_side($aio, $t);
 			$aio->proves($t);
 		});
+
+		$aio->scenario('flags', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
+			# local; synchronous, and both
+			for my $table ($u, $t)
+			{
+				$alice->sql("SELECT read_rel_block_ll('$table', 3, nblocks => 8); SET effective_io_concurrency = 0");
+				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$table', ARRAY[1, 14])");
+				$alice->sql('RESET effective_io_concurrency');
+			}
+			$aio->evict($t);
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
+			$aio->gate_holds(1);
+			$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags');
+			$aio->end_gate;
+			$alice->returns('8', 'reads');
+			$aio->proves($t);
+		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->no_gate);
 	}, conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
