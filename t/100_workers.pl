@@ -36,8 +36,7 @@ for_each_io_method(
 			for my $n (1, 2, 5, 3)
 			{
 				set_workers($aio, $n);
-				$aio->hold(relation => $t);
-				my @readers = start_reads($aio, $t, 6);
+				my @readers = $aio->held_in_workers($t, { relation => $t }, sub { return start_reads($aio, $t, 6) });
 				$aio->holds($n, "$n workers");
 				$_->waits_on('AioIoCompletion') for @readers;
 				$aio->gives("SELECT count(*) FILTER (WHERE state = 'SUBMITTED'), count(*) FILTER (WHERE state = 'COMPLETED_IO') FROM pg_aios",

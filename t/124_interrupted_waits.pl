@@ -36,22 +36,9 @@ for_each_io_method(
 					my ($alice, $bob) = $aio->sessions(qw(alice bob));
 					my $t = $aio->table('t', 40);
 					$alice->sql('SELECT count(*) FROM pg_class');
-					$aio->hold(relation => $t, pid => ($others ? $bob : $alice)->pid);
 					# after the session has got to where it waits
 					$alice->sql('SET statement_timeout = 300') if $end eq 'statement_timeout';
-					$waits{$wait}->($alice, $bob, $t);
-					# 19 reads by itself when the workers' queue is locked, and cannot be
-					# interrupted then: once more
-					for (1 .. 5)
-					{
-						$aio->poll(sub { $alice->has_ended || $aio->wait_event($alice->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ });
-						last if $alice->has_ended || $aio->wait_event($alice->pid) ne 'completion_wait';
-						$aio->release;
-						$_->wait_for_end for $alice, $bob;
-						$aio->evict($t);
-						$aio->hold(relation => $t, pid => ($others ? $bob : $alice)->pid);
-						$waits{$wait}->($alice, $bob, $t);
-					}
+					$aio->held_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
 					if ($end ne 'statement_timeout')
 					{
 						$alice->waits_on('AioIoCompletion');

@@ -80,6 +80,29 @@ sub holds
 	return is($found, $count, $name // "$count held");
 }
 
+# Starts statements whose reads of a table I/O workers are to hold: 19 has a session
+# read by itself when the workers' queue is locked, and then all of it begins again.
+# The function starts them and returns their sessions.
+sub held_in_workers
+{
+	my ($self, $table, $match, $start) = @_;
+	for (1 .. 9)
+	{
+		$self->hold(%$match);
+		my @sessions = $start->();
+		my @events;
+		$self->poll(sub {
+				@events = map { $_->has_ended ? 'ended' : $self->wait_event($_->pid) } @sessions;
+				return !grep { !/^(?:AioIoCompletion|completion_wait|ended)$/ } @events;
+			});
+		return @sessions if !grep { $_ eq 'completion_wait' } @events;
+		$self->release;
+		$_->wait_for_end for @sessions;
+		$self->evict($table);
+	}
+	die "sessions always read by themselves\n";
+}
+
 # Matching reads end so: a number of bytes or a negative errno, or its name.
 sub falsify
 {
