@@ -11,13 +11,12 @@ use PostgreSQL::Test::Cluster;
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my $primary = $aio->node;
-		$primary->backup('b');
+		$aio->node->backup('b');
 		my $standby = TestAio::Server->of_backup($aio, 'b');
 
 		$aio->scenario('the same on both', sub {
 			my $t = $aio->table('t', 100);
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			my ($reader) = $standby->sessions('reader');
 			$standby->is_method($aio->method);
 			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
@@ -32,12 +31,12 @@ for_each_io_method(
 				$reader->sql("SELECT evict_rel('$t')");
 				$reader->sql("SELECT count(*) FROM $t");
 			}
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$reader->sql("SELECT evict_rel('$t')");
 			$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'what was replayed');
 			$reader->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 40) b");
 			$aio->sql("DROP TABLE $t");
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$reader->fails("SELECT count(*) FROM $t", '42P01', qr/does not exist/, 'dropped while reads were under way');
 			$standby->end_session($reader);
 			$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');

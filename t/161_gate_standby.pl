@@ -10,14 +10,13 @@ use TestAio::Gate;
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my $primary = $aio->node;
-		$primary->backup('b');
+		$aio->node->backup('b');
 		my $standby = TestAio::Server->of_backup($aio, 'b');
 
 		# A table that is on both, and read on neither
 		my $table = sub {
 			my $t = $aio->table('t', 40);
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$standby->evict($t);
 			return $t;
 		};
@@ -26,7 +25,7 @@ for_each_io_method(
 			my $t = $table->();
 			my ($controller, $issuer, $waiter) = $standby->held_read($t);
 			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk >= 20");
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
@@ -52,7 +51,7 @@ for_each_io_method(
 					$standby->launch->wait_until_ready;
 					$standby->observe;
 				}
-				$primary->wait_for_catchup($standby->node);
+				$aio->replayed_by($standby);
 				$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
 				$standby->sql('SELECT io_hold_end()');
 			});

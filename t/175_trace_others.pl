@@ -34,16 +34,15 @@ for_each_io_method(
 		});
 
 		$aio->scenario('replay', sub {
-			my $primary = $aio->node;
-			$primary->backup('b');
+			$aio->node->backup('b');
 			my $standby = TestAio::Server->of_backup($aio, 'b');
 			my $t = $aio->table('t', 40);
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$standby->evict($t);
 			my ($startup) = $standby->pids_of_type('startup');
 			$standby->trace("'$t'");
 			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
-			$primary->wait_for_catchup($standby->node);
+			$aio->replayed_by($standby);
 			$standby->end_trace;
 			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK' AND completion_exact), "
 				  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');

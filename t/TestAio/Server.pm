@@ -75,6 +75,16 @@ sub of_backup
 	return $self;
 }
 
+# Waits until a standby has replayed all that there is; what VACUUM has logged need not
+# have been written by its end.
+sub replayed_by
+{
+	my ($self, $standby) = @_;
+	$self->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+	$self->node->wait_for_catchup($standby->node);
+	return;
+}
+
 # Test: the server says that it has this io_method.
 sub is_method
 {
