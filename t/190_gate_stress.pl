@@ -43,7 +43,7 @@ my %conf = (
 	max_parallel_workers => 4);
 
 my @expected = (
-	qr/could not read|could not send data to client|connection to client lost|terminating (?:connection|autovacuum process|background worker)/,
+	qr/could not read|could not (?:send data to|receive data from) client|connection to client lost|terminating (?:connection|autovacuum process|background worker)/,
 	qr/database \d+ does not exist|cannot connect to invalid database/,
 	qr/background worker .* exited with exit code 1/);
 
