@@ -54,15 +54,15 @@ run_regress() {
 		--inputdir="$input" --outputdir="$state" --bindir="$bindir" --dbname=contrib_regression "$@"
 }
 
-# Where the TAP tests' servers go.  Before Linux 6.6 there was no direct I/O in memory.
+# Where the TAP tests' servers go.  Before Linux 6.6 there was no direct I/O in
+# memory; a directory that the user has named is used whatever it can do.
 data_directory() {
-	local probe=${TEST_AIO_DATA:-}/probe.$$
-	if [ -n "${TEST_AIO_DATA:-}" ] && dd if=/dev/zero of="$probe" bs=4096 count=1 oflag=direct 2>/dev/null; then
-		rm "$probe"
-		printf '%s\n' "$TEST_AIO_DATA"
-	else
-		printf '%s\n' "$state"
+	local data=${TEST_AIO_DATA:-$state}
+	if [ "$data" = "${TEST_AIO_WORK:-}/data" ]; then
+		dd if=/dev/zero of="$data/probe" bs=4096 count=1 oflag=direct 2>/dev/null || data=$state
+		rm -f "$TEST_AIO_DATA/probe"
 	fi
+	printf '%s\n' "$data"
 }
 
 # the environment of the TAP tests, then a command
