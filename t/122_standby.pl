@@ -6,8 +6,6 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-use PostgreSQL::Test::Cluster;
-
 for_each_io_method(
 	sub {
 		my ($aio) = @_;

@@ -1,5 +1,5 @@
-# Temporary tables that go or are emptied while they are being read: their local buffers, which the
-# reads write to, must not be used again before these have ended
+# Temporary tables that go or are emptied while they are being read: their local
+# buffers, which the reads write to, must not be used again before these have ended
 # (InvalidateLocalBuffer).
 use strict;
 use warnings FATAL => 'all';
