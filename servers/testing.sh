@@ -21,27 +21,33 @@ write_settings() {
 make_template() {
 	export INITDB_TEMPLATE
 	INITDB_TEMPLATE=$1/template-$("$PG_CONFIG" --version | sed 's/^PostgreSQL //; s/ .*//')
+	# another one when the extension has changed
+	tap_template=$INITDB_TEMPLATE-tap-$(cat "$stage"/share/extension/* | cksum | cut -d' ' -f1)
 	exec 7>"$INITDB_TEMPLATE.lock"
 	flock 7
-	if [ ! -d "$INITDB_TEMPLATE-small" ]; then
-		rm -rf "$INITDB_TEMPLATE" "$INITDB_TEMPLATE.new"
+	if [ ! -d "$tap_template" ]; then
+		rm -rf "$INITDB_TEMPLATE" "$tap_template.new"
 		{
 			initdb -D "$INITDB_TEMPLATE" -A trust --wal-segsize=1 --no-clean --no-sync &&
-				make_small_template "$INITDB_TEMPLATE" "$INITDB_TEMPLATE.new"
+				make_tap_template "$INITDB_TEMPLATE" "$tap_template.new"
 		} >"$1/initdb.log" 2>&1 || { cat "$1/initdb.log" && return 1; }
-		mv "$INITDB_TEMPLATE.new" "$INITDB_TEMPLATE-small"
+		mv "$tap_template.new" "$tap_template"
 	fi
 	exec 7>&-
 }
 
-# TAP tests copy a hundred servers, for most of their time if these were whole:
-# they get by without the template databases.
-make_small_template() {
+single_user() {
 	local sql
+	for sql in "${@:2}"; do echo "$sql"; done |
+		postgres --single -F --config-file="$state/settings.conf" -D "$1" postgres
+}
+
+# TAP tests copy two hundred servers, for much of their time if these were whole:
+# they get by without the template databases.  And each would make the extensions.
+make_tap_template() {
 	cp -R "$1" "$2"
-	for sql in "UPDATE pg_database SET datistemplate = false" "DROP DATABASE template0" "DROP DATABASE template1"; do
-		echo "$sql"
-	done | postgres --single -F -D "$2" postgres &&
+	single_user "$2" "UPDATE pg_database SET datistemplate = false" "DROP DATABASE template0" "DROP DATABASE template1" \
+		"CREATE EXTENSION test_aio" "CREATE EXTENSION pg_buffercache" &&
 		[ "$(find "$2/base" -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ] &&
 		pg_resetwal -D "$2"
 }
@@ -71,7 +77,7 @@ with_tap_environment() {
 	env -u top_builddir \
 		PG_REGRESS="$test_tools/regress/pg_regress" \
 		PERL5LIB="$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
-		TEMP_CONFIG="$state/settings.conf" INITDB_TEMPLATE="$INITDB_TEMPLATE-small" \
+		TEMP_CONFIG="$state/settings.conf" INITDB_TEMPLATE="$tap_template" \
 		TESTDATADIR="$(data_directory)" TESTLOGDIR="$state/log" \
 		enable_injection_points="$(sed -n 's/^enable_injection_points[[:blank:]]*=[[:blank:]]*//p' \
 			"$test_tools/../Makefile.global")" \
