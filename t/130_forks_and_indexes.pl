@@ -11,7 +11,6 @@ for_each_io_method(
 
 		$aio->scenario('forks', sub {
 			my ($alice) = $aio->sessions('alice');
-			$aio->sql('CREATE EXTENSION IF NOT EXISTS pg_prewarm SCHEMA public');
 			my $t = $aio->table('t', 40, kind => 'UNLOGGED');
 			# many pages and little on them, for free space and visibility maps of some size
 			for my $fork (qw(main fsm vm init))
@@ -37,7 +36,7 @@ for_each_io_method(
 			print $fsm 'broken';
 			close $fsm;
 			$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
-		}, log => [ qr/invalid page/, qr/page verification failed/ ], skip => $aio->available('pg_prewarm') ? undef : 'needs the contrib module pg_prewarm');
+		}, log => [ qr/invalid page/, qr/page verification failed/ ], skip => $aio->has_extension('pg_prewarm') ? undef : 'needs the contrib module pg_prewarm');
 
 		$aio->scenario('indexes', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -12,31 +12,19 @@ sub warm_catalogs
 {
 	my ($self) = @_;
 	$self->sql(<<'END');
-DO $$
-DECLARE
-	rel regclass;
-BEGIN
-	FOR rel IN SELECT oid FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace
-		AND relkind IN ('r', 'i', 't') AND pg_relation_size(oid) BETWEEN 1 AND 1000000
-	LOOP
-		PERFORM count(*) FROM read_stream_for_blocks(rel,
-			ARRAY(SELECT generate_series(0, pg_relation_size(rel) / current_setting('block_size')::int - 1)::int));
-	END LOOP;
-END $$
+SELECT count(*) FROM pg_class c, read_stream_for_blocks(c.oid::regclass,
+	ARRAY(SELECT generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1)::int))
+WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind IN ('r', 'i', 't')
+	AND pg_relation_size(c.oid) BETWEEN 1 AND 1000000
 END
 	return;
 }
 
-# Makes sessions write down what they have counted, and forgets what was seen
-# of it.
+# Makes sessions write down what they have counted.
 sub _flush
 {
 	my ($self, @sessions) = @_;
-	for my $session (@sessions, $self)
-	{
-		$session->sql('SELECT pg_stat_force_next_flush()');
-		$session->sql('SELECT pg_stat_clear_snapshot()');
-	}
+	$_->sql('SELECT pg_stat_force_next_flush()') for @sessions, $self;
 	return;
 }
 
@@ -77,7 +65,6 @@ sub blocks_during
 sub checksum_failures
 {
 	my ($self, $database) = @_;
-	$self->sql('SELECT pg_stat_clear_snapshot()');
 	return $self->sql('SELECT checksum_failures FROM pg_stat_database WHERE '
 		  . ($database eq '' ? 'datid = 0' : "datname = '$database'"));
 }

@@ -67,7 +67,7 @@ sub held
 {
 	my ($self) = @_;
 	return split /\n/, $self->sql(
-		"SELECT pid FROM pg_stat_activity WHERE wait_event = 'completion_wait' ORDER BY pid");
+		"SELECT pid FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait' ORDER BY pid");
 }
 
 # Test: so many processes are held.

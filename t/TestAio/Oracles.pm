@@ -76,6 +76,18 @@ sub _comes_to_nothing
 	return is($rows, '', $name);
 }
 
+# Test: no buffer is pinned, not even one that holds no valid page, which the view
+# tells nothing of.
+sub _no_buffer_is_pinned
+{
+	my ($self, $name) = @_;
+	return if !$self->{has_buffercache};
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$self->_comes_to_nothing('SELECT usage_count, pinned FROM pg_buffercache_usage_counts() WHERE pinned > 0', $name)
+	  or diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0'));
+	return;
+}
+
 sub end_scenario
 {
 	my ($self, %params) = @_;
@@ -94,10 +106,7 @@ sub end_scenario
 	}
 	my $left = $params{leaves} ? "WHERE state NOT IN ('$params{leaves}')" : '';
 	$self->_comes_to_nothing("SELECT * FROM pg_aios $left", 'no AIO handle in use');
-	$self->_comes_to_nothing(
-		'SELECT bufferid, relfilenode, relforknumber, relblocknumber, pinning_backends'
-		  . ' FROM pg_buffercache WHERE pinning_backends > 0', 'no buffer pinned')
-	  if $self->{has_buffercache} && !$params{leaves};
+	$self->_no_buffer_is_pinned('no buffer pinned') if !$params{leaves};
 
 	# and then without them: nothing may depend on their being there
 	$_->disconnect for @sessions;
@@ -106,10 +115,7 @@ sub end_scenario
 	if ($params{leaves})
 	{
 		$self->_comes_to_nothing('SELECT * FROM pg_aios', 'no AIO handle in use without the sessions');
-		$self->_comes_to_nothing(
-			'SELECT bufferid, relfilenode, relforknumber, relblocknumber, pinning_backends'
-			  . ' FROM pg_buffercache WHERE pinning_backends > 0', 'no buffer pinned without the sessions')
-		  if $self->{has_buffercache};
+		$self->_no_buffer_is_pinned('no buffer pinned without the sessions');
 	}
 
 	$self->note_state if $params{dies};

@@ -114,8 +114,7 @@ sub start
 	$self->wait_until_ready;
 	$self->observe;
 	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
-	$self->{has_buffercache} = $self->available('pg_buffercache');
-	$self->sql('CREATE EXTENSION IF NOT EXISTS pg_buffercache') if $self->{has_buffercache};
+	$self->{has_buffercache} = $self->has_extension('pg_buffercache');
 	$self->warm_catalogs;
 	$self->make_data_functions;
 	$self->note_state;
@@ -195,11 +194,13 @@ sub gives
 
 sub setting { my ($self, $name) = @_; return $self->sql("SELECT current_setting('$name')") }
 
-# Is this contrib module there?
-sub available
+# Makes the extension, if this contrib module is there; says whether it is.
+sub has_extension
 {
 	my ($self, $extension) = @_;
-	return $self->sql("SELECT count(*) FROM pg_available_extensions WHERE name = '$extension'") > 0;
+	my $error = $self->{observer}->starts("CREATE EXTENSION IF NOT EXISTS $extension SCHEMA public")->wait_for_end->error;
+	die "$extension: $error->{all}\n" if $error && $error->{sqlstate} ne '0A000';
+	return !$error;
 }
 
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }
@@ -277,7 +278,7 @@ sub wait_for
 sub wait_event
 {
 	my ($self, $pid) = @_;
-	return $self->sql("SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $pid), '')");
+	return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)");
 }
 
 # All about a process, for messages.
@@ -287,11 +288,11 @@ sub activity
 	return $self->sql("SELECT a FROM pg_stat_activity a WHERE pid = $pid");
 }
 
-# Processes of this type.
+# Processes of this type.  (The function is what the view joins names to.)
 sub pids_of_type
 {
 	my ($self, $type) = @_;
-	return split /\n/, $self->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' ORDER BY pid");
+	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
 }
 
 # Runs one scenario: its own schema, its own sessions, and afterwards the
