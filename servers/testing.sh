@@ -37,8 +37,7 @@ make_template() {
 }
 
 single_user() {
-	local sql
-	for sql in "${@:2}"; do echo "$sql"; done |
+	printf '%s\n' "${@:2}" |
 		postgres --single -F --config-file="$state/settings.conf" -D "$1" postgres
 }
 
