@@ -9,9 +9,10 @@ use warnings FATAL => 'all';
 use Test::More;
 use Time::HiRes qw(time sleep);
 
+use TestAio::Session;
 use TestAio::StressMix qw(random_numbers setup settings statement action);
 
-# seconds: between two actions; that no statement takes, as holds end after two
+# seconds: between two actions; that no statement takes, as holds end by themselves
 use constant { PACE => 0.02, STUCK => 60 };
 
 sub new
@@ -24,15 +25,37 @@ sub new
 	}, $class;
 }
 
+# Starts to connect a session.  Does not wait: it may have to read a catalog, which is
+# held, and only the controller can release it.
 sub _connect
 {
 	my ($self, $name) = @_;
 	my $aio = $self->{aio};
-	$aio->sessions($name)->disconnect if $aio->{sessions}{$name};
-	delete $aio->{sessions}{$name};
+	$_->disconnect for grep { defined } delete $aio->{sessions}{$name}, delete $self->{connecting}{$name};
+	$self->{connecting}{$name} = TestAio::Session->connecting($aio, $name);
+	$self->{connecting_since}{$name} //= time;
+	return;
+}
+
+# Goes on with a session that is being connected.
+sub _go_on_connecting
+{
+	my ($self, $name) = @_;
+	my $session = $self->{connecting}{$name};
+	die "session $name cannot connect\n" if time > $self->{connecting_since}{$name} + STUCK;
+	return if !$session->has_ended;
 	# the read of a catalog may fail, and who connects may be terminated
-	$aio->poll(sub { eval { $aio->sessions($name); 1 } }) or die "session $name cannot connect\n";
-	$aio->sessions($name)->starts(settings($self->{rand}{$name}))->wait_for_end;
+	return $self->_connect($name) if $session->error;
+	delete $self->{$_}{$name} for qw(connecting connecting_since);
+	$self->{aio}{sessions}{$name} = $session->connected;
+	return $self->_start($name, [ settings($self->{rand}{$name}) ]);
+}
+
+sub _start
+{
+	my ($self, $name, $statement) = @_;
+	$self->{aio}->sessions($name)->starts($statement->[0]);
+	$self->{running}{$name} = { statement => $statement, since => time };
 	return;
 }
 
@@ -71,6 +94,7 @@ sub _check
 sub _go_on
 {
 	my ($self, $name) = @_;
+	return $self->_go_on_connecting($name) if $self->{connecting}{$name};
 	my $session = $self->{aio}->sessions($name);
 	if (my $running = $self->{running}{$name})
 	{
@@ -81,23 +105,40 @@ sub _go_on
 	my $statement = statement($self->{rand}{$name}, $name, @{ $self->{names} });
 	my $is_lost = $session->error && $session->error->{sqlstate} =~ /^(lost|57P01)$/;
 	return $self->_connect($name) if $is_lost || $statement->[0] eq 'DISCONNECT';
-	$session->starts($statement->[0]);
-	$self->{running}{$name} = { statement => $statement, since => time };
 	$self->{statements}++;
-	return;
+	return $self->_start($name, $statement);
+}
+
+# Has the controller done what it was to do?  An injected wait keeps the gate's worker,
+# whom a release waits for: after a while another session ends that.
+sub _controller_is_free
+{
+	my ($self) = @_;
+	my ($controller, $rescuer) = ($self->{aio}{observer}, $self->{rescuer});
+	if (!$controller->has_ended)
+	{
+		$rescuer->starts('SELECT inj_io_completion_continue()') if $rescuer->has_ended && time > $self->{acting_since} + 5 * PACE;
+		return 0;
+	}
+	my $sql = delete $self->{action} // return 1;
+	my $error = $controller->error;
+	# the table may be gone, or somebody has it who drops it; or there are many devices
+	fail("$sql: $error->{all}") if $error && !_is_expected($error, qr/^(42P01|55P03|53400)$/);
+	$self->{actions}++;
+	return 1;
 }
 
 sub _act
 {
 	my ($self) = @_;
+	return if !$self->_controller_is_free;
 	my ($aio, $rand) = ($self->{aio}, $self->{rand}{controller});
 	my $sql = action($rand, @{ $self->{names} });
 	my $victim = $self->{names}[ $rand->(scalar @{ $self->{names} }) ];
+	return if $sql =~ /VICTIM/ && $self->{connecting}{$victim};
 	$sql =~ s/VICTIM/$aio->sessions($victim)->pid/e;
-	my $error = $aio->{observer}->starts($sql)->wait_for_end->error;
-	# the table may be gone, or somebody has it who drops it; or there are many devices
-	fail("$sql: $error->{all}") if $error && !_is_expected($error, qr/^(42P01|55P03|53400)$/);
-	$self->{actions}++;
+	$aio->{observer}->starts($sql);
+	($self->{action}, $self->{acting_since}) = ($sql, time);
 	return;
 }
 
@@ -105,10 +146,11 @@ sub _run
 {
 	my ($self, $seconds) = @_;
 	my $aio = $self->{aio};
-	my ($end, $next_action) = (time + $seconds, 0);
 	$aio->sql($_) for setup();
 	$aio->sql("SET lock_timeout = '100ms'");
+	$self->{rescuer} = $aio->sessions('rescuer');
 	$self->_connect($_) for @{ $self->{names} };
+	my ($end, $next_action) = (time + $seconds, 0);
 	while (time < $end)
 	{
 		$self->_go_on($_) for @{ $self->{names} };
@@ -119,12 +161,17 @@ sub _run
 		}
 		sleep 0.001;
 	}
+	$aio->poll(sub { $self->_controller_is_free }) or die "the controller does not come back from \"$self->{action}\"\n";
 	$aio->end_gate;
 	$aio->sql('SELECT inj_io_completion_continue(), inj_io_short_read_detach()');
 	for my $name (keys %{ $self->{running} })
 	{
 		$aio->sessions($name)->wait_for_end;
 		$self->_check($name);
+	}
+	for my $session (values %{ $self->{connecting} })
+	{
+		$aio->{sessions}{ $session->name } = $session->connected if !$session->wait_for_end->error;
 	}
 	return;
 }
