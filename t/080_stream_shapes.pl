@@ -16,10 +16,10 @@ my @shapes = (
 	[ 'backward' => 'SELECT generate_series(119, 0, -1)' ],
 	[ 'every other' => 'SELECT generate_series(0, 118, 2)' ],
 	[ 'every third, backward' => 'SELECT generate_series(119, 0, -3)' ],
-	[ 'at random' => 'SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 3000) i ORDER BY i' ],
-	[ 'runs and jumps' => 'SELECT (i * 11 + j) % 120 FROM generate_series(0, 60) i, generate_series(0, 16) j ORDER BY i, j' ],
+	[ 'at random' => 'SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 1000) i ORDER BY i' ],
+	[ 'runs and jumps' => 'SELECT (i * 11 + j) % 120 FROM generate_series(0, 40) i, generate_series(0, 16) j ORDER BY i, j' ],
 	[ 'a sliding window' => 'SELECT i + j FROM generate_series(0, 116) i, generate_series(0, 3) j ORDER BY i, j' ],
-	[ 'up and down' => 'SELECT abs(i % 238 - 119) FROM generate_series(0, 1000) i ORDER BY i' ]);
+	[ 'up and down' => 'SELECT abs(i % 238 - 119) FROM generate_series(0, 500) i ORDER BY i' ]);
 
 # Runs all of them, with some of the blocks in the buffer pool.
 sub all_shapes
