@@ -48,57 +48,60 @@ my @cases = (
 		'zeroing 2 page(s) and ignoring 2 checksum failure(s) among blocks 2..6 of relation "%s"', 'Block 3 held first zeroed page.',
 		'See server log for details about the other 3 invalid block(s).', 2, '3,4' ]);
 
+my @reads = (
+	"SELECT read_rel_block_ll('%s', 2, nblocks => 5)",
+	"SELECT count(*) FROM read_buffers('%s', 2, 5)",
+	"SELECT max(blockoff) FROM read_stream_for_blocks('%s', ARRAY[2, 3, 4, 5, 6])");
+my $turn = 0;
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
+		# with another io_method another of them
+		$turn++;
 		my $inspects = $aio->has_extension('pageinspect');
 		$inspects or note('without pageinspect it is not seen that zeroed pages are empty to the last byte');
 
 		for my $kind ('', 'TEMP')
 		{
-			my $t;
 			# the code is the same, but for what becomes of the results
 			for my $case ($kind ? @cases[ 2, 4, 7, 9, 12 ] : @cases)
 			{
 				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
 				$aio->scenario("$what, $kind", sub {
 					my ($alice) = $aio->sessions('alice');
-					$t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
 					my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 					$alice->sql("SET $_ = on") for split / /, $settings;
 					damage($alice, $t, %$damage);
-					for my $read ("SELECT read_rel_block_ll('$t', 2, nblocks => 5)", "SELECT count(*) FROM read_buffers('$t', 2, 5)",
-						"SELECT max(blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5, 6])")
+					my $read = sprintf $reads[ $turn++ % @reads ], $t;
+					$alice->sql('SELECT pg_stat_force_next_flush()');
+					my $before = $aio->checksum_failures('postgres');
+					my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
+					$alice->starts($read);
+					$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
+					my $report = $severity eq 'ERROR' ? $alice->error : $alice->{warnings}[0];
+					is(wording($report->{detail}), wording($detail), 'detail');
+					is(wording($report->{hint}), wording($hint), 'hint');
+					$alice->warns($pattern, $read) if $severity ne 'ERROR';
+					$alice->sql('SELECT pg_stat_force_next_flush()');
+					is($aio->checksum_failures('postgres') - $before, $failures, 'checksum failures counted');
+					$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
+					$aio->logs(qr/LOG: .*page verification failed, calculated checksum \d+ but expected \d+/,
+						scalar(grep { $_ eq 'c' } values %$damage), 'each checksum is logged');
+					if ($severity ne 'ERROR')
 					{
-						$aio->{log_start} = $aio->log_size;
-						$alice->sql('SELECT pg_stat_force_next_flush()');
-						my $before = $aio->checksum_failures('postgres');
-						my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
-						$alice->starts($read);
-						$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
-						my $report = $severity eq 'ERROR' ? $alice->error : $alice->{warnings}[0];
-						is(wording($report->{detail}), wording($detail), 'detail');
-						is(wording($report->{hint}), wording($hint), 'hint');
-						$alice->warns($pattern, $read) if $severity ne 'ERROR';
-						$alice->sql('SELECT pg_stat_force_next_flush()');
-						is($aio->checksum_failures('postgres') - $before, $failures, 'checksum failures counted');
-						$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-						$aio->logs(qr/LOG: .*page verification failed, calculated checksum \d+ but expected \d+/,
-							scalar(grep { $_ eq 'c' } values %$damage), 'each checksum is logged');
-						if ($severity ne 'ERROR')
-						{
-							my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
-							is($found[0] // '', $empty, 'zeroed, and no others');
-							is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
-								$empty, 'to the last byte') if $inspects;
-						}
-						for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
-						{
-							next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
-							$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
-						}
-						$aio->evict($t, $alice);
+						my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
+						is($found[0] // '', $empty, 'zeroed, and no others');
+						is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
+							$empty, 'to the last byte') if $inspects;
 					}
+					for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
+					{
+						next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
+						$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
+					}
+					$aio->evict($t, $alice);
 					# on disk they are as bad as before
 					$alice->sql('RESET ALL');
 					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);

@@ -15,7 +15,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
 			my $ended = 0;
-			for my $round (1 .. 15)
+			for my $round (1 .. 9)
 			{
 				$aio->evict($t);
 				$alice->starts("SELECT count(*) FROM generate_series(1, 2000) i, LATERAL (SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j)), evict_rel('$t')) r");
