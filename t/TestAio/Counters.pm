@@ -16,7 +16,7 @@ sub warm_catalogs
 SET effective_io_concurrency = 0;
 SELECT count(*) FROM pg_class c, pg_relation_size(c.oid) size, read_stream_for_blocks(c.oid::regclass,
 	ARRAY(SELECT generate_series(0, size / current_setting('block_size')::int - 1)::int))
-WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind IN ('r', 'i', 't') AND size BETWEEN 1 AND 1000000;
+WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind IN ('r', 'i', 't') AND relpages BETWEEN 1 AND 150;
 RESET effective_io_concurrency
 END
 	return;
