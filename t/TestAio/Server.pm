@@ -68,7 +68,9 @@ sub of_backup
 	my ($class, $primary, $backup) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
-	my $self = bless { node => $node, method => $primary->method, sessions => {}, conf => {} }, $class;
+	my $self = bless {
+		node => $node, method => $primary->method, sessions => {}, conf => {}, has_buffercache => $primary->{has_buffercache},
+	}, $class;
 	$self->launch->wait_until_ready;
 	$self->observe;
 	$self->note_state;
