@@ -20,11 +20,11 @@ CREATE OR REPLACE FUNCTION proof(rel text, blk int, gen int) RETURNS text
 LANGUAGE sql IMMUTABLE
 AS $$ SELECT repeat(md5(rel || '/' || blk || '/' || gen), 251) $$;
 
--- a table of so many pages; kind: "", UNLOGGED, TEMP
+-- a table of so many pages, without a TOAST table; kind: "", UNLOGGED, TEMP
 CREATE OR REPLACE PROCEDURE make_table(name text, nblocks int, kind text, gen int)
 LANGUAGE plpgsql AS $$
 BEGIN
-	EXECUTE format('CREATE %s TABLE %s (rel text, blk int, gen int, body text STORAGE PLAIN)'
+	EXECUTE format('CREATE %s TABLE %s (rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)'
 		|| CASE WHEN kind = 'TEMP' THEN '' ELSE ' WITH (autovacuum_enabled = off)' END, kind, name);
 	EXECUTE format('INSERT INTO %1$s SELECT %1$L, i, %3$s, proof(%1$L, i, %3$s) FROM generate_series(0, %2$s - 1) i',
 		name, nblocks, gen);
