@@ -9,7 +9,7 @@ use TestAio;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(1 << 30));
-my $seconds = 0.8;
+my $seconds = 0.6;
 
 # One random statement; those that look at content return nothing.
 sub statement
