@@ -18,18 +18,38 @@ sub set
 	return;
 }
 
+# Start-up may have made more than io_min_workers, and so may a scenario.
+sub shrink_to_one
+{
+	my ($aio) = @_;
+	set($aio, io_worker_idle_timeout => 20);
+	$aio->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'io worker'");
+	set($aio, io_worker_idle_timeout => 60000);
+	return;
+}
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
 		my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
 
+		$aio->scenario('does not grow for one read at a time', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			shrink_to_one($aio);
+			my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+			$aio->poll(sub {
+					$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
+					$aio->evict($t, $alice);
+					return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
+				});
+			is(workers($aio), 1, 'one is enough');
+		}, skip => $fixed);
+
 		$aio->scenario('grows while reads are held, up to its maximum', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			# start-up may have made more
-			set($aio, io_worker_idle_timeout => 20);
-			$aio->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'io worker'");
-			set($aio, io_worker_idle_timeout => 60000);
+			shrink_to_one($aio);
 			# each worker that finds more in the queue than there are workers asks for one
 			for my $round (1 .. 60)
 			{
