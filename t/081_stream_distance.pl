@@ -99,5 +99,8 @@ for_each_io_method(
 			# 18 loses by a hit what it gains by a miss, 19 does not
 			my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
 			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
+			# fewer hits than the stream may pin, more than it has pinned
+			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
+				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);
