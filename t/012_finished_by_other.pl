@@ -1,5 +1,6 @@
 # Reads that somebody else than their owner finishes: an I/O worker, with io_uring
-# whoever waits first; and reads whose owner has moved on or gone.
+# whoever waits first; reads whose owner has moved on or gone; and those for which
+# there is nobody but their owner, whoever waits (pgaio_io_wait()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -97,4 +98,18 @@ for_each_io_method(
 			$aio->proves($t);
 			is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
 		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('their owner performs them and others wait', sub {
+			my @sessions = $aio->sessions(qw(alice bob carol));
+			my $t = $aio->table('t', 60);
+			for my $session (@sessions)
+			{
+				# without read-ahead; nothing holds such a read where others find it, so there are many
+				$session->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET client_min_messages = error');
+				$session->starts("SELECT sum((SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i + j) % 60 FROM generate_series(0, 59) j))))"
+					  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 60) i OFFSET 0) e");
+			}
+			$_->returns(3600, 'gets every block') for @sessions;
+			$aio->proves($t);
+		});
 	}, conf => { io_max_concurrency => 4 });
