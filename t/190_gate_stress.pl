@@ -46,7 +46,9 @@ my %conf = (
 my @expected = (
 	qr/could not read|could not (?:send data to|receive data from) client|connection to client lost|terminating (?:connection|autovacuum process|background worker)/,
 	qr/database \d+ does not exist|cannot connect to invalid database/,
-	qr/background worker .* exited with exit code 1/);
+	qr/background worker .* exited with exit code 1/,
+	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/create-database-error.md)
+	qr/FATAL:  starting batch while batch already in progress/);
 
 for_each_io_method(
 	sub {
