@@ -26,7 +26,7 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
-	}, suffix => 'off', conf => { 'test_aio.gate' => 'off' });
+	}, suffix => 'off', methods => ['sync'], conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method(
 	sub {
