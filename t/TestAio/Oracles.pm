@@ -66,26 +66,21 @@ sub begin_scenario
 	return;
 }
 
-# Test: this query of the observer's comes to return no row.
-sub _comes_to_nothing
+# Test: nothing is left, or comes to be: no AIO handle in use, but in these states;
+# no pinned buffer, not even one that holds no valid page, of which the view tells
+# nothing.  One query for both, since it is asked a thousand times.
+sub _nothing_is_left
 {
-	my ($self, $query, $name) = @_;
+	my ($self, $name, @states) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $query = "SELECT 'in use: ' || a FROM pg_aios a WHERE state <> ALL ('{" . join(',', @states) . "}')";
+	# a handle that still refers to its I/O has its buffers pinned, too
+	my $pins = $self->{has_buffercache} && !@states;
+	$query .= " UNION ALL SELECT pinned || ' pinned' FROM pg_buffercache_usage_counts() WHERE pinned > 0" if $pins;
 	my $rows;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, SETTLE);
-	return is($rows, '', $name);
-}
-
-# Test: no buffer is pinned, not even one that holds no valid page, which the view
-# tells nothing of.
-sub _no_buffer_is_pinned
-{
-	my ($self, $name) = @_;
-	return if !$self->{has_buffercache};
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$self->_comes_to_nothing('SELECT usage_count, pinned FROM pg_buffercache_usage_counts() WHERE pinned > 0', $name)
-	  or diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0'));
-	return;
+	return is($rows, '', $name)
+	  || $pins && diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0'));
 }
 
 sub end_scenario
@@ -99,24 +94,20 @@ sub end_scenario
 
 	# first while the sessions are there: they are idle, so what they hold they leak
 	my @sessions = values %{ $self->{sessions} };
+	my @warnings;
 	for my $session ($params{dies} ? () : @sessions)
 	{
 		eval { $session->wait_for_end; 1 } or fail("session is idle at the end: $@");
-		is(join("\n", $session->unexpected_warnings), '', $session->name . ': no unexpected warning');
+		push @warnings, map { $session->name . ": $_" } $session->unexpected_warnings;
 	}
-	my $left = $params{leaves} ? "WHERE state NOT IN ('$params{leaves}')" : '';
-	$self->_comes_to_nothing("SELECT * FROM pg_aios $left", 'no AIO handle in use');
-	$self->_no_buffer_is_pinned('no buffer pinned') if !$params{leaves};
+	is(join("\n", @warnings), '', 'no unexpected warning');
+	$self->_nothing_is_left('nothing is left', $params{leaves} // ());
 
 	# and then without them: nothing may depend on their being there
 	$_->disconnect for @sessions;
 	$_->quit for @sessions;
 	$self->{sessions} = {};
-	if ($params{leaves})
-	{
-		$self->_comes_to_nothing('SELECT * FROM pg_aios', 'no AIO handle in use without the sessions');
-		$self->_no_buffer_is_pinned('no buffer pinned without the sessions');
-	}
+	$self->_nothing_is_left('nothing is left without the sessions') if $params{leaves};
 
 	$self->note_state if $params{dies};
 	is($self->_postmaster, $self->{postmaster}, 'the same server');
