@@ -1,5 +1,6 @@
 # Nobody is left hanging at a held read: it ends with who has asked for the hold,
-# with who has issued it, with time, and with the server.
+# with who has issued it, with time, and with the server.  That holds for
+# inj_io_completion_wait() as well, whatever provides it.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -81,4 +82,30 @@ for_each_io_method(
 				$aio->proves($t);
 			}, dies => 1, log => qr/terminating connection|database system was interrupted/);
 		}
+
+		$aio->scenario('the longest hold of a completion', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$bob->sql("SET test_aio.longest_hold = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$alice->returns('', 'reads at last');
+			$aio->logs(qr/WARNING:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+			$bob->sql('SELECT inj_io_completion_continue()');
+			$alice->wait_for_end->{warnings} = [];
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+
+		$aio->scenario('fast shutdown with a completion held', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$aio->holds(1);
+			ok($aio->node->stop('fast', fail_ok => 1), 'stops');
+			$aio->{holding} = 0;
+			$aio->node->start;
+			$aio->observe;
+			$alice->wait_for_end->{warnings} = [];
+			$aio->proves($t);
+		}, dies => 1, log => qr/terminating connection/, skip => $aio->no_faults);
 	});

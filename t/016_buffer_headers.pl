@@ -1,6 +1,8 @@
 # What a buffer's header says before, while and after it is read into: who has it
 # pinned, and BM_IO_ERROR, which stays after a failed read until the next one
 # (TerminateBufferIO); nothing but that tells that a read has failed before.
+# LockBufferForCleanup() waits for all others' pins, that of an I/O included: when
+# it is the last to go, TerminateBufferIO() has to wake the waiter.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -72,4 +74,17 @@ for_each_io_method(
 			is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
 			$aio->proves($t);
 		}, skip => $aio->no_faults);
+
+		$aio->scenario('vacuum waits for the pin of an I/O', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
+			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
+			$bob->starts("VACUUM (FREEZE) $t");
+			$bob->waits_on($aio->major >= 19 ? 'BufferCleanup' : 'BufferPin');
+			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
+			$bob->ends('is woken');
+			$aio->proves($t);
+		});
 	});
