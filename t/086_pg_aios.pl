@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Gate;
 
 my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
 
@@ -46,6 +47,18 @@ for_each_io_method(
 				$aio->proves($t, session => $alice);
 			}, skip => $aio->no_injection_points);
 		}
+
+		$aio->scenario('a read that has not begun', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
+			$aio->gate_holds(1);
+			$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
+				  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result');
+			$aio->end_gate;
+			$alice->ends;
+		}, skip => $sync ? 'with sync nothing is held' : $aio->no_gate);
 
 		# reads that their session waits for at once are its own
 		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
