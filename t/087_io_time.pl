@@ -44,6 +44,20 @@ for_each_io_method(
 			cmp_ok($ms, '<', 10000, 'in milliseconds');
 		}, skip => $aio->no_faults);
 
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("for tables of which sort, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 40, kind => $kind, session => $alice);
+				$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
+				my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT blk FROM $t");
+				my ($shared, $local) = map { $plan =~ m{"$_ I/O Read Time": ([\d.]+)} } qw(Shared Local);
+				my ($some, $none) = $kind ? ($local, $shared) : ($shared, $local);
+				cmp_ok($some, '>', 0, 'time of forty reads');
+				cmp_ok($none, '==', 0, 'none of the other sort');
+			});
+		}
+
 		# pgaio_wref_check_done(): what has ended is not waited for, be it ever so briefly
 		$aio->scenario('none for reads that have ended', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -56,6 +56,9 @@ for_each_io_method(
 				is($io->{'Max Prefetch Distance'}, 5 * $limit - 1, 'as far as may be') if $aio->method eq 'sync' && $limit <= 2;
 				# small reads are done when they are started, if the kernel can do that
 				is($io->{'I/O Waits'}, 0, 'no waits') if $aio->method eq 'io_uring' && $limit <= 2 && reads_at_once($path);
+				$aio->evict($t);
+				like($alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t"),
+					qr{^ *I/O: count=$reads waits=\d+ size=${\sprintf '%.2f', 64 / $reads} in-progress=\d+\.\d\d$}m, 'as text');
 			}
 			my $io = io_of($alice, "SELECT blk FROM $t");
 			is($io->{'I/O Count'} // 0, 0, 'no read when all is there');
