@@ -1,5 +1,6 @@
 # Fewer file descriptors than files: the one that is closed to make room may belong
-# to a read that is staged or under way (pgaio_closing_fd in LruDelete).
+# to a read that is staged or under way (pgaio_closing_fd in LruDelete), and has to be
+# opened again for the next (FileStartReadV).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -32,4 +33,35 @@ for_each_io_method(
 			}
 			$aio->proves($_) for @tables[ 0, 40, 79 ];
 		}, leaves => 'COMPLETED_SHARED');
+
+		# who goes on with a stream need not look first how long the file is
+		$aio->scenario('more streams than descriptors', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $n = 70;
+			my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
+			$alice->sql('SET effective_io_concurrency = 1; SET io_combine_limit = 1; BEGIN');
+			$alice->sql("DECLARE c$_ CURSOR FOR SELECT blk, body = proof('$tables[$_]', blk, 0) FROM $tables[$_]") for 0 .. $#tables;
+			for my $block (0 .. 2)
+			{
+				$alice->gives(join(';', map { "FETCH 1 FROM c$_" } 0 .. $#tables), join("\n", ("$block|t") x $n), "block $block of each");
+			}
+
+			my $while_away = sub {
+				my ($i, $instead, @fails) = @_;
+				my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$tables[$i]')");
+				rename $file, "$file.away" or die "$file: $!";
+				symlink $instead, $file or die "$file: $!" if $instead;
+				$alice->sql('SAVEPOINT s');
+				$alice->fails("MOVE ALL FROM c$i", @fails);
+				unlink $file if $instead;
+				rename "$file.away", $file or die "$file: $!";
+				$alice->sql('ROLLBACK TO s');
+			};
+			$while_away->(0, undef, '58P01', qr/could not start reading blocks (\d+)\.\.\1 in file/, 'a file that is gone when it is opened again');
+			# an errno that is the kernel's: a process has nothing at these addresses
+			$while_away->(1, '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
+			  if $aio->method ne 'worker' && -e '/proc/self/mem';
+			$alice->sql('ROLLBACK');
+			$aio->proves($tables[$_]) for 0, 1;
+		}, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
 	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, shared_buffers => '16MB', max_connections => 10 });
