@@ -91,4 +91,19 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", 30, 'all can be read');
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
+
+		# AbortBufferIO(): the blocks are not marked as being read any more
+		$aio->scenario('the file is gone when a read is to start', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
+			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+			rename $file, "$file.away" or die "$file: $!";
+			$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");
+			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file/, 'fails');
+			rename "$file.away", $file or die "$file: $!";
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
+			$alice->sql('ROLLBACK');
+			$aio->proves($t);
+		});
 	});
