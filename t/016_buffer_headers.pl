@@ -75,6 +75,29 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults);
 
+		# by its resource owner from 19 on
+		$aio->scenario('the lock of a page ends with an error', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			# btree compares with a page locked
+			$aio->sql(<<"END");
+CREATE FUNCTION scenario.compare(int, int) RETURNS int LANGUAGE plpgsql AS \$\$
+BEGIN
+	IF current_setting('regress.fail', true) = 'yes' THEN RAISE 'cannot compare'; END IF;
+	RETURN btint4cmp(\$1, \$2);
+END \$\$;
+CREATE OPERATOR CLASS scenario.fails FOR TYPE int USING btree AS OPERATOR 3 =, FUNCTION 1 scenario.compare(int, int);
+CREATE INDEX ON $t (blk scenario.fails)
+END
+			$alice->sql('SET enable_seqscan = off; SET regress.fail = yes');
+			$alice->fails("SELECT gen FROM $t WHERE blk = 2", 'P0001', qr/cannot compare/, 'fails');
+			$bob->starts("INSERT INTO $t VALUES ('$t', 4, 0, proof('$t', 4, 0))");
+			$bob->ends('writes to the page');
+			$alice->sql('RESET regress.fail');
+			$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
+			$aio->proves($t);
+		});
+
 		$aio->scenario('vacuum waits for the pin of an I/O', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 4);
