@@ -81,11 +81,24 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
-		# 64 places, of which one is always empty (18)
+		# 64 places, of which one is always empty (18); where it begins, is different each time
 		$aio->scenario('the queue is full', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
 			set_workers($aio, 1);
+			for my $round (1 .. 64)
+			{
+				$aio->sql("SELECT evict_rel('$t'), evict_rel('$u')");
+				$bob->sql("SELECT read_rel_block_ll('$t', 1)");
+				$aio->hold(relation => $t);
+				$alice->starts("SELECT read_rel_block_ll('$t', 0)");
+				$aio->poll(sub { $aio->held }) or die "the only worker is not held\n";
+				$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
+				$aio->release;
+				$alice->wait_for_end;
+				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 66)", 66, 'all are read') if $round % 16 == 0;
+			}
+			$aio->evict($_) for $t, $u;
 			$aio->hold(relation => $t);
 			$alice->starts("SELECT read_rel_block_ll('$t', 0)");
 			$aio->holds(1, 'the only worker');
