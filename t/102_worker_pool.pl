@@ -86,6 +86,10 @@ for_each_io_method(
 			set($aio, io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
 			$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE backend_type = 'io worker'");
 			is(workers($aio), 4, 'is reached without any read');
+			# each that leaves tells the next that it may
+			set($aio, io_worker_idle_timeout => 20, io_min_workers => 1);
+			$aio->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'io worker'");
+			is(workers($aio), 1, 'and left, one after the other');
 		}, skip => $fixed);
 
 		$aio->scenario('as many as io_workers says', sub {
