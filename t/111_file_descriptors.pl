@@ -37,7 +37,7 @@ for_each_io_method(
 		# who goes on with a stream need not look first how long the file is
 		$aio->scenario('more streams than descriptors', sub {
 			my ($alice) = $aio->sessions('alice');
-			my $n = 70;
+			my $n = 60;
 			my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
 			$alice->sql('SET effective_io_concurrency = 1; SET io_combine_limit = 1; BEGIN');
 			$alice->sql("DECLARE c$_ CURSOR FOR SELECT blk, body = proof('$tables[$_]', blk, 0) FROM $tables[$_]") for 0 .. $#tables;
