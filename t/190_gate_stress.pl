@@ -33,6 +33,11 @@ sub stress
 	}
 	$aio->gives('SELECT count(*), count(DISTINCT id) FROM stress.c', '3000|3000', 'rows of the table that was written to');
 	$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+	# @expected cannot tell whose it is
+	my $log = $aio->log_text;
+	my @in_batch = grep { $log !~ /\[$_\] \S+ STATEMENT: +CREATE DATABASE \S+ TEMPLATE \S+ STRATEGY wal_log/ }
+	  $log =~ /\[(\d+)\] \S+ FATAL:  starting batch while batch already in progress/g;
+	is("@in_batch", '', 'only CREATE DATABASE can be terminated in a batch');
 	return;
 }
 

@@ -66,9 +66,9 @@ sub begin_scenario
 	return;
 }
 
-# Test: nothing is left, or comes to be: no AIO handle in use, but in these states;
-# no pinned buffer, not even one that holds no valid page, of which the view tells
-# nothing.  One query for both, since it is asked a thousand times.
+# Test: soon there is no AIO handle in use, except in these states, and no pinned
+# buffer, not even one without a valid page, of which the view tells nothing.  One
+# query for both, since it is asked a thousand times.
 sub _nothing_is_left
 {
 	my ($self, $name, @states) = @_;
