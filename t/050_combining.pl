@@ -80,7 +80,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
 			$aio->sql('CREATE TABLE scenario.long (rel text, blk int, gen int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)');
-			truncate($aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('scenario.long')"), ($segment - 3) * 8192)
+			truncate($aio->file_of('scenario.long'), ($segment - 3) * 8192)
 			  or die "cannot make a hole: $!";
 			$aio->sql("INSERT INTO scenario.long SELECT 'long', i, 0, proof('long', i, 0) FROM generate_series($segment - 4, $segment + 3) i; SELECT evict_rel('scenario.long')");
 			$aio->gives("SELECT pg_relation_size('scenario.long') / 8192 - $segment", 4, 'blocks in the second segment');

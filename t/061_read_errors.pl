@@ -96,7 +96,7 @@ for_each_io_method(
 		$aio->scenario('the file is gone when a read is to start', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
-			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my $file = $aio->file_of($t);
 			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
 			rename $file, "$file.away" or die "$file: $!";
 			$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");

@@ -34,7 +34,7 @@ for_each_io_method(
 		$aio->scenario('number and size of reads', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 64);
-			my $path = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my $path = $aio->file_of($t);
 			$alice->sql("SELECT count(*) FROM $t");
 			# a scan begins with reads of one block, and doubles them
 			for my $case ([ 1 => 64 ], [ 2 => 33 ], [ 8 => 11 ], [ 16 => 8 ])

@@ -33,7 +33,7 @@ for_each_io_method(
 		$aio->scenario('a file that a worker cannot open', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
-			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my $file = $aio->file_of($t);
 			my @before = $aio->pids_of_type('io worker');
 			# alice has it open, and keeps it
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
@@ -50,7 +50,7 @@ for_each_io_method(
 		$aio->scenario('a file that a worker cannot read', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
-			my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')");
+			my $file = $aio->file_of($t);
 			# alice has it open, and keeps it
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 			rename $file, "$file.away" or die "rename: $!";

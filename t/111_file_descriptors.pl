@@ -48,7 +48,7 @@ for_each_io_method(
 
 			my $while_away = sub {
 				my ($i, $instead, @fails) = @_;
-				my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$tables[$i]')");
+				my $file = $aio->file_of($tables[$i]);
 				rename $file, "$file.away" or die "$file: $!";
 				symlink $instead, $file or die "$file: $!" if $instead;
 				$alice->sql('SAVEPOINT s');

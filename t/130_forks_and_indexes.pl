@@ -11,7 +11,7 @@ use TestAio;
 sub break_fork
 {
 	my ($aio, $t, $fork) = @_;
-	my $file = $aio->node->data_dir . '/' . $aio->sql("SELECT pg_relation_filepath('$t')") . "_$fork";
+	my $file = $aio->file_of($t) . "_$fork";
 	open my $fh, '+<', $file or die "$file: $!";
 	binmode $fh;
 	seek $fh, 100, 0;

@@ -69,6 +69,13 @@ sub table
 	return $full_name;
 }
 
+# The file of a table's first segment.
+sub file_of
+{
+	my ($self, $table) = @_;
+	return $self->node->data_dir . '/' . $self->sql("SELECT pg_relation_filepath('$table')");
+}
+
 # Takes a table out of the buffer pool.
 sub evict
 {
