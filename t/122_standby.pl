@@ -1,10 +1,14 @@
-# A standby that reads while it replays: the startup process and sessions share the
-# buffer pool, and replay drops and truncates what sessions read.
+# A standby that reads while it replays.  The startup process and sessions share the
+# buffer pool, and replay drops and truncates what sessions read.  Held reads make
+# sessions wait; replay waits for them only where it needs the very blocks that are
+# held, and then the longest hold or shutdown ends it.  The trace has replay's reads.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Gate;
+use TestAio::Trace;
 
 for_each_io_method(
 	sub {
@@ -12,9 +16,17 @@ for_each_io_method(
 		$aio->node->backup('b');
 		my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		$aio->scenario('the same on both', sub {
-			my $t = $aio->table('t', 100);
+		# A table that is on both, and read on neither
+		my $table = sub {
+			my ($nblocks) = @_;
+			my $t = $aio->table('t', $nblocks // 40);
 			$aio->replayed_by($standby);
+			$standby->evict($t);
+			return $t;
+		};
+
+		$aio->scenario('the same on both', sub {
+			my $t = $table->(100);
 			my ($reader) = $standby->sessions('reader');
 			$standby->is_method($aio->method);
 			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
@@ -22,15 +34,15 @@ for_each_io_method(
 			$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
 
 			# replay goes on, and evicted blocks are read by it
-			$reader->sql("SELECT evict_rel('$t')");
+			$standby->evict($t);
 			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk < 50; VACUUM $t");
 			for (1 .. 3)
 			{
-				$reader->sql("SELECT evict_rel('$t')");
+				$standby->evict($t);
 				$reader->sql("SELECT count(*) FROM $t");
 			}
 			$aio->replayed_by($standby);
-			$reader->sql("SELECT evict_rel('$t')");
+			$standby->evict($t);
 			$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'what was replayed');
 			$reader->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 40) b");
 			$aio->sql("DROP TABLE $t");
@@ -39,5 +51,52 @@ for_each_io_method(
 			$standby->end_session($reader);
 			$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');
 		});
-		$standby->stop;
-	}, streaming => 1, conf => { autovacuum_worker_slots => 1, max_connections => 30, shared_buffers => '16MB' });
+
+		$aio->scenario('sessions wait, replay does not', sub {
+			my $t = $table->();
+			my ($startup) = $standby->pids_of_type('startup');
+			my ($controller, $issuer, $waiter) = $standby->held_read($t);
+			$standby->trace("'$t', $startup");
+			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
+			$aio->replayed_by($standby);
+			$standby->end_trace;
+			$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
+			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK' AND completion_exact), "
+				  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
+			$issuer->returns('', 'reads');
+			$waiter->returns('1', 'gets it');
+			$standby->end_session($_) for $controller, $issuer, $waiter;
+			$standby->evict($t);
+			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'what was replayed');
+		});
+
+		for my $end ('the longest hold', 'a release', 'fast shutdown')
+		{
+			$aio->scenario("replay of DROP TABLE, until $end", sub {
+				my $t = $table->();
+				my ($issuer) = $standby->sessions('issuer');
+				$standby->sql("SET test_aio.longest_hold = '" . ($end =~ /longest/ ? '500ms' : '1min') . "'");
+				$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+				$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+				$aio->sql("DROP TABLE $t");
+				my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
+				$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /longest/;
+				$standby->sql('SELECT io_release_all()') if $end eq 'a release';
+				if ($end eq 'fast shutdown')
+				{
+					ok($standby->stop, 'stops');
+					$standby->launch->wait_until_ready;
+					$standby->observe;
+				}
+				$aio->replayed_by($standby);
+				$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
+				$standby->sql('SELECT io_hold_end()');
+			});
+		}
+
+		ok($standby->stop, "${\$aio->method}: clean shutdown of the standby");
+		$standby->check_log([qr/FATAL: .*terminating (?:connection|walreceiver)/]);
+	},
+	# replay need not read a page whose whole image is in the WAL
+	streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
+		'test_aio.reach_synchronous_reads' => 'on', 'test_aio.trace_completions' => 'on' });

@@ -1,5 +1,6 @@
 # How a read has ended, when, and by whom it was executed and completed: what the I/O trace
-# knows without test_aio.trace_completions, and with it.
+# knows without test_aio.trace_completions, and with it.  (Of a standby's startup process
+# it is looked at where there is one, in 122_standby.pl.)
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -97,4 +98,26 @@ for_each_io_method(
 			});
 			$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result", 't|t||OK', 'by who wanted it');
 		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
+
+		$aio->scenario('parallel query', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 400);
+			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
+			# held, so that each of the three processes has something to read
+			$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
+			$aio->trace("'$t'");
+			$alice->starts("SELECT count(*) FROM $t");
+			if ($aio->method ne 'sync')
+			{
+				$aio->wait_for('SELECT count(DISTINCT pid) = 3 FROM io_held');
+				$aio->sql('SELECT io_hold_end(), io_release_all()');
+			}
+			$alice->returns('400', 'counts');
+			$aio->end_trace;
+			$aio->traced("count(DISTINCT pid), bool_and((backend_type = 'client backend') = (pid = ${\$alice->pid}))", '3|t', 'who has read')
+				if $aio->method ne 'sync';
+			$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
+			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
+			$aio->proves($t);
+		});
 	}, conf => { 'test_aio.trace_completions' => 'on' });
