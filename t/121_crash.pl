@@ -13,7 +13,7 @@ use TestAio::Gate;
 sub resources
 {
 	my ($aio) = @_;
-	my ($postmaster) = $aio->{postmaster} =~ /^postmaster (\d+)/;
+	my $postmaster = $aio->{postmaster};
 	my @fds = map { readlink($_) // '' } glob "/proc/$postmaster/fd/*";
 	open my $maps, '<', "/proc/$postmaster/maps" or return;
 	my @maps = <$maps>;
@@ -53,7 +53,6 @@ for_each_io_method(
 				my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
 				  : ($aio->pids_of_type($aio->method eq 'worker' ? 'io worker' : 'checkpointer'))[0];
 				kill 'KILL', $pid;
-				my $path = $aio->node->data_dir . '/postmaster.pid';
 				$aio->poll(sub { !kill 0, $alice->pid });
 				$_->disconnect for $alice, $bob, $aio->{observer};
 				# the status file says "ready" when connections are taken again

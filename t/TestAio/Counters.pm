@@ -25,19 +25,19 @@ END
 # Makes sessions write down what they have counted.
 sub _flush
 {
-	my ($self, @sessions) = @_;
-	$_->sql('SELECT pg_stat_force_next_flush()') for @sessions, $self;
+	my (@sessions) = @_;
+	$_->sql('SELECT pg_stat_force_next_flush()') for @sessions;
 	return;
 }
 
 # Differences of a query's columns while a function ran, joined by "/".
 sub _difference
 {
-	my ($self, $query, $function, @sessions) = @_;
-	$self->_flush(@sessions);
+	my ($self, $query, $function, @counting) = @_;
+	_flush(@counting);
 	my @before = split /\|/, $self->sql($query);
 	$function->();
-	$self->_flush(@sessions);
+	_flush(@counting);
 	my @after = split /\|/, $self->sql($query);
 	return join '/', map { $after[$_] - $before[$_] } 0 .. $#after;
 }
@@ -60,7 +60,7 @@ sub blocks_during
 	my ($self, $table, $function, @sessions) = @_;
 	my $oid = $self->sql("SELECT '$table'::regclass::oid");
 	return $self->_difference("SELECT pg_stat_get_blocks_fetched($oid), pg_stat_get_blocks_hit($oid)",
-		$function, @sessions);
+		$function, @sessions, $self);
 }
 
 # checksum_failures of a database in pg_stat_database; "" is for shared relations.
