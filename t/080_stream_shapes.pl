@@ -48,7 +48,7 @@ BEGIN
 			RETURN NEXT shape || ': ' || found::text;
 		END IF;
 		n := n + 1;
-		IF n % 4 = 1 THEN
+		IF n % 6 = 1 THEN
 			RETURN QUERY SELECT shape || ': ' || p FROM problems('$t') p;
 		END IF;
 	END LOOP;

@@ -17,7 +17,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
 			my $ended = 0;
-			for my $round (1 .. 9)
+			for my $round (1 .. 6)
 			{
 				$aio->evict($t);
 				$alice->starts("SELECT count(*) FROM generate_series(1, 2000) i, LATERAL (SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j)), evict_rel('$t')) r");
@@ -68,7 +68,7 @@ for_each_io_method(
 			$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), sub {
 				my ($alice) = $aio->sessions('alice');
 				$alice->sql('SET temp_buffers = 100');
-				for my $round (1 .. 3)
+				for my $round (1 .. 2)
 				{
 					$alice->sql($begin) if $begin;
 					$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
