@@ -1,5 +1,6 @@
 # Reads that end short, at every kind of length, and what is done about them:
-# md_readv_complete() counts whole blocks, WaitReadBuffers() reads on from there.
+# md_readv_complete() counts whole blocks, WaitReadBuffers() reads on from there, and the
+# pages that have come are looked at (buffer_readv_complete).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -47,6 +48,20 @@ for_each_io_method(
 					$aio->proves($t, session => $alice);
 				}, skip => $aio->no_faults);
 			}
+
+			# the read is a short one, and the page is a bad one
+			$aio->scenario("a bad page among what has come, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+				$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+				$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
+				$alice->sql('SET zero_damaged_pages = on');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", 4, 'all blocks');
+				$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
+				$aio->tell_truth;
+				$aio->proves($t, session => $alice, except => 'block 3 has no row');
+			}, skip => $aio->no_faults, log => qr/invalid page in block 3/, leaves => 'COMPLETED_SHARED');
 
 			for my $bytes (0, 4096, 8191)
 			{

@@ -92,6 +92,17 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
 
+		# which a page that was never written has, but nothing else
+		$aio->scenario('a header of zeros', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			open my $file, '+<', $aio->file_of($t) or die "the file of $t: $!";
+			seek $file, 2 * 8192, 0;
+			print $file "\0" x 24;
+			close $file;
+			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
+		}, log => qr/invalid page in block 2/, leaves => 'COMPLETED_SHARED');
+
 		# AbortBufferIO(): the blocks are not marked as being read any more
 		$aio->scenario('the file is gone when a read is to start', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
