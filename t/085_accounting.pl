@@ -95,4 +95,14 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		});
+
+		# not in a stream, but block by block
+		$aio->scenario('VACUUM of a hash index', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
+			my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
+			cmp_ok($reads, '>', 0, 'relation/vacuum: reads of the index, for the table is there');
+			$aio->proves($t, except => 'block 7 has no row');
+		});
 	}, conf => { shared_buffers => '16MB' });
