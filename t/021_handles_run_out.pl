@@ -42,8 +42,11 @@ sub for_each_io_method_of
 					$aio->closed_gate, 'SELECT batch_end()');
 				$alice->waits_on('advisory');
 				# how many, depends on how fast the earlier ones have ended
-				my $staged = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
+				my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"
+					  . " AND target = 'smgr' AND target_desc ~ '^block \\d+ in file' AND raw_result IS NULL AND result = 'UNKNOWN')"
+					  . " FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
 				ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "those since the last wait are staged: $staged");
+				is($described, $staged, 'and pg_aios knows what they are');
 				cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
 				$aio->open_gate;
 				$alice->ends('the batch ends');
@@ -66,6 +69,22 @@ sub for_each_io_method_of
 				$aio->evict($t, $alice);
 			}, leaves => 'COMPLETED_SHARED', skip => $aio->method ne 'worker'
 				? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
+
+			$aio->scenario('the oldest ends, others are held', sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 12);
+				$aio->sql("SELECT io_hold('$t', max_reads => $max)");
+				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
+				$aio->gate_holds($max);
+				$alice->waits_on('IoGateHeld');
+				$aio->release_block(0);
+				$alice->ends('that is the one that it has waited for');
+				$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
+				$aio->end_gate;
+				$aio->proves($t);
+				$aio->evict($t, $alice);
+			}, leaves => 'COMPLETED_SHARED', skip => $max == 1 ? 'the oldest is the only one'
+				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->no_gate);
 
 			$aio->scenario('ended by others', sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
