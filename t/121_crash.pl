@@ -22,8 +22,8 @@ sub resources
 	my ($locked) = map { /^VmLck:\s*(\d+)/ ? $1 : () } <$status>;
 	close $status;
 	return {
-		'io_uring descriptors' => scalar(grep { /io_uring/ } @fds),
-		'other descriptors' => scalar(grep { !/io_uring|^$/ } @fds),
+		'io_uring descriptors' => scalar(grep { /^anon_inode:\[io_uring\]/ } @fds),
+		'other descriptors' => scalar(grep { !/^anon_inode:\[io_uring\]|^$/ } @fds),
 		'io_uring mappings' => scalar(grep { /io_uring/ } @maps),
 		'locked memory' => $locked // 0 };
 }

@@ -1,11 +1,28 @@
 # The I/O trace tells who has waited for a read, since when and how long, also while the
-# wait goes on, and when it ends without the read.
+# wait goes on, and when it ends without the read.  Who comes when the read has ended
+# does not wait (since 19 with io_uring as well: pgaio_uring_check_one).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Trace;
+
+# Completions that the kernel has posted and no process has seen, of all rings; -1 if the
+# kernel does not tell, which it never does of a ring in use.
+sub unseen_completions
+{
+	my ($aio) = @_;
+	my $unseen = 0;
+	for my $fd (grep { (readlink($_) // '') eq 'anon_inode:[io_uring]' } glob "/proc/$aio->{postmaster}/fd/*")
+	{
+		my %ring = slurp_file($fd =~ s/fd/fdinfo/r) =~ /^(CqHead|CqTail):\s*(\d+)/mg;
+		return -1 if !defined $ring{CqTail};
+		$unseen += $ring{CqTail} - $ring{CqHead};
+	}
+	return $unseen;
+}
 
 for_each_io_method(
 	sub {
@@ -49,6 +66,26 @@ for_each_io_method(
 			$alice->ends;
 			$aio->end_trace;
 		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('who comes late does not wait', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+			$aio->trace("'$t'");
+			$alice->sql('FETCH 40 FROM c');
+			my $under_way = "FROM pg_aios WHERE pid = ${\$alice->pid} AND state IN ('SUBMITTED', 'COMPLETED_IO')";
+			my $ahead = $aio->sql("SELECT count(*) FROM io_trace WHERE blockno >= 40");
+			cmp_ok($ahead, '>', 0, "reads ahead: $ahead");
+			$aio->method eq 'io_uring' ? $aio->poll(sub { $aio->sql("SELECT count(*) $under_way") == unseen_completions($aio) })
+			  : $aio->wait_for("SELECT NOT EXISTS (SELECT $under_way)");
+			$alice->sql("FETCH $ahead FROM c");
+			$aio->end_trace;
+			$aio->gives("SELECT sum(waits) FROM io_trace WHERE blockno BETWEEN 40 AND 39 + $ahead", 0, 'none of these');
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->method ne 'io_uring' ? undef
+			: $aio->major < 19 ? '18 finds with io_uring by waiting only that a read has ended'
+			: $aio->poll(sub { unseen_completions($aio) >= 0 }, 1) ? undef : 'this kernel does not tell of completions');
 
 		$aio->scenario('more waits than a record keeps', sub {
 			my @sessions = $aio->sessions(map { "s$_" } 1 .. 6);
