@@ -7,6 +7,8 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
+use Time::HiRes qw(time);
+
 sub workers { my ($aio) = @_; return scalar(() = $aio->pids_of_type('io worker')) }
 
 # Changes settings of the running server.
@@ -91,6 +93,32 @@ for_each_io_method(
 			$aio->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'io worker'");
 			is(workers($aio), 1, 'and left, one after the other');
 		}, skip => $fixed);
+
+		$aio->scenario('who has something to do does not leave', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			set($aio, io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
+			$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
+			# one has a read that is held, the other does what is to be done from now on
+			$aio->hold(relation => $t, block => 0);
+			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
+			$aio->holds(1);
+			my $stay = join ',', $aio->pids_of_type('io worker');
+			set($aio, io_min_workers => 1, io_worker_idle_timeout => 500);
+			my ($begun, $last, $idle) = (time, time, 0);
+			while ($last < $begun + 0.7)
+			{
+				$alice->sql("SELECT invalidate_rel_block('$t', 1), read_rel_block_ll('$t', 1)");
+				my $now = time;
+				($idle, $last) = ($now - $last > $idle ? $now - $last : $idle, $now);
+			}
+		  SKIP: {
+				skip "it was idle for $idle s, and might leave", 1 if $idle > 0.4;
+				is(join(',', $aio->pids_of_type('io worker')), $stay, 'the same workers as before');
+			}
+			$aio->release;
+			$aio->proves($t);
+		}, skip => $fixed // $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('as many as io_workers says', sub {
 			for my $n (3, 1, 2)
