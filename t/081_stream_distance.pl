@@ -103,4 +103,19 @@ for_each_io_method(
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
+
+		$aio->scenario('in rescans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+			for my $scans (1, 3)
+			{
+				my $query = "SELECT sum(n) FROM generate_series(1, $scans) g, LATERAL (SELECT CASE WHEN g > 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
+				  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND evicted IS DISTINCT FROM 'never') s";
+				$alice->sql($query);
+				my ($reads) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->gives($query, 120 * $scans - $scans * ($scans + 1) / 2, "$scans scans") });
+				# of 1, 2, 4, 8 and then 16 blocks
+				cmp_ok($reads, '<=', 14 * $scans, 'combined');
+			}
+		});
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);
