@@ -7,6 +7,9 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
+# Those of no database and of the other one that have had a failure since then.
+my $failed_since = "SELECT string_agg(coalesce(datname, 'shared'), ',') FROM pg_stat_database WHERE (datid = 0 OR datname = 'other') AND checksum_last_failure >= '%s'";
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -16,6 +19,7 @@ for_each_io_method(
 			my ($alice) = $aio->session('alice', dbname => 'other');
 			$alice->sql("CREATE TABLE o (i int); INSERT INTO o VALUES (1); SELECT evict_rel('o'); SELECT modify_rel_block('o', 0, corrupt_checksum => true)");
 			my @before = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			my $since = $aio->sql('SELECT clock_timestamp()');
 			for my $read ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o')
 			{
 				$alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/);
@@ -23,6 +27,7 @@ for_each_io_method(
 			$alice->sql('SELECT pg_stat_force_next_flush()');
 			my @after = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
 			is(join(',', map { $after[$_] - $before[$_] } 0 .. 2), '0,3,0', 'counted for postgres, other, shared');
+			$aio->gives((sprintf $failed_since, $since), 'other', 'and when');
 			$alice->sql('DROP TABLE o');
 		}, log => [ qr/invalid page/, qr/page verification failed/ ]);
 
@@ -32,6 +37,7 @@ for_each_io_method(
 			$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
 			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
 			my @before = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
+			my $since = $aio->sql('SELECT clock_timestamp()');
 			for my $read ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)")
 			{
 				$alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/);
@@ -39,6 +45,7 @@ for_each_io_method(
 			$alice->sql('SELECT pg_stat_force_next_flush()');
 			my @after = map { $aio->checksum_failures($_) } 'postgres', 'other', '';
 			is(join(',', map { $after[$_] - $before[$_] } 0 .. 2), '0,0,2', 'counted for postgres, other, shared');
+			$aio->gives((sprintf $failed_since, $since), 'shared', 'and when');
 			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");
 			$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
 		}, log => [ qr/invalid page/, qr/page verification failed/ ]);
