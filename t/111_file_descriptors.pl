@@ -1,11 +1,42 @@
 # Fewer file descriptors than files: the one that is closed to make room may belong
 # to a read that is staged or under way (pgaio_closing_fd in LruDelete), and has to be
-# opened again for the next (FileStartReadV).
+# opened again for the next (FileStartReadV).  What is there then may be a pipe: a read
+# that takes its time in the kernel (pgaio_uring_wait_one).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
+use POSIX ();
 use TestAio;
+
+# Who waits for a read in the kernel says so, and goes on when a signal comes; who wants
+# the same waits for who is looking.  The next block of the cursor has been read.
+sub slow_read
+{
+	my ($aio, $reader, $t, $cursor, $block) = @_;
+	my ($other) = $aio->sessions('other');
+	my $file = $aio->file_of($t);
+	rename $file, "$file.away" or die "$file: $!";
+	POSIX::mkfifo($file, 0600) or die "$file: $!";
+	open my $pipe, '+<', $file or die "$file: $!";
+	$reader->sql('SAVEPOINT s');
+	$reader->gives("FETCH 1 FROM $cursor", $block - 1 . '|t', 'begins to read from a pipe');
+	rename "$file.away", $file or die "$file: $!";
+	$reader->starts("FETCH 1 FROM $cursor");
+	$reader->waits_on('AioIoUringExecution');
+	$other->starts("SELECT count(*) FROM $t WHERE ctid = '($block,1)' AND body = proof('$t', $block, 0)");
+	$other->waits_on('AioUringCompletion');
+	$aio->sql("SELECT pg_cancel_backend(${\$reader->pid})");
+	# it begins to read one more before it is cancelled
+	open my $original, '<', $file or die "$file: $!";
+	seek $original, $block * 8192, 0;
+	read $original, my $pages, 2 * 8192;
+	syswrite $pipe, $pages;
+	$reader->raises('57014', qr/canceling statement due to user request/, 'is cancelled when it has been read');
+	$other->returns(1, 'and this is what was read');
+	$reader->sql('ROLLBACK TO s');
+	return;
+}
 
 for_each_io_method(
 	sub {
@@ -58,7 +89,8 @@ for_each_io_method(
 			# I/O worker would keep that file open for those who read later
 			$while_away->(1, '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
 			  if $aio->method ne 'worker';
+			slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 			$bob->sql('ROLLBACK');
-			$aio->proves($tables[$_]) for 0, 1;
+			$aio->proves($tables[$_]) for 0 .. 2;
 		}, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
 	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, shared_buffers => '16MB', max_connections => 10 });
