@@ -100,5 +100,16 @@ for_each_io_method(
 			$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment - 1)", '', 'the last block of the first segment');
 			$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment, nblocks => 4)", '', 'first blocks of the second segment');
 			$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= format('(%s,0)', $segment - 1)::tid AND ctid = format('(%s,1)', blk)::tid AND body = proof('long', blk, 0)", 5, 'are right');
+
+			# who reads must not make what is missing
+			my $second = $aio->file_of('scenario.long') . '.1';
+			$aio->evict('scenario.long');
+			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM scenario.long WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
+			$alice->sql("SELECT read_rel_block_ll('scenario.long', $segment - 1, smgrreleaseall => true)");
+			rename $second, "$second.away" or die "$second: $!";
+			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.1"/, 'a segment that is gone');
+			ok(!-e $second, 'stays so');
+			rename "$second.away", $second or die "$second: $!";
+			$alice->sql('ROLLBACK');
 		});
 	}, conf => { io_max_combine_limit => '256kB', io_combine_limit => '128kB', shared_buffers => '64MB' });

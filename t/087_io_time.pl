@@ -30,6 +30,7 @@ for_each_io_method(
 			is($spent->() - $before, 0, 'none when it is not asked for');
 			$aio->evict($t);
 			$alice->sql('SET track_io_timing = on');
+			my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
 			$aio->hold(pid => $alice->pid);
 			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
 			$aio->holds(1);
@@ -39,6 +40,7 @@ for_each_io_method(
 			$aio->release;
 			$alice->ends;
 			my $ms = $spent->() - $before;
+			$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
 			# 19 asks io_uring for completions before it begins to wait, and is held there
 			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
 			cmp_ok($ms, '<', 10000, 'in milliseconds');

@@ -26,6 +26,7 @@ for_each_io_method(
 			$aio->scenario("$what of a relation with a held read", sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
 				my $t = $aio->table('t', 20);
+				my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
 				$aio->sql("SELECT io_hold('$t', 3)");
 				# the reader moves on, and its lock goes
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
@@ -35,6 +36,7 @@ for_each_io_method(
 				$aio->sql('SELECT io_hold_end(), io_release_all()');
 				$bob->returns(qr/^$/, 'and goes on');
 				$aio->proves($t) if $stays;
+				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays && $aio->{has_buffercache};
 			}, leaves => 'COMPLETED_SHARED', skip => $what eq 'VACUUM' ? $sync : undef);
 		}
 
