@@ -70,5 +70,5 @@ END
 			$alice->sql('COMMIT');
 		}, leaves => 'COMPLETED_SHARED');
 	},
-	# so that the last of the streams begins when there are more pins than the share
-	conf => { max_connections => 10, shared_buffers => '8MB' });
+	# so that six streams have more pins than the share, each its row's and one more
+	conf => { max_connections => 10, shared_buffers => '6MB' });
