@@ -82,7 +82,7 @@ for_each_io_method(
 			my %bytes = (
 				'relation/bulkread' => "SELECT count(*) FROM $t",
 				'relation/normal' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 599)))",
-				'relation/vacuum' => "SET vacuum_buffer_usage_limit = '256kB'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+				'relation/vacuum' => "SET vacuum_buffer_usage_limit = '128kB'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
 			for my $context (sort keys %bytes)
 			{
 				$aio->evict($t);
@@ -94,7 +94,7 @@ for_each_io_method(
 				cmp_ok($reads, '<', 120, "$context: combined");
 				next if $context ne 'relation/vacuum' || !$aio->{has_buffercache};
 				my @kept = split /,/, $aio->cached($t);
-				cmp_ok(scalar @kept, '<=', 32, 'its buffers are used again, by its own stream as well');
+				cmp_ok(scalar @kept, '<=', 16, 'its buffers are used again, by its own stream as well');
 			}
 			$aio->proves($t);
 		});
