@@ -96,10 +96,7 @@ for_each_io_method(
 		$aio->scenario('a header of zeros', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 4);
-			open my $file, '+<', $aio->file_of($t) or die "the file of $t: $!";
-			seek $file, 2 * 8192, 0;
-			print $file "\0" x 24;
-			close $file;
+			$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
 			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
 		}, log => qr/invalid page in block 2/, leaves => 'COMPLETED_SHARED');
 

@@ -7,19 +7,6 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Writes rubbish into the first page of a fork.
-sub break_fork
-{
-	my ($aio, $t, $fork) = @_;
-	my $file = $aio->file_of($t) . "_$fork";
-	open my $fh, '+<', $file or die "$file: $!";
-	binmode $fh;
-	seek $fh, 100, 0;
-	print $fh 'broken';
-	close $fh;
-	return;
-}
-
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -44,7 +31,7 @@ for_each_io_method(
 			}
 			# the message names the fork
 			$aio->evict($t);
-			break_fork($aio, $t, 'fsm');
+			$aio->overwrite($aio->file_of($t) . "_fsm", 100, 'broken');
 			$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
 		}, log => [ qr/invalid page/, qr/page verification failed/ ], skip => $aio->has_extension('pg_prewarm') ? undef : 'needs the contrib module pg_prewarm');
 
@@ -54,7 +41,7 @@ for_each_io_method(
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 40);
 				$aio->evict($t);
-				break_fork($aio, $t, $fork);
+				$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
 				my $before = $aio->checksum_failures('postgres');
 				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
 				$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);

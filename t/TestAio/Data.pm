@@ -76,6 +76,17 @@ sub file_of
 	return $self->node->data_dir . '/' . $self->sql("SELECT pg_relation_filepath('$table')");
 }
 
+# Writes into a file behind the server's back.
+sub overwrite
+{
+	my ($self, $file, $offset, $bytes) = @_;
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	seek $fh, $offset, 0 or die "$file: $!";
+	print $fh $bytes or die "$file: $!";
+	close $fh or die "$file: $!";
+	return;
+}
+
 # Takes a table out of the buffer pool.
 sub evict
 {
