@@ -46,7 +46,7 @@ sub for_each_io_method_of
 					  . " AND target = 'smgr' AND target_desc ~ '^block \\d+ in file' AND raw_result IS NULL AND result = 'UNKNOWN')"
 					  . " FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
 				ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "those since the last wait are staged: $staged");
-				is($described, $staged, 'and pg_aios knows what they are');
+				is($described, $staged, 'and pg_aios knows what they are') if $aio->method ne 'sync';
 				cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
 				$aio->open_gate;
 				$alice->ends('the batch ends');

@@ -29,9 +29,9 @@ sub slow_read
 	$aio->sql("SELECT pg_cancel_backend(${\$reader->pid})");
 	# it begins to read one more before it is cancelled
 	open my $original, '<', $file or die "$file: $!";
-	seek $original, $block * 8192, 0;
-	read $original, my $pages, 2 * 8192;
-	syswrite $pipe, $pages;
+	sysseek $original, $block * 8192, 0;
+	my $pages;
+	sysread($original, $pages, 2 * 8192) == 2 * 8192 && syswrite($pipe, $pages) == 2 * 8192 or die "the pages are not passed on: $!";
 	$reader->raises('57014', qr/canceling statement due to user request/, 'is cancelled when it has been read');
 	$other->returns(1, 'and this is what was read');
 	$reader->sql('ROLLBACK TO s');
