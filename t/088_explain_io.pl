@@ -77,16 +77,15 @@ for_each_io_method(
 		$aio->scenario('parallel workers', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 64);
-			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
-			# as it is, and where EXPLAIN hides them
-			for my $hidden (qw(off regress))
+			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
+			for my $plan ([ 'a parallel scan' => 'SET min_parallel_table_scan_size = 0' ],
+				[ 'the whole plan in a worker, whom EXPLAIN hides' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ])
 			{
+				my ($what, $settings) = @$plan;
 				$aio->evict($t);
-				$alice->sql("SET debug_parallel_query = $hidden");
+				$alice->sql($settings);
 				my ($count, $size) = $alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM $t") =~ /I\/O: count=(\d+) waits=\d+ size=([\d.]+)/;
-				cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "their reads are counted, debug_parallel_query = $hidden");
-				# the other has the whole plan in a worker
-				$alice->sql("SET min_parallel_table_scan_size = '1GB'");
+				cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "their reads are counted: $what");
 			}
 		}, skip => $unknown);
 
