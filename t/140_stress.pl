@@ -1,7 +1,7 @@
 # Many sessions at once do whatever comes: streams, reads by hand, scans, evictions,
 # cancelled or not.  Everything that comes must be what was written.
 #
-#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.4 by default
+#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.6 by default
 #	TEST_AIO_SEED				begins with the statements of an earlier run
 use strict;
 use warnings FATAL => 'all';
@@ -12,7 +12,7 @@ use TestAio;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(1 << 30));
-my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.4;
+my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.6;
 
 # One random statement; those that look at content return nothing.
 sub statement

@@ -2,7 +2,7 @@
 # updates, DDL, vacuum, sessions that come and go.  No wrong byte ever, and nobody
 # left hanging.
 #
-#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.5 by default
+#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.8 by default
 #	TEST_AIO_STRESS_METHODS		only these, such as "worker,io_uring"
 #	TEST_AIO_SEED				replays what everyone did in an earlier run
 use strict;
@@ -13,7 +13,7 @@ use TestAio;
 use TestAio::Gate;
 use TestAio::Stress;
 
-my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.5;
+my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.8;
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(2**31));
 diag("TEST_AIO_SEED=$seed");
 
