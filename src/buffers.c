@@ -15,7 +15,9 @@
 #include "test_aio.h"
 
 #include "miscadmin.h"
+#include "rules/rules.h"
 #include "storage/condition_variable.h"
+#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/smgr.h"
 #include "utils/resowner.h"
@@ -31,6 +33,20 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
  * gets anywhere near.
  */
 #define EVICT_TRIES 100
+
+/*
+ * How long to wait for pins to be given back, in milliseconds.  Background
+ * processes have their pins for microseconds, but may be put to sleep then.
+ */
+#define PIN_PATIENCE 500
+#define PIN_LOOK_EVERY 5
+
+typedef enum Eviction
+{
+	BLOCK_EVICTED,
+	BLOCK_PINNED,				/* perhaps for a moment only */
+	BLOCK_STAYS,				/* waiting is of no use */
+} Eviction;
 
 /*
  * The descriptor of a buffer in either pool.
@@ -56,10 +72,12 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	uint64		generation = ((uint64) iow->generation_upper) << 32 |
 		iow->generation_lower;
 	PgAioHandleState state;
+	Rule		rule;
 
 	if (pgaio_io_was_recycled(ioh, generation, &state))
 		return true;
-	if (state < PGAIO_HS_SUBMITTED || faults_hold_io(ioh))
+	if (state < PGAIO_HS_SUBMITTED ||
+		(io_is_read(ioh) && rules_first_match(RULE_COMPLETION_WAIT, ioh, &rule)))
 		return false;
 
 	pgaio_wref_wait(iow);
@@ -116,9 +134,8 @@ drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
 
 /*
  * Removes a block from a shared buffer, writing it first if it is dirty.
- * False when it stays because somebody has it pinned.
  */
-static bool
+static Eviction
 evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 {
 	for (int i = 0; i < EVICT_TRIES; i++)
@@ -135,7 +152,7 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 		buffer_header_unlock(desc, state, 0, 0, 0);
 
 		if (!is_there)
-			return true;
+			return BLOCK_EVICTED;
 
 		if (BUF_STATE_GET_REFCOUNT(state) == 0)
 		{
@@ -149,22 +166,24 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 		else if (pgaio_wref_valid(&iow))
 		{
 			if (!wait_for_buffer_aio(&iow))
-				return false;
+				return BLOCK_STAYS;
 		}
-		else if ((state & BM_IO_IN_PROGRESS) &&
-				 !buffer_is_claimed(BufferDescriptorGetBuffer(desc)))
-			wait_for_buffer_io(desc);
+		else if (!(state & BM_IO_IN_PROGRESS))
+			return BLOCK_PINNED;
+		else if (buffer_is_claimed(BufferDescriptorGetBuffer(desc)))
+			return BLOCK_STAYS;
 		else
-			return false;
+			wait_for_buffer_io(desc);
 	}
 
-	return false;
+	return BLOCK_PINNED;
 }
 
 /*
- * The same for a local buffer.
+ * The same for a local buffer.  Only this session has pins there, so none of them
+ * passes while it waits.
  */
-static bool
+static Eviction
 evict_local_buffer(BufferDesc *desc)
 {
 	int			bufid = -BufferDescriptorGetBuffer(desc) - 1;
@@ -174,13 +193,13 @@ evict_local_buffer(BufferDesc *desc)
 		PgAioWaitRef iow = desc->io_wref;
 
 		if (!wait_for_buffer_aio(&iow))
-			return false;
+			return BLOCK_STAYS;
 	}
 
-	/* the second is the pin of an I/O or of a claim */
+	/* the second is the pin of an I/O */
 	if (LocalRefCount[bufid] > 0 ||
 		BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
-		return false;
+		return BLOCK_STAYS;
 
 	if (buffer_state_read(desc) & BM_DIRTY)
 	{
@@ -191,6 +210,24 @@ evict_local_buffer(BufferDesc *desc)
 	}
 
 	InvalidateLocalBuffer(desc, true);
+
+	return BLOCK_EVICTED;
+}
+
+/*
+ * Waits a little for pins to be given back.  Returns false once the patience is
+ * exhausted.
+ */
+static bool
+wait_for_pins(IoTime begin)
+{
+	if (io_now() - begin >= PIN_PATIENCE * NS_PER_MS)
+		return false;
+
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 PIN_LOOK_EVERY, WAIT_EVENT_PG_SLEEP);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 
 	return true;
 }
@@ -245,28 +282,35 @@ lookup_buffer(Relation rel, const BufferTag *tag)
 
 /*
  * Removes one block from the buffer pool, writing it first if it is dirty.
- * True when it is not in the pool afterwards, false when it is pinned.
+ * Returns true when it is not in the pool afterwards, false when it is pinned.
  */
 bool
 evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 {
+	IoTime		begin = io_now();
 	BufferTag	tag;
-	BufferDesc *desc;
 
 	InitBufferTag(&tag, &rel->rd_locator, forknum, blockno);
 
-	desc = lookup_buffer(rel, &tag);
-	if (desc == NULL)
-		return true;
+	for (;;)
+	{
+		BufferDesc *desc = lookup_buffer(rel, &tag);
+		Eviction	outcome;
 
-	/*
-	 * We may have to wait for somebody who waits for I/O that this session
-	 * has staged, and writing a page knows nothing of batches.
-	 */
-	pgaio_submit_staged();
+		if (desc == NULL)
+			return true;
 
-	return RelationUsesLocalBuffers(rel) ?
-		evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
+		/*
+		 * We may have to wait for somebody who waits for I/O that this
+		 * session has staged, and writing a page knows nothing of batches.
+		 */
+		pgaio_submit_staged();
+
+		outcome = RelationUsesLocalBuffers(rel) ?
+			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
+		if (outcome != BLOCK_PINNED || !wait_for_pins(begin))
+			return outcome == BLOCK_EVICTED;
+	}
 }
 
 pg_noreturn static void
@@ -301,48 +345,83 @@ holds_block_of(BufferDesc *desc, Relation rel)
 }
 
 /*
+ * Removes all blocks of a relation from the session's buffer pool.  Returns how
+ * many stay.
+ */
+static int
+evict_local_blocks(Relation rel)
+{
+	int			stay = 0;
+
+	for (int bufid = 0; bufid < NLocBuffer; bufid++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
+
+		CHECK_FOR_INTERRUPTS();
+
+		if (holds_block_of(desc, rel) && evict_local_buffer(desc) != BLOCK_EVICTED)
+			stay++;
+	}
+
+	return stay;
+}
+
+/*
+ * The same for the shared buffer pool.  Says whether some stay only because they
+ * are pinned, perhaps for a moment.
+ */
+static int
+evict_shared_blocks(Relation rel, bool *pinned)
+{
+	int			stay = 0;
+
+	*pinned = false;
+	for (int bufid = 0; bufid < NBuffers; bufid++)
+	{
+		BufferDesc *desc = GetBufferDescriptor(bufid);
+
+		CHECK_FOR_INTERRUPTS();
+
+		if (holds_block_of(desc, rel))
+		{
+			BufferTag	tag = desc->tag;
+			Eviction	outcome = evict_shared_buffer(desc, &tag);
+
+			stay += outcome != BLOCK_EVICTED;
+			*pinned |= outcome == BLOCK_PINNED;
+		}
+	}
+
+	return stay;
+}
+
+/*
  * evict_rel(rel regclass)
  *
- * Afterwards no block of any fork is in the buffer pool; dirty blocks are
- * written first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that
- * is under way.  Blocks that are pinned stay, and a WARNING counts them.
+ * Removes all blocks of all forks from the buffer pool; dirty blocks are written
+ * first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that is under
+ * way, and for half a second for pins to be given back.  Blocks that are pinned
+ * then stay, and a WARNING counts them.
  */
 Datum
 evict_rel(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
-	int			pinned = 0;
+	IoTime		begin = io_now();
+	int			pinned;
 
 	pgaio_submit_staged();
 
 	if (RelationUsesLocalBuffers(rel))
-	{
-		for (int bufid = 0; bufid < NLocBuffer; bufid++)
-		{
-			BufferDesc *desc = GetLocalBufferDescriptor(bufid);
-
-			CHECK_FOR_INTERRUPTS();
-
-			if (holds_block_of(desc, rel) && !evict_local_buffer(desc))
-				pinned++;
-		}
-	}
+		pinned = evict_local_blocks(rel);
 	else
 	{
-		for (int bufid = 0; bufid < NBuffers; bufid++)
+		bool		may_pass;
+
+		do
 		{
-			BufferDesc *desc = GetBufferDescriptor(bufid);
-
-			CHECK_FOR_INTERRUPTS();
-
-			if (holds_block_of(desc, rel))
-			{
-				BufferTag	tag = desc->tag;
-
-				if (!evict_shared_buffer(desc, &tag))
-					pinned++;
-			}
-		}
+			pinned = evict_shared_blocks(rel, &may_pass);
+		} while (may_pass && wait_for_pins(begin));
 	}
 
 	if (pinned > 0)
@@ -408,6 +487,32 @@ unset_buffer_valid(Buffer buffer)
 }
 
 /*
+ * Reads a block into the buffer that we have made out of zeroes.  Another session
+ * came in between and waits for our content lock; it must not find the zeroes.
+ *
+ * If the block cannot be read, the buffer does not count as valid any more, so
+ * that everybody who comes later reads the block and gets the error.  Only the
+ * session that waits has looked already, and finds a new page.
+ */
+static void
+restore_block(Relation rel, BlockNumber blockno, Buffer buffer)
+{
+	PG_TRY();
+	{
+		smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, blockno, BufferGetPage(buffer));
+	}
+	PG_CATCH();
+	{
+		BufferDesc *desc = get_buffer_descriptor(buffer);
+		BufferState state = LockBufHdr(desc);
+
+		buffer_header_unlock(desc, state, BM_IO_ERROR, BM_VALID, 0);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
  * Pins a buffer for this block that is neither valid nor dirty, so that a read
  * into it can be started.  What the buffer pool had of the block is written
  * and dropped first.  Raises an error when somebody else is using the block.
@@ -425,13 +530,8 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 
 	if (!unset_buffer_valid(buffer))
 	{
-		/*
-		 * Somebody came in between and waits for our content lock.  They must
-		 * not find the zeroes that we put there.
-		 */
 		if (!(buffer_state_read(get_buffer_descriptor(buffer)) & BM_DIRTY))
-			smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, blockno,
-					 BufferGetPage(buffer));
+			restore_block(rel, blockno, buffer);
 		UnlockReleaseBuffer(buffer);
 		raise_block_in_use(rel, blockno);
 	}

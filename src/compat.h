@@ -148,16 +148,25 @@ int4_array_iter_next(array_iter *iter, bool *isnull, int i)
 #endif
 
 /*
- * The gate puts itself between the AIO subsystem and its I/O method, whose
- * interfaces are internal.  It was written for these versions.
+ * Our table of I/O method functions relies on internal interfaces.  It was
+ * written for these versions.
  */
 #if PG_VERSION_NUM < 200000
-#define GATE_KNOWS_SERVER true
+#define IO_METHOD_KNOWS_SERVER true
 #else
-#define GATE_KNOWS_SERVER false
+#define IO_METHOD_KNOWS_SERVER false
 #endif
 #if PG_VERSION_NUM >= 190000
 #define IO_METHOD_HAS_CHECK_ONE
+#endif
+
+/*
+ * Before the table is installed, the layout of the server's structures is
+ * compared with ours: by dladdr1(), which only glibc has.  And the processes
+ * of the server must inherit the table.
+ */
+#if defined(__linux__) && defined(__GLIBC__) && !defined(EXEC_BACKEND)
+#define IO_METHOD_CAN_BE_CHECKED
 #endif
 
 #endif							/* TEST_AIO_COMPAT_H */

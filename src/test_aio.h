@@ -18,6 +18,20 @@
 #include "storage/aio_internal.h"
 #include "utils/rel.h"
 
+/* Why something cannot be done in this server. */
+typedef struct Obstacle
+{
+	int			sqlerrcode;
+	const char *message;
+	const char *reason;			/* or NULL */
+	const char *hint;			/* or NULL */
+} Obstacle;
+
+/* test_aio.c */
+extern Obstacle not_preloaded;
+pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
+extern const char *library_path(void);
+
 /* relation.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
@@ -42,11 +56,10 @@ extern bool buffer_is_claimed(Buffer buffer);
 extern bool suspend_batch(void);
 extern void resume_batch(bool was_open);
 
-/* faults.c: reads held or falsified */
-extern void faults_init(void);
-extern bool faults_hold_io(PgAioHandle *ioh);
-
-/* gate/gate.c: reads held, failed and delayed outside of the I/O method */
+/* called by _PG_init() when the library is preloaded, in this order */
+extern void rules_init(void);
+extern void injection_points_init(void);
 extern void gate_init(void);
+extern void trace_init(void);
 
 #endif							/* TEST_AIO_H */

@@ -23,13 +23,13 @@ PG_FUNCTION_INFO_V1(read_rel_block_when_wanted);
  * Waits until another session waits for this I/O.
  */
 static bool
-wait_until_wanted(PgAioHandle *ioh, GateTime until)
+wait_until_wanted(PgAioHandle *ioh, IoTime until)
 {
 	int			pid;
 
 	while (io_waiters(ioh, &pid, 1) == 0)
 	{
-		if (gate_now() >= until)
+		if (io_now() >= until)
 			return false;
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(LOOK_EVERY_US);
@@ -79,7 +79,7 @@ read_rel_block_when_wanted(PG_FUNCTION_ARGS)
 	if (StartReadBuffer(operation, &buffer, blockno, 0) &&
 		pgaio_wref_valid(&operation->io_wref))
 		wanted = wait_until_wanted(&pgaio_ctl->io_handles[operation->io_wref.aio_index],
-								   gate_now() + timeout * NS_PER_MS);
+								   io_now() + timeout * NS_PER_MS);
 	pgaio_exit_batchmode();
 
 	/* the AIO subsystem has a pin of its own */

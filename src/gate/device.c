@@ -19,6 +19,7 @@
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -30,126 +31,33 @@ PG_FUNCTION_INFO_V1(io_devices_get);
 #define MAX_LATENCY_S 60
 
 /*
- * The device that is to serve a read, or -1.  One for a relation comes before
- * one for all.  The caller has the lock.
+ * Returns the device that is to serve a read that is being staged, or -1.  One
+ * for a relation comes before one for all.
  */
 int
 gate_find_device(PgAioHandle *ioh)
 {
 	int			found = -1;
 
-	if (gate->worker == INVALID_PROC_NUMBER || gate->draining)
+	if (gate->ndevices == 0)
 		return -1;
 
+	LWLockAcquire(gate->lock, LW_SHARED);
 	for (int i = 0; i < GATE_MAX_DEVICES; i++)
 	{
 		GateDevice *device = &gate->devices[i];
 
-		if (!device->in_use || !gate_match(&device->match, ioh))
+		if (!device->in_use || !io_matches(&device->match, ioh))
 			continue;
-		if (device->match.has_rel)
-			return i;
 		found = i;
+		if (device->match.has_rel)
+			break;
 	}
+	if (gate->worker == INVALID_PROC_NUMBER || gate->draining)
+		found = -1;
+	LWLockRelease(gate->lock);
 
 	return found;
-}
-
-static bool
-is_earlier(const GateDue *a, const GateDue *b)
-{
-	return a->due < b->due;
-}
-
-static void
-swap_due(int a, int b)
-{
-	GateDue		due = gate->due[a];
-
-	gate->due[a] = gate->due[b];
-	gate->due[b] = due;
-}
-
-static void
-sift_up(int i)
-{
-	while (i > 0 && is_earlier(&gate->due[i], &gate->due[(i - 1) / 2]))
-	{
-		swap_due(i, (i - 1) / 2);
-		i = (i - 1) / 2;
-	}
-}
-
-static void
-sift_down(int i)
-{
-	for (;;)
-	{
-		int			least = i;
-
-		for (int child = 2 * i + 1; child <= 2 * i + 2 && child < gate->ndue; child++)
-		{
-			if (is_earlier(&gate->due[child], &gate->due[least]))
-				least = child;
-		}
-		if (least == i)
-			return;
-		swap_due(i, least);
-		i = least;
-	}
-}
-
-static void
-remove_first_due(void)
-{
-	gate->due[0] = gate->due[--gate->ndue];
-	sift_down(0);
-}
-
-/*
- * Is this still to be done?  Others may have performed it meanwhile.
- */
-static bool
-is_still_due(const GateDue *due)
-{
-	const GateIo *io = &gate->ios[due->io];
-
-	return io->phase == GATE_DUE && io->generation == due->generation;
-}
-
-/*
- * When is the first read due?  False if there is none.  The caller has the
- * lock.
- */
-bool
-gate_next_due(GateTime *due)
-{
-	while (gate->ndue > 0 && !is_still_due(&gate->due[0]))
-		remove_first_due();
-	if (gate->ndue == 0)
-		return false;
-	*due = gate->due[0].due;
-	return true;
-}
-
-/*
- * Takes the first read that is due until then, if there is one that this
- * process can perform.  The caller has the lock.
- */
-PgAioHandle *
-gate_pop_due(GateTime until)
-{
-	GateTime	due;
-	PgAioHandle *ioh;
-
-	if (!gate_next_due(&due) || due > until)
-		return NULL;
-
-	ioh = &pgaio_ctl->io_handles[gate->due[0].io];
-	remove_first_due();
-	gate_take(ioh, gate_io(ioh));
-
-	return ioh;
 }
 
 static int64
@@ -161,13 +69,13 @@ read_length(PgAioHandle *ioh)
 /*
  * When does a read that comes now begin, and when does it end?
  */
-static GateTime
-schedule(GateDevice *device, int64 nbytes, GateTime now)
+static IoTime
+schedule(GateDevice *device, int64 nbytes, IoTime now)
 {
 	double		deviation = 0;
 	int			slot = 0;
-	GateTime	begin;
-	GateTime	end;
+	IoTime	begin;
+	IoTime	end;
 
 	for (int i = 1; i < device->depth; i++)
 	{
@@ -179,11 +87,11 @@ schedule(GateDevice *device, int64 nbytes, GateTime now)
 		deviation = device->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);
 
 	begin = Max(now, device->slot_free[slot]);
-	end = begin + (GateTime) (device->latency * (1 + deviation));
+	end = begin + (IoTime) (device->latency * (1 + deviation));
 	if (device->bytes_per_second > 0)
 	{
 		device->bus_free = Max(begin, device->bus_free) +
-			(GateTime) ((double) nbytes * NS_PER_S / device->bytes_per_second);
+			(IoTime) ((double) nbytes * NS_PER_S / device->bytes_per_second);
 		end = Max(end, device->bus_free);
 	}
 	device->slot_free[slot] = end;
@@ -198,27 +106,19 @@ worker_is_ready(void)
 		!gate->draining && !gate->closing && gate->ndue < gate->max_due;
 }
 
-static void
-add_due(PgAioHandle *ioh, GateIo *io)
-{
-	GateDue    *due = &gate->due[gate->ndue];
-
-	due->due = io->due;
-	due->generation = io->generation;
-	due->io = ioh - pgaio_ctl->io_handles;
-	sift_up(gate->ndue++);
-}
-
 /*
  * Gives a read to its device.  False if that cannot take it; the caller has to
  * perform it.  The caller has the lock.
  */
 bool
-gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now)
+gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
-	GateDevice *device = &gate->devices[io->device];
+	GateDevice *device;
 
-	if (io->device < 0 || !device->in_use || !worker_is_ready())
+	if (io->device < 0 || !worker_is_ready())
+		return false;
+	device = &gate->devices[io->device];
+	if (!device->in_use)
 		return false;
 
 	io->due = schedule(device, read_length(ioh), now);
@@ -227,7 +127,7 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now)
 
 	/* what only the owner can perform, it does when it waits */
 	if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
-		add_due(ioh, io);
+		gate_add_due(ioh, io);
 
 	return true;
 }
@@ -247,7 +147,7 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 	io->device = -1;
 	io->due = 0;
 	io->phase = GATE_DUE;
-	add_due(ioh, io);
+	gate_add_due(ioh, io);
 
 	return true;
 }
@@ -260,11 +160,12 @@ void
 gate_count_served(PgAioHandle *ioh, bool by_worker)
 {
 	const GateIo *io = gate_io(ioh);
-	GateDevice *device = &gate->devices[io->device];
+	GateDevice *device;
 
 	if (io->device < 0)
 		return;
 
+	device = &gate->devices[io->device];
 	device->in_flight--;
 	device->reads++;
 	device->bytes += read_length(ioh);
@@ -276,7 +177,7 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
  * Counts by how much the worker was late with it.  The caller has the lock.
  */
 void
-gate_count_lateness(int device, GateTime late)
+gate_count_lateness(int device, IoTime late)
 {
 	if (device < 0)
 		return;
@@ -285,38 +186,27 @@ gate_count_lateness(int device, GateTime late)
 	gate->devices[device].lateness_max = Max(gate->devices[device].lateness_max, late);
 }
 
+static bool
+has_no_device(const GateIo *io)
+{
+	return gate->closing || io->device < 0 || !gate->devices[io->device].in_use;
+}
+
 /*
- * Makes all reads due at once that devices no longer in use have in hand, or
- * all when the server shuts down.  The caller has the lock.
+ * Makes the reads due at once whose devices are no longer in use, or all when the
+ * server shuts down.  The caller has the lock.
  */
 void
 gate_hurry_devices(void)
 {
-	for (int i = 0; i < gate->ndue; i++)
-	{
-		GateDue    *due = &gate->due[i];
-		GateIo	   *io = &gate->ios[due->io];
-
-		if (is_still_due(due) &&
-			(gate->closing || io->device < 0 || !gate->devices[io->device].in_use))
-			due->due = io->due = 0;
-	}
-	for (int i = gate->ndue / 2 - 1; i >= 0; i--)
-		sift_down(i);
-}
-
-static bool
-is_same_match(const GateMatch *a, const GateMatch *b)
-{
-	return a->has_rel == b->has_rel &&
-		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator));
+	gate_hurry_due(has_no_device);
 }
 
 /*
  * Ends devices: those of a session, or for a relation, or all.
  */
-int
-gate_end_devices(int holder, const GateMatch *match)
+static int
+end_devices(int holder, const IoMatch *match)
 {
 	int			ended = 0;
 
@@ -327,14 +217,14 @@ gate_end_devices(int holder, const GateMatch *match)
 
 		if (!device->in_use ||
 			(holder != 0 && device->holder != holder) ||
-			(match != NULL && !is_same_match(&device->match, match)))
+			(match != NULL && !io_match_is_same(&device->match, match)))
 			continue;
 		device->in_use = false;
+		gate->ndevices--;
 		ended++;
 	}
 	if (ended > 0)
 		gate_hurry_devices();
-	gate_update_active();
 	LWLockRelease(gate->lock);
 
 	if (ended > 0)
@@ -343,7 +233,28 @@ gate_end_devices(int holder, const GateMatch *match)
 	return ended;
 }
 
-static GateTime
+/*
+ * before_shmem_exit() callback of a session that has made devices.
+ */
+static void
+session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	(void) end_devices(MyProcPid, NULL);
+}
+
+static void
+end_with_session(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		before_shmem_exit(session_ends, 0);
+		registered = true;
+	}
+}
+
+static IoTime
 get_latency(FunctionCallInfo fcinfo, int arg)
 {
 	Interval   *latency;
@@ -395,7 +306,7 @@ add_device(const GateDevice *new_device)
 	{
 		GateDevice *device = &gate->devices[i];
 
-		if (device->in_use && is_same_match(&device->match, &new_device->match))
+		if (device->in_use && io_match_is_same(&device->match, &new_device->match))
 		{
 			place = i;
 			break;
@@ -408,9 +319,9 @@ add_device(const GateDevice *new_device)
 	{
 		int64		in_flight = gate->devices[place].in_flight;
 
+		gate->ndevices += !gate->devices[place].in_use;
 		gate->devices[place] = *new_device;
 		gate->devices[place].in_flight = in_flight;
-		gate_update_active();
 	}
 	LWLockRelease(gate->lock);
 
@@ -457,12 +368,12 @@ io_device(PG_FUNCTION_ARGS)
 		check_count("bytes_per_second", PG_GETARG_INT64(3), PG_INT64_MAX);
 		device->bytes_per_second = PG_GETARG_INT64(3);
 	}
-	device->match = gate_get_rel_match(fcinfo, 4);
+	device->match = io_match_rel_arg(fcinfo, 4);
 	device->holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
 
 	require_worker();
 	if (device->holder != 0)
-		gate_end_with_session();
+		end_with_session();
 	add_device(device);
 	pfree(device);
 
@@ -478,13 +389,13 @@ io_device(PG_FUNCTION_ARGS)
 Datum
 io_device_end(PG_FUNCTION_ARGS)
 {
-	GateMatch	match;
+	IoMatch	match;
 
 	require_gate(fcinfo);
 
-	match = gate_get_rel_match(fcinfo, 0);
+	match = io_match_rel_arg(fcinfo, 0);
 
-	PG_RETURN_INT32(gate_end_devices(0, match.has_rel ? &match : NULL));
+	PG_RETURN_INT32(end_devices(0, match.has_rel ? &match : NULL));
 }
 
 /*

@@ -1,24 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * gate.h
- *		The I/O gate: reads held, failed and delayed between the AIO subsystem
- *		and the I/O method.
+ *		The I/O gate: holds, fails and delays reads on servers as they are
+ *		packaged.
  *
- * The server's AIO subsystem calls its I/O method through an exported pointer
- * to a table of functions.  The gate puts a table of its own there, which
- * passes everything on but the reads that a rule matches.  Those it captures:
- * the method never sees them, and whoever releases one performs and completes
- * it.
+ * The gate intercepts reads between the AIO subsystem and the I/O method (see
+ * aio/method.h).  It captures the reads that a rule or a simulated device
+ * matches: the method never sees them, and the process that releases a read
+ * performs and completes it.
  *
- *		gate.c		start-up: settings, shared memory, is this server known?
- *		ops.c		the table: capturing, and waiting for what is captured
- *		rules.c		which reads are to be captured
- *		release.c	performing and completing captured reads
+ *		gate.c		start-up: settings, shared memory
+ *		capture.c	which reads are captured, and their submission
+ *		wait.c		waiting for captured reads
+ *		release.c	reads that are held, and their release
  *		device.c	simulated storage: when is a read due?
- *		worker.c	the process that serves the device, and ends holds that
+ *		due.c		the queue of reads that are to become due
+ *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
- *		sync.c		capturing reads that never get to an I/O method
- *		constant.c	changing tables that are meant to be constant
  *		views.c		what is held, and what can be
  *
  * src/gate/gate.h
@@ -30,36 +28,26 @@
 
 #include "test_aio.h"
 
-#include "datatype/timestamp.h"
-#include "storage/condition_variable.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
-#include "utils/wait_event.h"
+#include "aio/clock.h"
+#include "aio/match.h"
+#include "rules/rules.h"
 
-#define GATE_MAX_RULES		64
+#include "datatype/timestamp.h"
+#include "storage/lwlock.h"
+
 #define GATE_MAX_DEVICES	8
 #define GATE_MAX_DEPTH		1024
 
-/* the largest number that Linux uses for an errno */
-#define MAX_ERRNO			4095
-
-/* nanoseconds of CLOCK_MONOTONIC, which all processes share */
-typedef int64 GateTime;
-
-#define GATE_NEVER			PG_INT64_MAX
-#define NS_PER_MS			INT64CONST(1000000)
-#define NS_PER_S			INT64CONST(1000000000)
-
 /*
- * Where a captured read is on its way.  From GATE_PASSED on it is the business
- * of whoever has taken it: nobody else may complete it.
+ * Where a captured read is on its way.  A process that takes a read sets
+ * GATE_PASSED; from then on nobody else may complete it.
  */
 typedef enum GatePhase
 {
 	GATE_PASSED = 0,			/* somebody completes it, or has */
-	GATE_DECIDED,				/* will be captured as soon as it is submitted */
+	GATE_DECIDED,				/* captured, but not yet submitted */
 	GATE_HELD,					/* until released */
-	GATE_DUE,					/* the device completes it when it is due */
+	GATE_DUE,					/* until it is due */
 } GatePhase;
 
 /*
@@ -67,84 +55,52 @@ typedef enum GatePhase
  * tells whether it is about the handle's present use; it is written before the
  * I/O counts as submitted and stays, so that nobody waits for a captured read
  * by means of the I/O method, neither early nor late.
+ *
+ * Until the read is submitted only its owner looks at this; then the gate's lock
+ * protects it.
  */
 typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	bool		injected;		/* held by inj_io_completion_wait() */
-	bool		released;		/* its owner is to perform it, nobody else can */
-	bool		too_long;		/* it was held for longer than it might be */
+	RuleVerdict verdict;		/* as of the submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
-	int			rule;			/* held by this rule, if not injected */
-	int			holder;			/* ends with this backend, or is 0 */
+	bool		released;		/* its owner is to perform it, nobody else can */
+	bool		too_long;		/* it was held for longer than it might be */
 	int			device;			/* index, or -1 */
 	ProcNumber	stopped;		/* shows "completion_wait" */
 	int			held_index;		/* in GateState.held */
-	GateTime	due;			/* GATE_DUE */
-	GateTime	hold_limit;		/* GATE_HELD: when it is performed regardless */
-	TimestampTz since;
+	IoTime		due;			/* GATE_DUE */
+	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */
+	TimestampTz since;			/* GATE_HELD */
 } GateIo;
-
-/* Which reads?  A member that is zero (or not set) matches all. */
-typedef struct GateMatch
-{
-	bool		has_rel;
-	RelFileLocator rlocator;
-	ProcNumber	temp_owner;		/* of a temporary table */
-	ForkNumber	fork;			/* InvalidForkNumber matches all */
-	bool		has_block;
-	BlockNumber block;			/* it covers this block */
-	int			pid;			/* the backend that has issued it */
-} GateMatch;
-
-typedef enum GateRuleKind
-{
-	GATE_RULE_NONE = 0,			/* not in use */
-	GATE_RULE_HOLD,
-	GATE_RULE_FAIL,
-} GateRuleKind;
-
-typedef struct GateRule
-{
-	GateRuleKind kind;
-	int			id;
-	int			holder;			/* pid; 0: nobody, it outlives its session */
-	GateMatch	match;
-	int64		skip;			/* this many first */
-	int64		times;			/* then so many; < 0: all */
-	int64		matched;
-	int64		fired;
-	int32		result;			/* of GATE_RULE_FAIL */
-	GateTime	longest;		/* of GATE_RULE_HOLD */
-} GateRule;
 
 typedef struct GateDevice
 {
 	bool		in_use;
-	int			holder;
-	GateMatch	match;
-	GateTime	latency;
+	int			holder;			/* pid; 0: nobody, it outlives its session */
+	IoMatch		match;
+	IoTime		latency;
 	int			depth;
 	double		jitter;
 	int64		bytes_per_second;	/* 0: no limit */
 
-	GateTime	slot_free[GATE_MAX_DEPTH];
-	GateTime	bus_free;
+	IoTime		slot_free[GATE_MAX_DEPTH];
+	IoTime		bus_free;
 
 	int64		reads;			/* completed */
 	int64		bytes;
 	int64		in_flight;		/* captured and not completed */
 	int64		by_waiters;		/* completed by those who wanted them */
-	GateTime	lateness_sum;	/* of those completed by the worker */
-	GateTime	lateness_max;
+	IoTime		lateness_sum;	/* of those completed by the worker */
+	IoTime		lateness_max;
 } GateDevice;
 
-/* One read that the device is to complete, in a heap ordered by "due". */
+/* One read that the worker is to complete, in a heap ordered by "due". */
 typedef struct GateDue
 {
-	GateTime	due;
+	IoTime		due;
 	uint64		generation;
 	uint32		io;
 } GateDue;
@@ -153,24 +109,19 @@ typedef struct GateState
 {
 	LWLock	   *lock;			/* for all below, unless said otherwise */
 
-	/* read without lock: is there anything that might match? */
-	uint32		active;
-
-	/* likewise: are reads traced?  (trace/) */
-	uint32		tracing;
+	/* read without lock: how many devices are there? */
+	uint32		ndevices;
 
 	/* the server shuts down: capture no more, and hold nothing */
 	bool		closing;
 
-	int			next_rule;
-	GateRule	rules[GATE_MAX_RULES];
 	GateDevice	devices[GATE_MAX_DEVICES];
 
 	/* the background worker: alive while "worker" is set */
 	ProcNumber	worker;
 	int			worker_pid;
 	bool		draining;		/* it takes no more reads, and will then exit */
-	GateTime	worker_wakes;	/* when it will look by itself */
+	IoTime		worker_wakes;	/* when it will look by itself */
 
 	uint32		wait_event_held;
 	uint32		wait_event_device;
@@ -189,13 +140,9 @@ typedef struct GateState
 
 /* gate.c */
 extern GateState *gate;
-extern const IoMethodOps *server_ops;
-extern bool gate_enabled;
-extern int	longest_hold;
 extern bool reach_synchronous_reads;
-extern const char *gate_why_off;
+extern const Obstacle *gate_obstacle(void);
 extern void require_gate(FunctionCallInfo fcinfo);
-extern GateTime gate_now(void);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)
@@ -203,49 +150,54 @@ gate_io(PgAioHandle *ioh)
 	return &gate->ios[ioh - pgaio_ctl->io_handles];
 }
 
-/* ops.c */
-extern void gate_install(void);
-extern bool gate_decide(PgAioHandle *ioh);
+static inline bool
+gate_is_local(PgAioHandle *ioh)
+{
+	return (ioh->flags & PGAIO_HF_REFERENCES_LOCAL) != 0;
+}
 
-/* rules.c */
-extern bool gate_match(const GateMatch *match, PgAioHandle *ioh);
-extern bool gate_rule_holds(int id);
-extern GateMatch gate_get_rel_match(FunctionCallInfo fcinfo, int rel_arg);
-extern void gate_get_pid_match(FunctionCallInfo fcinfo, int arg, GateMatch *match);
-extern void gate_update_active(void);
-extern void gate_end_with_session(void);
-extern bool gate_apply_rules(PgAioHandle *ioh, GateIo *io);
+/* held by inj_io_completion_wait() */
+static inline bool
+gate_is_injected(const GateIo *io)
+{
+	return io->verdict.hold_kind == RULE_COMPLETION_WAIT;
+}
+
+/* capture.c */
+extern bool gate_decide(PgAioHandle *ioh);
+extern bool gate_has(PgAioHandle *ioh, uint64 generation);
+extern bool gate_delays(PgAioHandle *ioh);
+extern int	gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios);
+extern void gate_capture_synchronous(PgAioHandle *ioh);
+
+/* wait.c */
+extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* release.c */
-extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, GateTime now);
+extern const RuleProvider gate_provider;
+extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
-extern void gate_perform(PgAioHandle *ioh, bool has_result, int32 result,
-						 GateTime not_before);
-extern void gate_perform_at_submission(PgAioHandle *ioh, bool has_result,
-									   int32 result);
-extern void gate_report_too_long(PgAioHandle *ioh);
-extern int	gate_release_matching(bool (*matches) (PgAioHandle *ioh, GateIo *io, void *arg),
-								  void *arg, bool has_result, int32 result);
-extern int	gate_release_all(bool has_result, int32 result);
+extern void gate_perform_taken(PgAioHandle *ioh, IoTime not_before);
+extern void gate_release_all(void);
+extern void gate_close(void);
 
 /* device.c */
 extern int	gate_find_device(PgAioHandle *ioh);
-extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, GateTime now);
+extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
-extern bool gate_next_due(GateTime *due);
-extern PgAioHandle *gate_pop_due(GateTime until);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
-extern void gate_count_lateness(int device, GateTime late);
+extern void gate_count_lateness(int device, IoTime late);
 extern void gate_hurry_devices(void);
-extern int	gate_end_devices(int holder, const GateMatch *match);
+
+/* due.c */
+extern void gate_add_due(PgAioHandle *ioh, const GateIo *io);
+extern bool gate_next_due(IoTime *due);
+extern PgAioHandle *gate_pop_due(IoTime until);
+extern void gate_hurry_due(bool (*hurried) (const GateIo *io));
 
 /* worker.c */
 extern void gate_register_worker(void);
 extern void gate_wake_worker(void);
-
-/* sync.c */
-extern const char *gate_reach_synchronous_reads(void);
-extern void gate_resume_batch(void);
 
 /* views.c */
 extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);

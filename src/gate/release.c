@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * release.c
- *		Performing and completing captured reads, in whatever process.
+ *		Reads that are held, and their release.
  *
- * Whoever is about to complete a read takes it first, under the gate's lock;
- * then it has it for itself, and completes it without the lock.  To complete
- * another process's read is nothing unusual: I/O workers do nothing else.
+ * A process that is about to complete a read takes it first, under the gate's
+ * lock; then it has the read for itself, and completes it without the lock.
  *
  * src/gate/release.c
  *
@@ -13,36 +12,41 @@
  */
 #include "gate/gate.h"
 
-#include "faults.h"
+#include "aio/perform.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/fd.h"
-#include "storage/ipc.h"
+#include "storage/condition_variable.h"
 #include "storage/proc.h"
-#include "trace/trace.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
+
+/* Is this held read meant?  Called with the gate's lock. */
+typedef bool (*HeldTest) (PgAioHandle *ioh, const GateIo *io, void *arg);
+
+static bool
+counts_as_stopped(PgAioHandle *ioh, const GateIo *io)
+{
+	return gate_is_injected(io) && !gate_is_local(ioh);
+}
 
 /*
  * Begins a hold that was decided upon.  The caller has the lock.
  */
 void
-gate_start_hold(PgAioHandle *ioh, GateIo *io, GateTime now)
+gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
 	io->phase = GATE_HELD;
-	io->hold_limit += now;
+	io->hold_limit = now + io->verdict.longest;
 	io->since = GetCurrentTimestamp();
 	io->held_index = gate->nheld;
 	gate->held[gate->nheld++] = ioh - pgaio_ctl->io_handles;
-	if (io->injected && !(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+	if (counts_as_stopped(ioh, io))
 		gate->nstopped++;
 }
 
 /*
- * Takes a read that is held or due.  The caller has the lock.
+ * Takes a read that is held or to become due.  The caller has the lock.
  */
 void
 gate_take(PgAioHandle *ioh, GateIo *io)
@@ -53,180 +57,24 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 
 		gate->held[io->held_index] = last;
 		gate->ios[last].held_index = io->held_index;
-		if (io->injected && !(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+		if (counts_as_stopped(ioh, io))
 			gate->nstopped--;
 	}
 	io->phase = GATE_PASSED;
 }
 
-static int
-perform_read(PgAioHandle *ioh)
-{
-	ssize_t		nbytes;
-
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
-	nbytes = pg_preadv(ioh->op_data.read.fd, &pgaio_ctl->iovecs[ioh->iovec_off],
-					   ioh->op_data.read.iov_length, ioh->op_data.read.offset);
-	pgstat_report_wait_end();
-
-	return nbytes < 0 ? -errno : nbytes;
-}
-
 /*
- * The read itself, and what it is to end with.
- */
-static int
-perform_or_pretend(PgAioHandle *ioh, bool has_result, int32 result)
-{
-	int			nbytes;
-
-	if (has_result && result < 0)
-		return result;
-
-	nbytes = perform_read(ioh);
-	if (has_result && result < nbytes)
-	{
-		zero_rest_of_read(ioh, result);
-		nbytes = result;
-	}
-
-	return nbytes;
-}
-
-static void
-completion_context(void *arg)
-{
-	PgAioHandle *ioh = arg;
-	int			owner = GetPGProcByNumber(ioh->owner_procno)->pid;
-
-	if (ioh->owner_procno == MyProcNumber)
-		return;
-
-	/* what the server would say in these cases, lest log lines differ */
-	if (gate->worker_pid == MyProcPid && io_method == IOMETHOD_WORKER)
-		errcontext("I/O worker executing I/O on behalf of process %d", owner);
-	else
-		errcontext("completing I/O on behalf of process %d", owner);
-}
-
-static void
-complete(PgAioHandle *ioh, int result)
-{
-	ErrorContextCallback context = {
-		.callback = completion_context,
-		.arg = ioh,
-		.previous = error_context_stack,
-	};
-
-	error_context_stack = &context;
-	START_CRIT_SECTION();
-	trace_process_completion(ioh, result);
-	END_CRIT_SECTION();
-	error_context_stack = context.previous;
-}
-
-/*
- * Performs a read in the process that submits it, which has the file open.
- * Called in a critical section.
- */
-void
-gate_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
-{
-	complete(ioh, perform_or_pretend(ioh, has_result, result));
-}
-
-/*
- * Opens the file of a read in this process.  That can fail, for want of memory
- * or because the file is gone; the read must end all the same, and with an
- * error of its own, so nothing is raised here.
- */
-static bool
-reopen(PgAioHandle *ioh)
-{
-	MemoryContext context = CurrentMemoryContext;
-	uint32		holdoff = InterruptHoldoffCount;
-	volatile bool reopened = false;
-
-	PG_TRY();
-	{
-		pgaio_io_reopen(ioh);
-		reopened = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		/* raising an error has forgotten about these */
-		InterruptHoldoffCount = holdoff;
-		ereport(LOG,
-				(errmsg("could not reopen the file of a read: %s", error->message)));
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
-
-	return reopened;
-}
-
-/*
- * Waits for a moment that is very near.
- */
-static void
-spin_until(GateTime when)
-{
-	while (when != 0 && gate_now() < when)
-		SPIN_DELAY();
-}
-
-/*
- * Says that a hold has lasted too long.
- */
-void
-gate_report_too_long(PgAioHandle *ioh)
-{
-	const PgAioTargetData *td = &ioh->target_data;
-
-	ereport(WARNING,
-			(errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
-					td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
-					td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
-					td->smgr.rlocator.relNumber,
-					GetPGProcByNumber(ioh->owner_procno)->pid),
-			 errdetail("It is performed now, after the \"test_aio.longest_hold\" of the hold.")));
-}
-
-/*
- * Performs a read that the caller has taken, and completes it, though not
+ * Performs a read that this process has taken, and completes it, though not
  * before some moment.
  */
 void
-gate_perform(PgAioHandle *ioh, bool has_result, int32 result,
-			 GateTime not_before)
+gate_perform_taken(PgAioHandle *ioh, IoTime not_before)
 {
-	Assert(CritSectionCount == 0);
+	const GateIo *io = gate_io(ioh);
 
-	/*
-	 * Lest the file is closed between opening and reading, or an interrupt
-	 * leaves nobody to complete the read.
-	 */
-	HOLD_INTERRUPTS();
-
-	if (gate_io(ioh)->too_long)
-		gate_report_too_long(ioh);
-
-	if (!(has_result && result < 0))
-	{
-		if (reopen(ioh))
-			result = perform_or_pretend(ioh, has_result, result);
-		else
-			result = -ENOENT;
-	}
-	spin_until(not_before);
-	complete(ioh, result);
-
-	RESUME_INTERRUPTS();
+	if (io->too_long)
+		io_report_too_long(ioh);
+	io_perform(ioh, io->has_result, io->result, not_before);
 }
 
 /*
@@ -234,16 +82,9 @@ gate_perform(PgAioHandle *ioh, bool has_result, int32 result,
  * into local memory.  The caller has the lock, and loses it.
  */
 static void
-release_and_unlock(PgAioHandle *ioh, GateIo *io, bool has_result, int32 result)
+release_and_unlock(PgAioHandle *ioh, GateIo *io)
 {
-	if (has_result)
-	{
-		io->has_result = true;
-		io->result = result;
-	}
-
-	if ((ioh->flags & PGAIO_HF_REFERENCES_LOCAL) &&
-		ioh->owner_procno != MyProcNumber)
+	if (gate_is_local(ioh) && ioh->owner_procno != MyProcNumber)
 	{
 		io->released = true;
 		LWLockRelease(gate->lock);
@@ -251,21 +92,27 @@ release_and_unlock(PgAioHandle *ioh, GateIo *io, bool has_result, int32 result)
 		return;
 	}
 
-	has_result = io->has_result;
-	result = io->result;
 	gate_take(ioh, io);
 	LWLockRelease(gate->lock);
+	gate_perform_taken(ioh, 0);
+}
 
-	gate_perform(ioh, has_result, result, 0);
+static void
+choose_result(GateIo *io, bool has_result, int32 result)
+{
+	if (has_result)
+	{
+		io->has_result = true;
+		io->result = result;
+	}
 }
 
 /*
- * Releases all held reads that match, of those that are held now.  Returns
+ * Releases the held reads that pass a test, of those that are held now.  Returns
  * their number.
  */
-int
-gate_release_matching(bool (*matches) (PgAioHandle *ioh, GateIo *io, void *arg),
-					  void *arg, bool has_result, int32 result)
+static int
+release_matching(HeldTest test, void *arg, bool has_result, int32 result)
 {
 	int			released = 0;
 
@@ -279,9 +126,10 @@ gate_release_matching(bool (*matches) (PgAioHandle *ioh, GateIo *io, void *arg),
 			continue;
 		LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 		if (io->phase == GATE_HELD && !io->released &&
-			(matches == NULL || matches(ioh, io, arg)))
+			(test == NULL || test(ioh, io, arg)))
 		{
-			release_and_unlock(ioh, io, has_result, result);
+			choose_result(io, has_result, result);
+			release_and_unlock(ioh, io);
 			released++;
 		}
 		else
@@ -291,17 +139,73 @@ gate_release_matching(bool (*matches) (PgAioHandle *ioh, GateIo *io, void *arg),
 	return released;
 }
 
-int
-gate_release_all(bool has_result, int32 result)
+void
+gate_release_all(void)
 {
-	return gate_release_matching(NULL, NULL, has_result, result);
+	(void) release_matching(NULL, NULL, false, 0);
+}
+
+static bool
+is_held_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
+{
+	return gate_is_injected(io) && !rule_holds(io->verdict.hold, ioh);
+}
+
+/*
+ * RuleProvider.changed: inj_io_completion_continue() lets reads go on, and a
+ * rule that takes another's place may hold fewer.
+ */
+static void
+rules_changed(void)
+{
+	if (gate == NULL)
+		return;
+	(void) release_matching(is_held_no_more, NULL, false, 0);
+	/* it shows whether any read is held at its completion */
+	gate_wake_worker();
+}
+
+static bool
+is_held_for(PgAioHandle *ioh pg_attribute_unused(), const GateIo *io, void *arg)
+{
+	return io->verdict.holder == *(int *) arg;
+}
+
+/*
+ * RuleProvider.session_ended: performs what the session has held.
+ */
+static void
+session_ended(int pid)
+{
+	if (gate != NULL)
+		(void) release_matching(is_held_for, &pid, false, 0);
+}
+
+const RuleProvider gate_provider = {
+	.name = "gate",
+	.changed = rules_changed,
+	.session_ended = session_ended,
+};
+
+/*
+ * Captures no more reads, and holds none, because the server shuts down.  Shutdown
+ * waits for every session, and a session may wait for a held read without being
+ * able to end.  Every waiting process then performs the read that it waits for.
+ */
+void
+gate_close(void)
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->closing = true;
+	gate_hurry_devices();
+	LWLockRelease(gate->lock);
 }
 
 /*
  * io_release(pid int, io_id int, result int DEFAULT NULL) returns bool
  *
  * Releases one held read.  NULL performs it, a number of bytes makes it that
- * short, a negative errno fails it.  False if it is not held.
+ * short, a negative errno fails it.  Returns false if it is not held.
  */
 Datum
 io_release(PG_FUNCTION_ARGS)
@@ -337,7 +241,8 @@ io_release(PG_FUNCTION_ARGS)
 		LWLockRelease(gate->lock);
 		PG_RETURN_BOOL(false);
 	}
-	release_and_unlock(ioh, io, has_result, result);
+	choose_result(io, has_result, result);
+	release_and_unlock(ioh, io);
 
 	PG_RETURN_BOOL(true);
 }
@@ -356,5 +261,5 @@ io_release_all(PG_FUNCTION_ARGS)
 	require_gate(fcinfo);
 	check_io_result(result);
 
-	PG_RETURN_INT32(gate_release_all(has_result, result));
+	PG_RETURN_INT32(release_matching(NULL, NULL, has_result, result));
 }

@@ -11,7 +11,6 @@
 
 #include "access/htup_details.h"
 #include "common/relpath.h"
-#include "faults.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -111,8 +110,8 @@ io_held_get(PG_FUNCTION_ARGS)
 		values[9] = CStringGetTextDatum(forkNames[copy.target_data.smgr.forkNum]);
 		values[10] = Int64GetDatum(copy.target_data.smgr.blockNum);
 		values[11] = Int32GetDatum(copy.target_data.smgr.nblocks);
-		values[12] = Int32GetDatum(io.rule);
-		nulls[12] = io.injected;
+		values[12] = Int32GetDatum(io.verdict.hold);
+		nulls[12] = gate_is_injected(&io);
 		values[13] = TimestampTzGetDatum(io.since);
 		values[14] = waiters_array(pids, nwaiters);
 		values[15] = BoolGetDatum(copy.flags & PGAIO_HF_REFERENCES_LOCAL);
@@ -148,7 +147,7 @@ sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 
 	if (gate == NULL)
 	{
-		add_text(passing, psprintf("all: %s", gate_why_off));
+		add_text(passing, psprintf("all: %s", gate_obstacle()->reason));
 		return;
 	}
 
@@ -177,7 +176,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	bool		nulls[8] = {0};
 	ArrayBuildState *captured = NULL;
 	ArrayBuildState *passing = NULL;
-	bool		injection_points = faults_have_injection_points();
+	const RuleProvider *provider = rules_provider(RULE_COMPLETION_WAIT);
 
 	require_superuser(fcinfo);
 
@@ -189,14 +188,15 @@ io_gate_get(PG_FUNCTION_ARGS)
 	values[0] = CStringGetTextDatum(GetConfigOptionByName("io_method", NULL, false));
 	values[1] = BoolGetDatum(gate != NULL);
 	if (gate == NULL)
-		values[2] = CStringGetTextDatum(gate_why_off);
+		values[2] = CStringGetTextDatum(gate_obstacle()->reason);
 	else
 		nulls[2] = true;
-	if (gate == NULL && !injection_points)
-		nulls[3] = true;
+	if (gate != NULL)
+		values[3] = CStringGetTextDatum(provider == &gate_provider || provider == NULL ? "gate" : "both");
+	else if (provider != NULL)
+		values[3] = CStringGetTextDatum(provider->name);
 	else
-		values[3] = CStringGetTextDatum(gate == NULL ? "injection points" :
-										injection_points ? "both" : "gate");
+		nulls[3] = true;
 	values[4] = text_array(captured);
 	values[5] = text_array(passing);
 	if (gate != NULL && gate->worker_pid != 0)

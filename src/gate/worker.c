@@ -18,7 +18,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "faults.h"
+#include "aio/perform.h"
+#include "aio/shutdown.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -39,23 +40,27 @@
  */
 #define MIN_LEAD 20000
 #define MAX_LEAD 150000
-static GateTime lead = 60000;
+static IoTime lead = 60000;
 
 extern PGDLLEXPORT void test_aio_gate_main(Datum arg);
 
+/*
+ * Registers the worker.  Its library is named as the file that was preloaded:
+ * by its plain name the server might find another copy.
+ */
 void
 gate_register_worker(void)
 {
 	BackgroundWorker worker = {
 		.bgw_name = "test_aio gate",
 		.bgw_type = "test_aio gate",
-		.bgw_library_name = "test_aio",
 		.bgw_function_name = "test_aio_gate_main",
 		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
 		.bgw_start_time = BgWorkerStart_ConsistentState,
 		.bgw_restart_time = 1,
 	};
 
+	strlcpy(worker.bgw_library_name, library_path(), sizeof(worker.bgw_library_name));
 	RegisterBackgroundWorker(&worker);
 }
 
@@ -69,30 +74,12 @@ gate_wake_worker(void)
 }
 
 /*
- * Shutdown waits for every session, and some may wait for a held read without
- * being able to end.  So nothing is held any more.
- */
-static void
-close_gate(void)
-{
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	gate->closing = true;
-	gate_hurry_devices();
-	LWLockRelease(gate->lock);
-
-	(void) gate_release_all(false, 0);
-	faults_end_hold();
-}
-
-/*
  * Performs a read that has been held for too long, if there is one.
  */
 static bool
-end_overdue_hold(GateTime now)
+end_overdue_hold(IoTime now)
 {
 	PgAioHandle *ioh = NULL;
-	bool		has_result = false;
-	int32		result = 0;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < gate->nheld; i++)
@@ -100,13 +87,11 @@ end_overdue_hold(GateTime now)
 		GateIo	   *io = &gate->ios[gate->held[i]];
 		PgAioHandle *candidate = &pgaio_ctl->io_handles[gate->held[i]];
 
-		/* what reads into local memory, its owner ends itself */
-		if (io->hold_limit > now || (candidate->flags & PGAIO_HF_REFERENCES_LOCAL))
+		/* a read into local memory its owner ends itself */
+		if (io->hold_limit > now || gate_is_local(candidate))
 			continue;
 		ioh = candidate;
 		io->too_long = true;
-		has_result = io->has_result;
-		result = io->result;
 		gate_take(ioh, io);
 		break;
 	}
@@ -114,24 +99,22 @@ end_overdue_hold(GateTime now)
 
 	if (ioh == NULL)
 		return false;
-	gate_perform(ioh, has_result, result, 0);
+	gate_perform_taken(ioh, 0);
 	return true;
 }
 
 /*
  * When is there something to do?  The caller has the lock.
  */
-static GateTime
+static IoTime
 next_event(void)
 {
-	GateTime	next = GATE_NEVER;
+	IoTime		next = IO_TIME_NEVER;
 
 	(void) gate_next_due(&next);
 	for (int i = 0; i < gate->nheld; i++)
 	{
-		const PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
-
-		if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+		if (!gate_is_local(&pgaio_ctl->io_handles[gate->held[i]]))
 			next = Min(next, gate->ios[gate->held[i]].hold_limit);
 	}
 
@@ -143,13 +126,13 @@ next_event(void)
  * there are none, "next" is when there will be something to do.
  */
 static int
-complete_due(GateTime *next)
+complete_due(IoTime *next)
 {
 	static int	device[BATCH_SIZE];
-	static GateTime late[BATCH_SIZE];
+	static IoTime late[BATCH_SIZE];
 	static int	nlate = 0;
 	PgAioHandle *ios[BATCH_SIZE];
-	GateTime	until = gate_now() + lead;
+	IoTime		until = io_now() + lead;
 	int			n = 0;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
@@ -172,11 +155,11 @@ complete_due(GateTime *next)
 	for (int i = 0; i < n; i++)
 	{
 		/* afterwards the handle may be in use for another read */
-		GateIo		io = *gate_io(ios[i]);
+		IoTime		due = gate_io(ios[i])->due;
 
-		gate_perform(ios[i], io.has_result, io.result, io.due);
-		device[i] = io.device;
-		late[i] = io.due > 0 ? gate_now() - io.due : 0;
+		device[i] = gate_io(ios[i])->device;
+		gate_perform_taken(ios[i], due);
+		late[i] = due > 0 ? io_now() - due : 0;
 	}
 	nlate = n;
 
@@ -208,11 +191,11 @@ worker_begins(void)
 }
 
 static void
-arm_timer(int timer, GateTime when)
+arm_timer(int timer, IoTime when)
 {
 	struct itimerspec spec = {0};
 
-	if (when != GATE_NEVER)
+	if (when != IO_TIME_NEVER)
 	{
 		/* zero would disarm it */
 		when = Max(when, 1);
@@ -229,7 +212,7 @@ arm_timer(int timer, GateTime when)
  * Learns from how late we were woken: up at once, down slowly.
  */
 static void
-adjust_lead(GateTime late)
+adjust_lead(IoTime late)
 {
 	if (late > lead)
 		lead = Min(late, MAX_LEAD);
@@ -242,17 +225,17 @@ adjust_lead(GateTime late)
  * milliseconds, so there is a timer of our own.
  */
 static void
-sleep_until(WaitEventSet *set, int timer, GateTime next)
+sleep_until(WaitEventSet *set, int timer, IoTime next)
 {
 	static bool files_open = true;
 	WaitEvent	event;
 	uint32		wait_event = gate->wait_event_worker;
-	GateTime	timed = next == GATE_NEVER ? GATE_NEVER : next - lead;
+	IoTime		timed = next == IO_TIME_NEVER ? IO_TIME_NEVER : next - lead;
 	int			nevents;
 
 	if (gate->nstopped > 0 && io_method == IOMETHOD_WORKER)
 		wait_event = gate->wait_event_completion;
-	else if (next != GATE_NEVER && gate->ndue > 0)
+	else if (next != IO_TIME_NEVER && gate->ndue > 0)
 		wait_event = gate->wait_event_device;
 
 	arm_timer(timer, timed);
@@ -268,7 +251,7 @@ sleep_until(WaitEventSet *set, int timer, GateTime next)
 	if (event.events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	else if (event.events & WL_SOCKET_READABLE)
-		adjust_lead(gate_now() - timed);
+		adjust_lead(io_now() - timed);
 }
 
 /*
@@ -278,7 +261,7 @@ static bool
 has_drained(void)
 {
 	bool		drained;
-	GateTime	due;
+	IoTime	due;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->draining = true;
@@ -304,6 +287,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	if (gate == NULL)
 		proc_exit(0);
+	io_stands_for_worker = true;
 
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (timer < 0)
@@ -319,18 +303,21 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	for (;;)
 	{
-		GateTime	next;
+		IoTime		next;
 
 		CHECK_FOR_INTERRUPTS();
 		if (ShutdownRequestPending)
 		{
 			if (!gate->closing && server_is_stopping())
-				close_gate();
+			{
+				gate_close();
+				gate_release_all();
+			}
 			if (has_drained())
 				break;
 		}
 
-		while (end_overdue_hold(gate_now()))
+		while (end_overdue_hold(io_now()))
 			;
 		if (complete_due(&next) == 0)
 			sleep_until(set, timer, next);

@@ -38,7 +38,7 @@ PG_FUNCTION_INFO_V1(io_trace_chrome);
 /* A read begins or ends. */
 typedef struct Step
 {
-	GateTime	when;
+	IoTime	when;
 	int			pid;
 	int			ios;			/* +1 or -1 */
 	int			lookahead;		/* as of a beginning */
@@ -49,7 +49,7 @@ typedef struct Chrome
 	ReturnSetInfo *rsinfo;
 	StringInfoData event;
 	bool		first;
-	GateTime	now;			/* the end of what has none */
+	IoTime	now;			/* the end of what has none */
 	HTAB	   *processes;
 	Step	   *steps;
 	uint64		nsteps;
@@ -147,7 +147,7 @@ meet_process(Chrome *chrome, const TraceProcess *process)
  */
 static void
 put_slice(Chrome *chrome, int pid, const char *what, const char *target,
-		  uint64 seq, GateTime begin, GateTime end)
+		  uint64 seq, IoTime begin, IoTime end)
 {
 	begin_event(chrome, "X", pid);
 	appendStringInfo(&chrome->event, ",\"cat\":\"io\",\"ts\":" US ",\"dur\":" US ",\"name\":",
@@ -161,7 +161,7 @@ put_slice(Chrome *chrome, int pid, const char *what, const char *target,
  * One end of the arrow from who has issued a read to who has completed it.
  */
 static void
-put_flow(Chrome *chrome, const char *phase, int pid, uint64 seq, GateTime when)
+put_flow(Chrome *chrome, const char *phase, int pid, uint64 seq, IoTime when)
 {
 	begin_event(chrome, phase, pid);
 	appendStringInfo(&chrome->event, ",\"cat\":\"io\",\"name\":\"completion\",\"id\":" UINT64_FORMAT ",\"ts\":" US "%s",
@@ -171,7 +171,7 @@ put_flow(Chrome *chrome, const char *phase, int pid, uint64 seq, GateTime when)
 
 static void
 put_read_end(Chrome *chrome, const TraceRecord *record, const char *phase,
-			 const char *target, GateTime when)
+			 const char *target, IoTime when)
 {
 	begin_event(chrome, phase, record->issuer.pid);
 	/* a local one, or viewers show the reads of all processes on one track */
@@ -185,7 +185,7 @@ put_read_end(Chrome *chrome, const TraceRecord *record, const char *phase,
  */
 static void
 put_read(Chrome *chrome, const TraceRecord *record, const char *target,
-		 GateTime begin, GateTime end)
+		 IoTime begin, IoTime end)
 {
 	StringInfo	event = &chrome->event;
 
@@ -210,7 +210,7 @@ put_read(Chrome *chrome, const TraceRecord *record, const char *target,
 }
 
 static void
-add_step(Chrome *chrome, GateTime when, int pid, int ios, int lookahead)
+add_step(Chrome *chrome, IoTime when, int pid, int ios, int lookahead)
 {
 	chrome->steps[chrome->nsteps++] = (Step) {
 		.when = when,.pid = pid,.ios = ios,.lookahead = lookahead
@@ -223,8 +223,8 @@ put_record(Chrome *chrome, const TraceRecord *record)
 	char	   *target = target_name(record);
 	bool		completed = record->state == TRACE_COMPLETED;
 	bool		submitted = record->state != TRACE_STAGED;
-	GateTime	begin = submitted ? record->submitted : record->staged;
-	GateTime	end = completed ? record->completed : Max(begin, chrome->now);
+	IoTime	begin = submitted ? record->submitted : record->staged;
+	IoTime	end = completed ? record->completed : Max(begin, chrome->now);
 
 	meet_process(chrome, &record->issuer);
 	put_read(chrome, record, target, begin, end);
@@ -345,7 +345,7 @@ Datum
 io_trace_chrome(PG_FUNCTION_ARGS)
 {
 	HASHCTL		control = {.keysize = sizeof(int),.entrysize = sizeof(int)};
-	Chrome		chrome = {.first = true,.now = gate_now()};
+	Chrome		chrome = {.first = true,.now = io_now()};
 
 	require_trace(fcinfo);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);

@@ -3,14 +3,14 @@
  * completions.c
  *		Exact completions.
  *
- * The gate completes reads itself, and knows.  For those of others, the
- * server's own callbacks are replaced, in tables that it means to be constant;
- * only if asked for by "test_aio.trace_completions".  With those in reach, so
- * are the synchronous reads, which no I/O method ever sees.
+ * Completions of reads that the gate has captured are announced.  Those of other
+ * reads the trace learns from the server's callbacks, if that is asked for by
+ * "test_aio.trace_completions".  With the callbacks in reach, so are the
+ * synchronous reads, which no I/O method ever sees.
  *
  * The callback of md.c is the first that learns of a completion.  After it the
  * buffer manager looks at the pages, which settles how the read has ended; for
- * temporary tables that is done by the owner.
+ * temporary tables the owner does that.
  *
  * src/trace/completions.c
  *
@@ -18,20 +18,19 @@
  */
 #include "trace/trace.h"
 
-#include "gate/constant.h"
-#include "storage/bufmgr.h"
-#include "storage/md.h"
+#include "aio/callbacks.h"
 #include "storage/spin.h"
 
-static PgAioHandleCallbackStage server_stage_shared;
-static PgAioHandleCallbackStage server_stage_local;
-static PgAioHandleCallbackComplete server_complete_md;
-static PgAioHandleCallbackComplete server_complete_shared;
-static PgAioHandleCallbackComplete server_complete_local;
+/* The captured read that this process completes, if "seq" is set. */
+static struct
+{
+	uint64		seq;
+	PgAioReturn *report_return;
+}			completing;
 
 /*
- * Who has executed a read that this process completes?  With io_uring the
- * kernel, unless it never came there.
+ * Returns the process that has executed a read which this process completes.
+ * With io_uring the kernel has, unless the read never came there.
  */
 static TraceProcess
 executor_of(PgAioHandle *ioh)
@@ -39,18 +38,18 @@ executor_of(PgAioHandle *ioh)
 #ifdef IOMETHOD_IO_URING_ENABLED
 	if (io_method == IOMETHOD_IO_URING &&
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
-		gate_io(ioh)->generation != ioh->generation)
+		!io_is_captured(ioh))
 		return (TraceProcess) {0};
 #endif
 	return trace_myself();
 }
 
 /*
- * Notes that this process completes a read.  The caller has locked the record,
- * which is unlocked.
+ * Records that this process completes a read.  The caller has locked the record;
+ * this unlocks it.
  */
 static void
-begin_completion(TraceRecord *record, PgAioHandle *ioh, GateTime now, int32 raw,
+begin_completion(TraceRecord *record, PgAioHandle *ioh, IoTime now, int32 raw,
 				 PgAioResultStatus status)
 {
 	record->state = TRACE_COMPLETED;
@@ -65,10 +64,10 @@ begin_completion(TraceRecord *record, PgAioHandle *ioh, GateTime now, int32 raw,
 }
 
 /*
- * Notes that it has, likewise.
+ * Records that this process has completed a read.  Unlocks the record.
  */
 static void
-end_completion(TraceRecord *record, GateTime now, PgAioResultStatus status)
+end_completion(TraceRecord *record, IoTime now, PgAioResultStatus status)
 {
 	if (record->completer.pid == MyProcPid)
 		record->finished = now;
@@ -91,42 +90,50 @@ status_of_raw(PgAioHandle *ioh, int32 raw)
 }
 
 /*
- * pgaio_io_process_completion() for reads that the gate has in hand.
+ * IoListener.completing: this process completes a captured read.
  */
 void
-trace_process_completion(PgAioHandle *ioh, int result)
+trace_completing(PgAioHandle *ioh, int32 raw_result)
 {
-	TraceRecord *record = NULL;
-	PgAioReturn *report_return = NULL;
-	PgAioResultStatus status = PGAIO_RS_UNKNOWN;
-	GateTime	now = gate_now();
-	uint64		seq;
+	TraceRecord *record;
 
-	if (trace != NULL && !trace_completions)
-		record = trace_lock_io(ioh, ioh->generation);
-	if (record == NULL)
-	{
-		pgaio_io_process_completion(ioh, result);
+	completing.seq = 0;
+	if (trace_completions || !trace_may_have(ioh, ioh->generation))
 		return;
-	}
+	record = trace_lock_io(ioh, ioh->generation);
+	if (record == NULL)
+		return;
 
-	/* first, so that who has got its blocks finds it completed */
-	seq = record->seq;
-	begin_completion(record, ioh, now, result, status_of_raw(ioh, result));
+	/* at once, so that a process that gets its blocks finds it completed */
+	completing.seq = record->seq;
+	begin_completion(record, ioh, io_now(), raw_result, status_of_raw(ioh, raw_result));
 
 	/* its owner reuses the handle at once; others have to wait for the owner */
-	if (ioh->owner_procno == MyProcNumber)
-		report_return = ioh->report_return;
+	completing.report_return =
+		ioh->owner_procno == MyProcNumber ? ioh->report_return : NULL;
+}
 
-	pgaio_io_process_completion(ioh, result);
+/*
+ * IoListener.completed: it has done so.
+ */
+void
+trace_completed(void)
+{
+	PgAioResultStatus status = PGAIO_RS_UNKNOWN;
+	IoTime		now;
+	TraceRecord *record;
 
-	if (report_return != NULL)
-		status = report_return->result.status;
-	now = gate_now();
-	record = trace_lock(seq);
+	if (completing.seq == 0)
+		return;
+
+	if (completing.report_return != NULL)
+		status = completing.report_return->result.status;
+	now = io_now();
+	record = trace_lock(completing.seq);
 	if (record != NULL)
 		end_completion(record, now, status);
-	trace_notice(seq);
+	trace_notice(completing.seq);
+	completing.seq = 0;
 }
 
 static bool
@@ -135,106 +142,47 @@ is_traced(PgAioHandle *ioh)
 	return trace != NULL && trace_may_have(ioh, ioh->generation);
 }
 
-static PgAioResult
-complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
+static void
+callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 {
-	PgAioResult result;
-	GateTime	now;
-	TraceRecord *record;
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
-	if (!is_traced(ioh))
-		return server_complete_md(ioh, prior_result, cb_data);
-
-	now = gate_now();
-	result = server_complete_md(ioh, prior_result, cb_data);
-	record = trace_lock_io(ioh, ioh->generation);
 	if (record != NULL)
-		begin_completion(record, ioh, now, ioh->result, result.status);
-
-	return result;
+		begin_completion(record, ioh, io_now(), ioh->result, result.status);
 }
 
-static PgAioResult
-complete_buffers(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data,
-				 PgAioHandleCallbackComplete server_complete)
+static void
+callbacks_end(PgAioHandle *ioh, PgAioResult result)
 {
-	PgAioResult result = server_complete(ioh, prior_result, cb_data);
-	GateTime	now;
-	TraceRecord *record;
+	IoTime		now = io_now();
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
-	if (!is_traced(ioh))
-		return result;
-
-	now = gate_now();
-	record = trace_lock_io(ioh, ioh->generation);
 	if (record != NULL)
 		end_completion(record, now, result.status);
-
-	return result;
-}
-
-static PgAioResult
-complete_shared(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
-{
-	return complete_buffers(ioh, prior_result, cb_data, server_complete_shared);
-}
-
-static PgAioResult
-complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
-{
-	return complete_buffers(ioh, prior_result, cb_data, server_complete_local);
 }
 
 /*
- * Synchronous reads are executed as soon as they are staged.
+ * IoStageHook: a synchronous read is executed as soon as it is staged.
  */
 static void
 see_synchronous(PgAioHandle *ioh)
 {
-	if (trace != NULL && unlikely(gate->tracing != 0) &&
-		(ioh->flags & PGAIO_HF_SYNCHRONOUS))
+	if (trace != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
 		trace_staged(ioh, true);
 }
 
-static void
-stage_shared(PgAioHandle *ioh, uint8 cb_data)
-{
-	server_stage_shared(ioh, cb_data);
-	see_synchronous(ioh);
-}
-
-static void
-stage_local(PgAioHandle *ioh, uint8 cb_data)
-{
-	server_stage_local(ioh, cb_data);
-	see_synchronous(ioh);
-}
-
 /*
- * Called in the postmaster.  Returns why the callbacks cannot be replaced, or
- * NULL.
+ * Takes part in the server's callbacks.  Returns an obstacle, or NULL.
  */
 const char *
 trace_see_completions(void)
 {
-	/* these may be the gate's */
-	server_stage_shared = aio_shared_buffer_readv_cb.stage;
-	server_stage_local = aio_local_buffer_readv_cb.stage;
-	server_complete_md = aio_md_readv_cb.complete_shared;
-	server_complete_shared = aio_shared_buffer_readv_cb.complete_shared;
-	server_complete_local = aio_local_buffer_readv_cb.complete_local;
+	static const IoCompletionHooks hooks = {
+		.wanted = is_traced,
+		.begins = callbacks_begin,
+		.ends = callbacks_end,
+	};
+	const char *obstacle = io_on_stage(see_synchronous);
 
-	if (server_stage_shared == NULL || server_stage_local == NULL ||
-		server_complete_md == NULL || server_complete_shared == NULL ||
-		server_complete_local == NULL)
-		return "the server completes reads in another way than those it was compiled for";
-
-	if (!replace_stage(&aio_shared_buffer_readv_cb.stage, stage_shared) ||
-		!replace_stage(&aio_local_buffer_readv_cb.stage, stage_local) ||
-		!replace_complete(&aio_md_readv_cb.complete_shared, complete_md) ||
-		!replace_complete(&aio_shared_buffer_readv_cb.complete_shared, complete_shared) ||
-		!replace_complete(&aio_local_buffer_readv_cb.complete_local, complete_local))
-		return psprintf("the server's tables of callbacks cannot be written to: %m");
-
-	return NULL;
+	return obstacle != NULL ? obstacle : io_on_completion(&hooks);
 }

@@ -22,18 +22,15 @@ PG_FUNCTION_INFO_V1(io_trace_reset);
 PG_FUNCTION_INFO_V1(io_trace_status_get);
 
 /*
- * Raises an error unless there can be a trace.
+ * Raises an error unless the caller is a superuser and there can be a trace.
  */
 void
 require_trace(FunctionCallInfo fcinfo)
 {
-	require_gate(fcinfo);
+	require_superuser(fcinfo);
 
 	if (trace == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("there is no room for an I/O trace in this server"),
-				 errhint("Set \"test_aio.trace_size\" to the number of reads that it is to have room for, and restart the server.")));
+		raise_obstacle(trace_obstacle());
 }
 
 /*
@@ -45,25 +42,25 @@ require_trace(FunctionCallInfo fcinfo)
 Datum
 io_trace_start(PG_FUNCTION_ARGS)
 {
-	GateMatch	match;
+	IoMatch	match;
 
 	require_trace(fcinfo);
-	match = gate_get_rel_match(fcinfo, 0);
-	gate_get_pid_match(fcinfo, 1, &match);
+	match = io_match_rel_arg(fcinfo, 0);
+	io_match_pid_arg(fcinfo, 1, &match);
 
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	trace->match = match;
-	if (gate->tracing == 0)
+	if (trace->filter == 0)
 	{
 		trace->started_at = GetCurrentTimestamp();
 		trace->stopped_at = 0;
-		trace->clock_offset = trace->started_at - gate_now() / 1000;
+		trace->clock_offset = trace->started_at - io_now() / 1000;
 	}
 	/* another number, so that all look at the filter */
 	if (++trace->last_filter == 0)
 		trace->last_filter = 1;
-	gate->tracing = trace->last_filter;
-	LWLockRelease(gate->lock);
+	trace->filter = trace->last_filter;
+	LWLockRelease(trace->lock);
 
 	PG_RETURN_VOID();
 }
@@ -79,11 +76,11 @@ io_trace_stop(PG_FUNCTION_ARGS)
 {
 	require_trace(fcinfo);
 
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	if (gate->tracing != 0)
+	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
+	if (trace->filter != 0)
 		trace->stopped_at = GetCurrentTimestamp();
-	gate->tracing = 0;
-	LWLockRelease(gate->lock);
+	trace->filter = 0;
+	LWLockRelease(trace->lock);
 
 	PG_RETURN_VOID();
 }
@@ -98,10 +95,10 @@ io_trace_reset(PG_FUNCTION_ARGS)
 {
 	require_trace(fcinfo);
 
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	trace->first = pg_atomic_read_u64(&trace->next);
 	pg_atomic_write_u64(&trace->lost_waits, 0);
-	LWLockRelease(gate->lock);
+	LWLockRelease(trace->lock);
 
 	PG_RETURN_VOID();
 }
@@ -117,7 +114,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	TupleDesc	tupdesc;
 	Datum		values[10] = {0};
 	bool		nulls[10] = {0};
-	GateMatch	match;
+	IoMatch	match;
 	bool		running;
 	TimestampTz started_at;
 	TimestampTz stopped_at;
@@ -129,14 +126,14 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	LWLockAcquire(gate->lock, LW_SHARED);
-	running = gate->tracing != 0;
+	LWLockAcquire(trace->lock, LW_SHARED);
+	running = trace->filter != 0;
 	match = trace->match;
 	started_at = trace->started_at;
 	stopped_at = trace->stopped_at;
 	recorded = pg_atomic_read_u64(&trace->next) - trace->first;
 	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
-	LWLockRelease(gate->lock);
+	LWLockRelease(trace->lock);
 
 	if (match.has_rel)
 		relation = trace_relation(&match.rlocator, match.temp_owner);

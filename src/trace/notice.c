@@ -112,7 +112,7 @@ read_return(const PgAioReturn *delivered, TraceOutcome *outcome)
  * Notes that a read has completed, no later than now, or adds to its outcome.
  */
 static void
-note_completion(uint64 seq, GateTime now, const TraceOutcome *outcome)
+note_completion(uint64 seq, IoTime now, const TraceOutcome *outcome)
 {
 	TraceRecord *record = trace_lock(seq);
 
@@ -155,7 +155,7 @@ trace_before_returns(void)
 void
 trace_notice_own(bool returned)
 {
-	GateTime	now = 0;
+	IoTime	now = 0;
 
 	for (int i = nwatched - 1; i >= 0; i--)
 	{
@@ -169,7 +169,7 @@ trace_notice_own(bool returned)
 			read_return(read->report_return, &outcome);
 
 		if (now == 0)
-			now = gate_now();
+			now = io_now();
 		note_completion(read->seq, now, &outcome);
 		watched[i] = watched[--nwatched];
 	}
@@ -193,7 +193,7 @@ trace_notice(uint64 seq)
 	SpinLockRelease(&record->mutex);
 
 	if (has_completed(ioh, generation, &outcome))
-		note_completion(seq, gate_now(), &outcome);
+		note_completion(seq, io_now(), &outcome);
 }
 
 /*

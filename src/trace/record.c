@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *		What reads do on their way, as the gate sees it.
+ *		What reads do on their way, as aio/method.c announces it.
  *
  * Reads are submitted in a critical section, so nothing here allocates or
- * raises an error.  When nothing is traced, the gate does not even call.
+ * raises an error.
  *
  * src/trace/record.c
  *
@@ -12,22 +12,39 @@
  */
 #include "trace/trace.h"
 
+#include "storage/ipc.h"
 #include "storage/spin.h"
 
 /* traced reads of this process that are not yet submitted */
-int			trace_nstaged;
+static int	nstaged;
 
-/* the filter that is in force, as of gate->tracing */
+/* the filter that is in force, as of trace->filter */
 static uint32 my_filter;
-static GateMatch my_match;
+static IoMatch my_match;
+
+/* does the submission under way have traced reads? */
+static bool submitting_traced;
+
+/* did this process watch reads when it began to look at one? */
+static bool check_watched;
+
+/* The wait of this process for a read, if "seq" is set. */
+typedef struct OngoingWait
+{
+	uint64		seq;
+	IoTime		start;
+	int			place;			/* of the details, or -1 */
+} OngoingWait;
+
+static OngoingWait ongoing;
 
 static void
 refresh_filter(void)
 {
-	LWLockAcquire(gate->lock, LW_SHARED);
+	LWLockAcquire(trace->lock, LW_SHARED);
 	my_match = trace->match;
-	my_filter = gate->tracing;
-	LWLockRelease(gate->lock);
+	my_filter = trace->filter;
+	LWLockRelease(trace->lock);
 }
 
 static bool
@@ -35,9 +52,9 @@ is_asked_for(PgAioHandle *ioh)
 {
 	if (ioh->op != PGAIO_OP_READV || ioh->target != PGAIO_TID_SMGR)
 		return false;
-	if (my_filter != gate->tracing)
+	if (my_filter != trace->filter)
 		refresh_filter();
-	return my_filter != 0 && gate_match(&my_match, ioh);
+	return my_filter != 0 && io_matches(&my_match, ioh);
 }
 
 static bool
@@ -69,18 +86,6 @@ blocks_ahead(const PgAioTargetData *target)
 }
 
 /*
- * Is this read held by the gate, or on its way to a device?
- */
-static bool
-is_held(PgAioHandle *ioh)
-{
-	const GateIo *io = gate_io(ioh);
-
-	return io->generation == ioh->generation &&
-		(io->rule != 0 || io->injected || io->device >= 0);
-}
-
-/*
  * This process has staged a read; is it one to be traced?  A synchronous one
  * will be executed right away, and be neither submitted nor waited for.
  */
@@ -88,6 +93,9 @@ void
 trace_staged(PgAioHandle *ioh, bool synchronous)
 {
 	TraceRecord head;
+
+	if (likely(trace->filter == 0 && !trace_watches()))
+		return;
 
 	if (trace_watches())
 		trace_notice_own(false);
@@ -103,7 +111,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 	head.target = ioh->target_data;
 	head.offset = ioh->op_data.read.offset;
 	head.flags = ioh->flags;
-	head.staged = gate_now();
+	head.staged = io_now();
 	if (synchronous)
 	{
 		head.state = TRACE_SUBMITTED;
@@ -113,7 +121,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 		head.executor = head.completer = head.issuer;
 	}
 	else
-		trace_nstaged++;
+		nstaged++;
 
 	trace_watch(ioh, trace_begin(ioh, &head));
 }
@@ -122,18 +130,24 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
  * This process is about to submit what it has staged.  Afterwards would be too
  * late: the reads may have completed by then.
  */
-void
-trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
+static void
+submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
-	GateTime	now = gate_now();
-	int			before = dclist_count(&pgaio_my_backend->in_flight_ios);
+	IoTime		now;
+	int			before;
 	const PgAioTargetData *target = NULL;
 	int			ahead = 0;
 
+	submitting_traced = nstaged > 0;
+	if (likely(!submitting_traced))
+		return;
+
+	now = io_now();
+	before = dclist_count(&pgaio_my_backend->in_flight_ios);
 	for (int i = 0; i < num_staged_ios; i++)
 	{
 		PgAioHandle *ioh = staged_ios[i];
-		bool		held = is_held(ioh);
+		bool		held = io_is_delayed(ioh);
 		TraceRecord *record;
 
 		/* those of a batch are mostly for the same relation */
@@ -160,29 +174,21 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		SpinLockRelease(&record->mutex);
 	}
 
-	trace_nstaged = 0;
+	nstaged = 0;
 	if (io_method == IOMETHOD_WORKER && trace_watches())
 		trace_before_returns();
 }
 
 /*
- * It has done so.  If the queue of the I/O workers was full, it has executed
- * some itself.
+ * This process has submitted.  If the queue of the I/O workers was full, it has
+ * executed some reads itself.
  */
-void
-trace_submitted(void)
+static void
+submitted(void)
 {
-	if (io_method == IOMETHOD_WORKER && trace_watches())
+	if (submitting_traced && io_method == IOMETHOD_WORKER && trace_watches())
 		trace_notice_own(true);
 }
-
-/* This process waits for a read. */
-typedef struct OngoingWait
-{
-	uint64		seq;
-	GateTime	start;
-	int			place;			/* of the details, or -1 */
-} OngoingWait;
 
 static void
 begin_wait(OngoingWait *wait)
@@ -210,60 +216,98 @@ begin_wait(OngoingWait *wait)
 		pg_atomic_fetch_add_u64(&trace->lost_waits, 1);
 }
 
+/*
+ * Ends the wait of this process, if it is in one.  Also the before_shmem_exit()
+ * callback of a process that is terminated while it waits.
+ */
 static void
-end_wait(const OngoingWait *wait)
+end_wait(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	GateTime	length = gate_now() - wait->start;
-	TraceRecord *record = trace_lock(wait->seq);
+	OngoingWait wait = ongoing;
+	IoTime		length;
+	TraceRecord *record;
 
+	if (wait.seq == 0)
+		return;
+	ongoing.seq = 0;
+
+	length = io_now() - wait.start;
+	record = trace_lock(wait.seq);
 	if (record == NULL)
 		return;
 	record->wait_time += length;
-	if (wait->place >= 0)
-		record->waits[wait->place].length = length;
+	if (wait.place >= 0)
+		record->waits[wait.place].length = length;
 	SpinLockRelease(&record->mutex);
 }
 
-static pg_noinline void
-wait_and_note(PgAioHandle *ioh, uint64 generation, uint64 seq,
-			  void (*wait_one) (PgAioHandle *ioh, uint64 generation))
-{
-	OngoingWait wait = {.seq = seq,.start = gate_now(),.place = -1};
-
-	begin_wait(&wait);
-	PG_TRY();
-	{
-		wait_one(ioh, generation);
-	}
-	PG_FINALLY();
-	{
-		end_wait(&wait);
-	}
-	PG_END_TRY();
-}
-
 /*
- * Waits for a read by means of "wait_one", and notes who waits how long.
+ * This process waits for a read.  Returns whether the read is traced.
  */
-void
-trace_wait(PgAioHandle *ioh, uint64 generation,
-		   void (*wait_one) (PgAioHandle *ioh, uint64 generation))
+static bool
+wait_begins(PgAioHandle *ioh, uint64 generation)
 {
-	uint64		seq = trace_find(ioh, generation);
+	static bool registered = false;
 
 	if (trace_watches())
 		trace_before_returns();
 
-	if (seq == 0)
-		wait_one(ioh, generation);
-	else
-	{
-		wait_and_note(ioh, generation, seq, wait_one);
-		/* the first to see it, perhaps */
-		if (!trace_completions)
-			trace_notice(seq);
-	}
+	ongoing.seq = trace_find(ioh, generation);
+	if (likely(ongoing.seq == 0))
+		return false;
 
+	if (!registered)
+	{
+		before_shmem_exit(end_wait, 0);
+		registered = true;
+	}
+	ongoing.start = io_now();
+	ongoing.place = -1;
+	begin_wait(&ongoing);
+
+	return true;
+}
+
+/*
+ * The wait is over.
+ */
+static void
+wait_ends(void)
+{
+	uint64		seq = ongoing.seq;
+
+	end_wait(0, 0);
+
+	/* this process is perhaps the first to see that the read has completed */
+	if (seq != 0 && !trace_completions)
+		trace_notice(seq);
 	if (trace_watches())
 		trace_notice_own(true);
 }
+
+static void
+check_begins(void)
+{
+	check_watched = trace_watches();
+	if (check_watched)
+		trace_before_returns();
+}
+
+static void
+check_ends(void)
+{
+	if (check_watched)
+		trace_notice_own(true);
+}
+
+const IoListener trace_listener = {
+	.staged = trace_staged,
+	.submitting = submitting,
+	.submitted = submitted,
+	.wait_begins = wait_begins,
+	.wait_ends = wait_ends,
+	.check_begins = check_begins,
+	.check_ends = check_ends,
+	.completing = trace_completing,
+	.completed = trace_completed,
+};

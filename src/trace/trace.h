@@ -3,18 +3,18 @@
  * trace.h
  *		The I/O trace: what happened to each read, and when.
  *
- * The gate sees every read that is staged for, submitted to and waited for
- * from an I/O method.  When it is asked for, each gets a record in a ring in
- * shared memory; those who submit, wait for and complete the read add to it.
+ * When a trace is asked for, every read that is staged gets a record in a ring in
+ * shared memory.  The processes that submit, wait for and complete the read add
+ * to it.  The trace listens to aio/method.h for that.
  *
- * When a read has completed, nobody tells the gate, except for those that it
- * completes itself.  For all others there are two ways:
+ * Nobody announces completions, except those of reads that the gate has
+ * captured.  For all others there are two ways:
  *
- * - With "test_aio.trace_completions", the completion callbacks of the
- *	 server are replaced, and completions are exact.
+ * - With "test_aio.trace_completions", the trace takes part in the server's
+ *	 completion callbacks, and completions are exact.
  *
- * - Else they are noticed: by whoever has waited for the read, by its owner on
- *	 the next occasion, or by whoever looks at the trace.
+ * - Else they are noticed: by a process that has waited for the read, by its
+ *	 owner on the next occasion, or by a process that looks at the trace.
  *
  *		ring.c			settings, shared memory, finding and reading records
  *		record.c		what reads do: staged, submitted, waited for
@@ -33,10 +33,16 @@
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H
 
-#include "gate/gate.h"
+#include "test_aio.h"
 
+#include "aio/clock.h"
+#include "aio/match.h"
+#include "aio/method.h"
+
+#include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "storage/lwlock.h"
 #include "storage/s_lock.h"
 
 /* waits of which a record keeps the details */
@@ -59,8 +65,8 @@ typedef struct TraceProcess
 typedef struct TraceWait
 {
 	TraceProcess process;
-	GateTime	start;
-	GateTime	length;			/* < 0: not over yet */
+	IoTime	start;
+	IoTime	length;			/* < 0: not over yet */
 } TraceWait;
 
 /* How a read has ended, as far as that is known. */
@@ -92,19 +98,19 @@ typedef struct TraceRecord
 	PgAioTargetData target;
 	uint64		offset;
 
-	GateTime	staged;
-	GateTime	submitted;
+	IoTime	staged;
+	IoTime	submitted;
 	int			in_progress;
 	int			lookahead;
-	GateTime	completed;
-	GateTime	finished;		/* callbacks have run; 0: unknown */
+	IoTime	completed;
+	IoTime	finished;		/* callbacks have run; 0: unknown */
 	TraceOutcome outcome;
 	TraceProcess executor;
 	TraceProcess completer;
 
 	int			nwaits;
 	int			nkept;			/* with details, in waits[] */
-	GateTime	wait_time;		/* of all that are over */
+	IoTime	wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];
 } TraceRecord;
 
@@ -124,25 +130,23 @@ typedef struct TraceRing
 	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
 	pg_atomic_uint64 lost_waits;
 
-	/*
-	 * Protected by the gate's lock; that tracing is on, and which filter is
-	 * in force, everybody sees from gate->tracing.
-	 */
-	GateMatch	match;
+	/* read without lock: number of the filter in force, 0 if nothing is traced */
+	uint32		filter;
+
+	LWLock	   *lock;			/* for all below */
+	IoMatch		match;
 	uint32		last_filter;
 	uint64		first;			/* earlier records are forgotten */
 	TimestampTz started_at;		/* 0: never */
 	TimestampTz stopped_at;
-	TimestampTz clock_offset;	/* time of day where GateTime is 0 */
+	TimestampTz clock_offset;	/* time of day where IoTime is 0 */
 } TraceRing;
 
 /* ring.c */
 extern TraceRing *trace;
 extern int	trace_size;
 extern bool trace_completions;
-extern void trace_define_settings(void);
-extern Size trace_shmem_size(uint32 nhandles);
-extern void trace_shmem_startup(uint32 nhandles);
+extern const Obstacle *trace_obstacle(void);
 extern uint64 trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
@@ -180,12 +184,8 @@ trace_myself(void)
 }
 
 /* record.c */
-extern int	trace_nstaged;
+extern const IoListener trace_listener;
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
-extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern void trace_submitted(void);
-extern void trace_wait(PgAioHandle *ioh, uint64 generation,
-					   void (*wait_one) (PgAioHandle *ioh, uint64 generation));
 
 /* notice.c */
 extern void trace_notice_init(void);
@@ -197,7 +197,8 @@ extern void trace_notice(uint64 seq);
 
 /* completions.c */
 extern const char *trace_see_completions(void);
-extern void trace_process_completion(PgAioHandle *ioh, int result);
+extern void trace_completing(PgAioHandle *ioh, int32 raw_result);
+extern void trace_completed(void);
 
 /* control.c */
 extern void require_trace(FunctionCallInfo fcinfo);

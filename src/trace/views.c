@@ -28,7 +28,7 @@ static const char *const state_names[] = {
 };
 
 static double
-milliseconds(GateTime time)
+milliseconds(IoTime time)
 {
 	return (double) time / NS_PER_MS;
 }
@@ -72,7 +72,7 @@ add_if(Row *row, bool known, Datum value)
 }
 
 static void
-add_time(Row *row, GateTime time, TimestampTz clock_offset)
+add_time(Row *row, IoTime time, TimestampTz clock_offset)
 {
 	add_if(row, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }

@@ -1,16 +1,27 @@
 /*-------------------------------------------------------------------------
  *
- * faults_injection_points.c
- *		The server's injection points as the place where faults take effect.
+ * injection_points.c
+ *		Carries out the rules of the inj_ functions at the server's injection
+ *		points.
  *
- * They see the completion of every I/O, synchronous ones included, but only a
- * server built with --enable-injection-points has them.
+ * The injection points see the completion of every I/O, synchronous ones
+ * included, but only a server built with --enable-injection-points has them.
+ * The process that completes a read looks at the rules: an I/O worker, the
+ * issuing backend, or with io_uring the process that finds the completion in the
+ * ring.  That happens in a critical section, where nothing may be allocated and
+ * no error raised.
  *
- * src/faults_injection_points.c
+ * src/injection_points.c
  *
  *-------------------------------------------------------------------------
  */
-#include "faults.h"
+#include "test_aio.h"
+
+#include "aio/perform.h"
+#include "aio/shutdown.h"
+#include "rules/rules.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
 
 #include <dlfcn.h>
 
@@ -29,6 +40,54 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
 											  const void *private_data,
 											  void *arg);
 
+/*
+ * Holds the calling process for as long as the read is to be held.  It cannot be
+ * interrupted, so it looks every now and then whether it has to go on.
+ */
+static void
+hold_completion(PgAioHandle *ioh)
+{
+	IoTime		begin = io_now();
+	Rule		rule;
+
+	if (!io_is_read(ioh))
+		return;
+
+	while (rules_first_match(RULE_COMPLETION_WAIT, ioh, &rule))
+	{
+		IoTime		left = begin + rule.longest - io_now();
+
+		if (left <= 0)
+		{
+			io_report_too_long(ioh);
+			break;
+		}
+		if (rules_await_change(Min(left / NS_PER_MS + 1, 1000)) && server_is_stopping())
+			break;
+	}
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * Puts a chosen result in the place of the one that a read has ended with.
+ */
+static void
+falsify_result(PgAioHandle *ioh)
+{
+	Rule		rule;
+
+	if (!io_is_read(ioh) || !rules_first_match(RULE_SHORT_READ, ioh, &rule) || !rule.has_result)
+		return;
+
+	if (rule.result < 0)
+		ioh->result = rule.result;
+	else if (rule.result < ioh->result)
+	{
+		io_zero_rest(ioh, rule.result);
+		ioh->result = rule.result;
+	}
+}
+
 /* InjectionPointCallback: an I/O has ended, nobody has been told yet */
 void
 test_aio_before_shared_completion(const char *name pg_attribute_unused(),
@@ -45,9 +104,14 @@ test_aio_before_shared_completion(const char *name pg_attribute_unused(),
 void
 test_aio_after_reopen(const char *name pg_attribute_unused(),
 					  const void *private_data pg_attribute_unused(),
-					  void *arg pg_attribute_unused())
+					  void *arg)
 {
-	fail_reopen();
+	PgAioHandle *ioh = arg;
+	Rule		rule;
+
+	if (rules_first_match(RULE_REOPEN, ioh, &rule))
+		ereport(ERROR,
+				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
 }
 
 /*
@@ -99,10 +163,10 @@ attach_callback(const char *point, const char *library, const char *function)
 	InjectionPointLoad(point);
 }
 
-const FaultObstacle *
+static const Obstacle *
 attach_injection_points(void)
 {
-	static const FaultObstacle path_too_long = {
+	static const Obstacle path_too_long = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "the server's injection points cannot find test_aio",
 		.hint = "Install the library in the server's package library directory, or nearer to it: the way there must not be longer than 127 characters.",
@@ -121,10 +185,10 @@ attach_injection_points(void)
 
 #else
 
-const FaultObstacle *
+static const Obstacle *
 attach_injection_points(void)
 {
-	static const FaultObstacle not_built_in = {
+	static const Obstacle not_built_in = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
 		.message = "this server has no injection points",
 		.hint = "Leave \"test_aio.gate\" on, or use a server that has been built with --enable-injection-points.",
@@ -134,3 +198,44 @@ attach_injection_points(void)
 }
 
 #endif							/* USE_INJECTION_POINTS */
+
+static shmem_startup_hook_type prev_shmem_startup_hook;
+
+static void
+no_change(void)
+{
+	/* the process that is held looks by itself */
+}
+
+static void
+startup(void)
+{
+	static const RuleProvider provider = {
+		.name = "injection points",
+		.changed = no_change,
+	};
+	static const RuleKind kinds[] = {RULE_COMPLETION_WAIT, RULE_SHORT_READ, RULE_REOPEN};
+	const Obstacle *obstacle;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	obstacle = attach_injection_points();
+	for (size_t i = 0; i < lengthof(kinds); i++)
+	{
+		if (obstacle == NULL)
+			rules_set_provider(kinds[i], &provider);
+		else
+			rules_set_obstacle(kinds[i], obstacle);
+	}
+}
+
+/*
+ * Called when the library is preloaded.
+ */
+void
+injection_points_init(void)
+{
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup;
+}

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * callbacks.c
+ *		Replaces functions in the server's tables of callbacks.
+ *
+ * The tables are constant, so their memory is made writable for a moment, in
+ * the postmaster before it has any children, and only if a setting asks for it.
+ * Afterwards it has the protection that it had before.
+ *
+ * src/aio/callbacks.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "aio/callbacks.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "storage/bufmgr.h"
+#include "storage/md.h"
+
+static PgAioHandleCallbackStage server_stage_shared;
+static PgAioHandleCallbackStage server_stage_local;
+static PgAioHandleCallbackComplete server_complete_md;
+static PgAioHandleCallbackComplete server_complete_shared;
+static PgAioHandleCallbackComplete server_complete_local;
+
+/* the gate and the trace */
+static IoStageHook stage_hooks[2];
+static int	nstage_hooks;
+
+static const IoCompletionHooks *completion_hooks;
+
+static void
+stage_shared(PgAioHandle *ioh, uint8 cb_data)
+{
+	server_stage_shared(ioh, cb_data);
+	for (int i = 0; i < nstage_hooks; i++)
+		stage_hooks[i] (ioh);
+}
+
+static void
+stage_local(PgAioHandle *ioh, uint8 cb_data)
+{
+	server_stage_local(ioh, cb_data);
+	for (int i = 0; i < nstage_hooks; i++)
+		stage_hooks[i] (ioh);
+}
+
+static PgAioResult
+complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
+{
+	PgAioResult result = server_complete_md(ioh, prior_result, cb_data);
+
+	if (completion_hooks->wanted(ioh))
+		completion_hooks->begins(ioh, result);
+
+	return result;
+}
+
+static PgAioResult
+complete_shared(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
+{
+	PgAioResult result = server_complete_shared(ioh, prior_result, cb_data);
+
+	if (completion_hooks->wanted(ioh))
+		completion_hooks->ends(ioh, result);
+
+	return result;
+}
+
+static PgAioResult
+complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
+{
+	PgAioResult result = server_complete_local(ioh, prior_result, cb_data);
+
+	if (completion_hooks->wanted(ioh))
+		completion_hooks->ends(ioh, result);
+
+	return result;
+}
+
+/*
+ * Returns the protection of the mapping that an address belongs to, as mprotect
+ * takes it, or -1.
+ */
+static int
+protection_of(uintptr_t address)
+{
+	FILE	   *maps = fopen("/proc/self/maps", "r");
+	char		line[MAXPGPATH + 128];
+	int			protection = -1;
+
+	if (maps == NULL)
+		return -1;
+	while (protection < 0 && fgets(line, sizeof(line), maps) != NULL)
+	{
+		unsigned long begin;
+		unsigned long end;
+		char		flags[5];
+
+		if (sscanf(line, "%lx-%lx %4s", &begin, &end, flags) != 3 ||
+			address < begin || address >= end)
+			continue;
+		protection = (flags[0] == 'r' ? PROT_READ : 0) |
+			(flags[1] == 'w' ? PROT_WRITE : 0) |
+			(flags[2] == 'x' ? PROT_EXEC : 0);
+	}
+	fclose(maps);
+
+	return protection;
+}
+
+/*
+ * Writes a function pointer into memory that is meant to be constant.  Returns
+ * an obstacle, or NULL.
+ *
+ * A page that is executable holds code too (as in a server linked with
+ * -z noseparate-code), perhaps the very code that runs here.  A page that is
+ * writable anyway (-z norelro) is written to as it is.
+ */
+static const char *
+replace_pointer(const void *where, const void *pointer)
+{
+	uintptr_t	page_size = sysconf(_SC_PAGESIZE);
+	uintptr_t	first = (uintptr_t) where & ~(page_size - 1);
+	int			protection = protection_of((uintptr_t) where);
+
+	if (protection < 0)
+		return "/proc/self/maps does not tell how the server's tables of callbacks are protected";
+	if (protection & PROT_EXEC)
+		return "the server's tables of callbacks are in executable memory";
+
+	if (!(protection & PROT_WRITE) &&
+		mprotect((void *) first, page_size, protection | PROT_WRITE) != 0)
+		return psprintf("the server's tables of callbacks cannot be written to: %m");
+	memcpy((void *) where, &pointer, sizeof(pointer));
+	if (!(protection & PROT_WRITE) &&
+		mprotect((void *) first, page_size, protection) != 0)
+		return psprintf("the server's tables of callbacks cannot be protected again: %m");
+
+	return NULL;
+}
+
+/*
+ * Has a function called whenever the buffer manager has staged a read.
+ */
+const char *
+io_on_stage(IoStageHook hook)
+{
+	const char *obstacle = NULL;
+
+	if (aio_shared_buffer_readv_cb.stage != stage_shared)
+	{
+		server_stage_shared = aio_shared_buffer_readv_cb.stage;
+		server_stage_local = aio_local_buffer_readv_cb.stage;
+		if (server_stage_shared == NULL || server_stage_local == NULL)
+			return "the server does not stage buffered reads by callbacks";
+
+		obstacle = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
+		if (obstacle == NULL)
+			obstacle = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
+	}
+	if (obstacle == NULL)
+		stage_hooks[nstage_hooks++] = hook;
+
+	return obstacle;
+}
+
+/*
+ * Has functions called whenever a buffered read completes, in the process that
+ * completes it.
+ */
+const char *
+io_on_completion(const IoCompletionHooks *hooks)
+{
+	const char *obstacle;
+
+	server_complete_md = aio_md_readv_cb.complete_shared;
+	server_complete_shared = aio_shared_buffer_readv_cb.complete_shared;
+	server_complete_local = aio_local_buffer_readv_cb.complete_local;
+	if (server_complete_md == NULL || server_complete_shared == NULL ||
+		server_complete_local == NULL)
+		return "the server does not complete buffered reads by the callbacks known";
+
+	completion_hooks = hooks;
+	obstacle = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
+	if (obstacle == NULL)
+		obstacle = replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
+	if (obstacle == NULL)
+		obstacle = replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
+
+	return obstacle;
+}

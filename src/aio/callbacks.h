@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * callbacks.h
+ *		Taking part in the server's callbacks on buffered reads.
+ *
+ * The callbacks see what no I/O method sees: synchronous reads, and the
+ * completion of every read.
+ *
+ * src/aio/callbacks.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_CALLBACKS_H
+#define TEST_AIO_CALLBACKS_H
+
+#include "test_aio.h"
+
+/* The buffer manager has staged a read.  Called in the order of registration. */
+typedef void (*IoStageHook) (PgAioHandle *ioh);
+
+/* md.c has looked at the raw result; then the buffer manager at the pages. */
+typedef struct IoCompletionHooks
+{
+	/* false: nobody is interested */
+	bool		(*wanted) (PgAioHandle *ioh);
+	void		(*begins) (PgAioHandle *ioh, PgAioResult result);
+	void		(*ends) (PgAioHandle *ioh, PgAioResult result);
+} IoCompletionHooks;
+
+/* in the postmaster; they return an obstacle, or NULL */
+extern const char *io_on_stage(IoStageHook hook);
+extern const char *io_on_completion(const IoCompletionHooks *hooks);
+
+#endif							/* TEST_AIO_CALLBACKS_H */

@@ -1,0 +1,161 @@
+/*-------------------------------------------------------------------------
+ *
+ * match.c
+ *		Matching reads, and the arguments that say which reads to match.
+ *
+ * src/aio/match.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "aio/match.h"
+
+#include "common/relpath.h"
+#include "storage/proc.h"
+#include "utils/builtins.h"
+
+/*
+ * Returns whether an I/O is a read of a relation's blocks.
+ */
+bool
+io_is_read(PgAioHandle *ioh)
+{
+	return ioh->op == PGAIO_OP_READV && ioh->target == PGAIO_TID_SMGR;
+}
+
+/*
+ * Returns whether a read of a relation's blocks matches.  Allocates nothing.
+ */
+bool
+io_matches(const IoMatch *match, PgAioHandle *ioh)
+{
+	const PgAioTargetData *td = &ioh->target_data;
+
+	if (match->has_rel)
+	{
+		if (!RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
+			return false;
+		if (td->smgr.is_temp !=
+			(match->temp_owner != INVALID_PROC_NUMBER))
+			return false;
+		if (td->smgr.is_temp && match->temp_owner != ioh->owner_procno)
+			return false;
+	}
+	if (match->relfilenumber != InvalidRelFileNumber &&
+		match->relfilenumber != td->smgr.rlocator.relNumber)
+		return false;
+	if (match->fork != InvalidForkNumber && match->fork != td->smgr.forkNum)
+		return false;
+	if (match->has_block &&
+		(match->block < td->smgr.blockNum ||
+		 match->block >= td->smgr.blockNum + td->smgr.nblocks))
+		return false;
+	if (match->pid != 0 &&
+		match->pid != GetPGProcByNumber(ioh->owner_procno)->pid)
+		return false;
+
+	return true;
+}
+
+/*
+ * Returns whether two matches name the same relation, or both name none.
+ */
+bool
+io_match_is_same(const IoMatch *a, const IoMatch *b)
+{
+	return a->has_rel == b->has_rel &&
+		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator));
+}
+
+/*
+ * Returns a match for all reads.
+ */
+IoMatch
+io_match_all(void)
+{
+	return (IoMatch) {
+		.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER
+	};
+}
+
+/*
+ * Reads a regclass argument.
+ */
+IoMatch
+io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
+{
+	IoMatch		match = io_match_all();
+
+	if (!PG_ARGISNULL(arg))
+	{
+		Relation	rel = open_relation_by_oid(fcinfo, PG_GETARG_OID(arg),
+											   AccessShareLock);
+
+		match.has_rel = true;
+		match.rlocator = rel->rd_locator;
+		if (RelationUsesLocalBuffers(rel))
+			match.temp_owner = rel->rd_backend;
+		relation_close(rel, AccessShareLock);
+	}
+
+	return match;
+}
+
+/*
+ * Reads the process id of the backend that issues the reads.
+ */
+void
+io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+{
+	if (PG_ARGISNULL(arg))
+		return;
+
+	match->pid = PG_GETARG_INT32(arg);
+	if (match->pid <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("pid must be positive")));
+}
+
+/*
+ * Reads the name of a fork.
+ */
+void
+io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+{
+	if (!PG_ARGISNULL(arg))
+		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
+}
+
+/*
+ * Takes a block number, which the caller has read as the argument's type says.
+ */
+void
+io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match)
+{
+	if (PG_ARGISNULL(arg))
+		return;
+
+	if (blockno < 0 || blockno > MaxBlockNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("blockno must be between 0 and %u", MaxBlockNumber)));
+	match->has_block = true;
+	match->block = (BlockNumber) blockno;
+}
+
+/*
+ * Reads the number of a relation's file.
+ */
+void
+io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+{
+	if (PG_ARGISNULL(arg))
+		return;
+
+	match->relfilenumber = PG_GETARG_OID(arg);
+	if (match->relfilenumber == InvalidRelFileNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("relfilenode must not be zero"),
+				 errhint("pg_relation_filenode() tells a relation's number.")));
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * match.h
+ *		Which reads does a rule, a device or a trace concern?
+ *
+ * src/aio/match.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_MATCH_H
+#define TEST_AIO_MATCH_H
+
+#include "test_aio.h"
+
+/* A member that is zero (or not set) matches all. */
+typedef struct IoMatch
+{
+	bool		has_rel;
+	RelFileLocator rlocator;
+	ProcNumber	temp_owner;		/* of a temporary table */
+	RelFileNumber relfilenumber;	/* in whatever database and tablespace */
+	ForkNumber	fork;			/* InvalidForkNumber matches all */
+	bool		has_block;
+	BlockNumber block;			/* the read covers this block */
+	int			pid;			/* the backend that has issued it */
+} IoMatch;
+
+extern bool io_is_read(PgAioHandle *ioh);
+extern bool io_matches(const IoMatch *match, PgAioHandle *ioh);
+extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
+
+/* arguments of SQL functions; NULL matches all */
+extern IoMatch io_match_all(void);
+extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
+extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno,
+							   IoMatch *match);
+extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+
+#endif							/* TEST_AIO_MATCH_H */

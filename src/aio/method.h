@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * method.h
+ *		The module's place between the AIO subsystem and its I/O method.
+ *
+ * The server calls its I/O method through pgaio_method_ops, an exported pointer
+ * to a table of functions.  This module puts a table of its own there.  The
+ * table passes every call on, and lets two parties take part: an interceptor
+ * (the gate), which may keep a read from the I/O method, and a listener (the
+ * trace), which is told what happens to reads.
+ *
+ * src/aio/method.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_METHOD_H
+#define TEST_AIO_METHOD_H
+
+#include "test_aio.h"
+
+/*
+ * Keeps reads from the I/O method.  Every function is called in the process
+ * that stages, submits or waits for the read; submit in a critical section.
+ */
+typedef struct IoInterceptor
+{
+	/* is this staged read to be captured?  asked again, it answers the same */
+	bool		(*decide) (PgAioHandle *ioh);
+	/* has this use of a handle been captured? */
+	bool		(*has) (PgAioHandle *ioh, uint64 generation);
+	/* does it hold or delay this captured read? */
+	bool		(*delays) (PgAioHandle *ioh);
+	/* takes the captured ones, gives the others to io_server_ops */
+	int			(*submit) (uint16 num_staged_ios, PgAioHandle **staged_ios);
+	/* waits until a captured read is no longer in flight */
+	void		(*wait) (PgAioHandle *ioh, uint64 generation);
+} IoInterceptor;
+
+/*
+ * Is told what happens to reads.  It allocates nothing and raises no error.
+ */
+typedef struct IoListener
+{
+	/* this process has staged a read; a synchronous one is executed next */
+	void		(*staged) (PgAioHandle *ioh, bool synchronous);
+	/* this process submits what it has staged */
+	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
+	void		(*submitted) (void);
+	/* this process waits; false: wait_ends need not be called on an error */
+	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
+	void		(*wait_ends) (void);
+	/* this process looks whether a read has completed (19) */
+	void		(*check_begins) (void);
+	void		(*check_ends) (void);
+	/* this process completes a captured read, by aio/perform.c */
+	void		(*completing) (PgAioHandle *ioh, int32 raw_result);
+	void		(*completed) (void);
+} IoListener;
+
+/* the table that the server would use without us */
+extern const IoMethodOps *io_server_ops;
+
+/* NULL if nobody listens */
+extern const IoListener *io_listener;
+
+/* in the postmaster: while the library is preloaded */
+extern const char *io_method_obstacle(const char **hint);
+extern const char *const io_compile_anew_hint;
+extern uint32 io_expected_handles(void);
+
+/* in the postmaster: once shared memory is set up */
+extern const char *io_handles_obstacle(void);
+extern void io_set_interceptor(const IoInterceptor *interceptor);
+extern void io_set_listener(const IoListener *listener);
+
+extern bool io_is_captured(PgAioHandle *ioh);
+extern bool io_is_delayed(PgAioHandle *ioh);
+
+#endif							/* TEST_AIO_METHOD_H */

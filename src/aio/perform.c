@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * perform.c
+ *		Performing and completing captured reads, in whatever process.
+ *
+ * To complete another process's read is nothing unusual: I/O workers do nothing
+ * else.
+ *
+ * src/aio/perform.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "aio/perform.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "aio/method.h"
+#include "common/relpath.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/fd.h"
+#include "storage/proc.h"
+#include "utils/wait_event.h"
+
+bool		io_stands_for_worker = false;
+
+/*
+ * Zeroes what lies beyond the first "length" bytes of a read.
+ */
+void
+io_zero_rest(PgAioHandle *ioh, size_t length)
+{
+	struct iovec *iov = &pgaio_ctl->iovecs[ioh->iovec_off];
+
+	for (int i = 0; i < ioh->op_data.read.iov_length; i++)
+	{
+		size_t		keep = Min(length, iov[i].iov_len);
+
+		memset((char *) iov[i].iov_base + keep, 0, iov[i].iov_len - keep);
+		length -= keep;
+	}
+}
+
+/*
+ * Raises an error unless a read can end with this result.
+ */
+void
+check_io_result(int32 result)
+{
+	if (result < -MAX_ERRNO)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("result must be a number of bytes or a negative errno"),
+				 errdetail("The smallest errno is %d.", -MAX_ERRNO)));
+}
+
+/*
+ * Logs that a hold has lasted too long.
+ */
+void
+io_report_too_long(PgAioHandle *ioh)
+{
+	const PgAioTargetData *td = &ioh->target_data;
+
+	ereport(WARNING,
+			(errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
+					td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
+					td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
+					td->smgr.rlocator.relNumber,
+					GetPGProcByNumber(ioh->owner_procno)->pid),
+			 errdetail("It is performed now, after the \"test_aio.longest_hold\" of the hold.")));
+}
+
+/*
+ * Reads from an open file into the buffers of a read.  Returns the number of
+ * bytes, or a negative errno.
+ */
+static int
+read_file(PgAioHandle *ioh, int fd)
+{
+	ssize_t		nbytes;
+
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
+	nbytes = pg_preadv(fd, &pgaio_ctl->iovecs[ioh->iovec_off],
+					   ioh->op_data.read.iov_length, ioh->op_data.read.offset);
+	pgstat_report_wait_end();
+
+	return nbytes < 0 ? -errno : nbytes;
+}
+
+/*
+ * Opens the file of a read the server's way, which keeps it open for the next
+ * one.  Returns false if that fails; the read must end all the same, so nothing
+ * is raised.
+ */
+static bool
+reopen(PgAioHandle *ioh)
+{
+	MemoryContext context = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	volatile bool reopened = false;
+
+	PG_TRY();
+	{
+		pgaio_io_reopen(ioh);
+		reopened = true;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		/* raising an error has forgotten about these */
+		InterruptHoldoffCount = holdoff;
+	}
+	PG_END_TRY();
+
+	return reopened;
+}
+
+/*
+ * Opens the file of a read without allocating anything, performs the read and
+ * closes the file again.  Returns the number of bytes, or a negative errno.
+ */
+static int
+open_and_read(PgAioHandle *ioh)
+{
+	const PgAioTargetData *td = &ioh->target_data;
+	BlockNumber segment = td->smgr.blockNum / ((BlockNumber) RELSEG_SIZE);
+	RelPathStr	relation = relpathbackend(td->smgr.rlocator,
+										  td->smgr.is_temp ? ioh->owner_procno : INVALID_PROC_NUMBER,
+										  td->smgr.forkNum);
+	char		path[MAXPGPATH];
+	int			flags = O_RDONLY | O_CLOEXEC;
+	int			fd;
+	int			result;
+
+	if (segment == 0)
+		strlcpy(path, relation.str, sizeof(path));
+	else
+		snprintf(path, sizeof(path), "%s.%u", relation.str, segment);
+	if (io_direct_flags & IO_DIRECT_DATA)
+		flags |= PG_O_DIRECT;
+
+	fd = open(path, flags);
+	if (fd < 0)
+	{
+		result = -errno;
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\" of a captured read: %m", path)));
+		return result;
+	}
+	result = read_file(ioh, fd);
+	close(fd);
+
+	return result;
+}
+
+/*
+ * Returns what a read ends with: its own result, after reading, or the one that
+ * was chosen for it.
+ */
+static int
+shortened(PgAioHandle *ioh, int nbytes, bool has_result, int32 result)
+{
+	if (!has_result || result >= nbytes)
+		return nbytes;
+	io_zero_rest(ioh, result);
+	return result;
+}
+
+/* error context callback: says for whom a read is completed */
+static void
+completion_context(void *arg)
+{
+	PgAioHandle *ioh = arg;
+	int			owner = GetPGProcByNumber(ioh->owner_procno)->pid;
+
+	if (ioh->owner_procno == MyProcNumber)
+		return;
+
+	/* what the server itself says in these cases */
+	if (io_stands_for_worker && io_method == IOMETHOD_WORKER)
+		errcontext("I/O worker executing I/O on behalf of process %d", owner);
+	else
+		errcontext("completing I/O on behalf of process %d", owner);
+}
+
+static void
+complete(PgAioHandle *ioh, int result)
+{
+	ErrorContextCallback context = {
+		.callback = completion_context,
+		.arg = ioh,
+		.previous = error_context_stack,
+	};
+
+	error_context_stack = &context;
+	START_CRIT_SECTION();
+	if (io_listener != NULL)
+		io_listener->completing(ioh, result);
+	pgaio_io_process_completion(ioh, result);
+	if (io_listener != NULL)
+		io_listener->completed();
+	END_CRIT_SECTION();
+	error_context_stack = context.previous;
+}
+
+/*
+ * Performs a read in the process that submits it, which has the file open.
+ * Called in a critical section.
+ */
+void
+io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
+{
+	if (!has_result || result >= 0)
+		result = shortened(ioh, read_file(ioh, ioh->op_data.read.fd), has_result, result);
+	complete(ioh, result);
+}
+
+/*
+ * Performs a read that the caller has taken for itself, and completes it, though
+ * not before some moment.  "result", if there is one, is a number of bytes to
+ * which the read is cut, or a negative errno.
+ *
+ * This can be called in a critical section, where nothing may be allocated: the
+ * file is then opened without the server's help.  So is it when the server
+ * cannot open it, for want of memory for example.
+ */
+void
+io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
+{
+	/*
+	 * An interrupt must not close the file between opening and reading, nor
+	 * leave nobody to complete the read.
+	 */
+	HOLD_INTERRUPTS();
+
+	if (!has_result || result >= 0)
+	{
+		int			nbytes;
+
+		if (CritSectionCount == 0 && reopen(ioh))
+			nbytes = read_file(ioh, ioh->op_data.read.fd);
+		else
+			nbytes = open_and_read(ioh);
+		result = shortened(ioh, nbytes, has_result, result);
+	}
+
+	/* the moment is very near */
+	while (not_before != 0 && io_now() < not_before)
+		SPIN_DELAY();
+	complete(ioh, result);
+
+	RESUME_INTERRUPTS();
+}

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * perform.h
+ *		Performing and completing captured reads, in whatever process.
+ *
+ * src/aio/perform.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_PERFORM_H
+#define TEST_AIO_PERFORM_H
+
+#include "test_aio.h"
+
+#include "aio/clock.h"
+
+/* the largest number that Linux uses for an errno */
+#define MAX_ERRNO			4095
+
+/* this process completes reads in the place of an I/O worker */
+extern bool io_stands_for_worker;
+
+extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result,
+					   IoTime not_before);
+extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
+extern void io_zero_rest(PgAioHandle *ioh, size_t length);
+extern void io_report_too_long(PgAioHandle *ioh);
+extern void check_io_result(int32 result);
+
+#endif							/* TEST_AIO_PERFORM_H */

@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * shutdown.c
+ *		Is the server shutting down?
+ *
+ * src/aio/shutdown.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "aio/shutdown.h"
+#include "utils/pidfile.h"
+
+/*
+ * Returns whether the postmaster has begun to stop the server.  It says so in
+ * its pid file.  Called in critical sections too, so this allocates nothing.
+ */
+bool
+server_is_stopping(void)
+{
+	char		text[MAXPGPATH];
+	const char *line = text;
+	ssize_t		length;
+	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);
+
+	/* it goes away with the postmaster */
+	if (fd < 0)
+		return errno == ENOENT;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[Max(length, 0)] = '\0';
+
+	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
+	{
+		line = strchr(line, '\n');
+		if (line != NULL)
+			line++;
+	}
+
+	return line != NULL &&
+		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}

@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * shutdown.h
+ *		Is the server shutting down?
+ *
+ * src/aio/shutdown.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_SHUTDOWN_H
+#define TEST_AIO_SHUTDOWN_H
+
+extern bool server_is_stopping(void);
+
+#endif							/* TEST_AIO_SHUTDOWN_H */

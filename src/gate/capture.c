@@ -1,0 +1,251 @@
+/*-------------------------------------------------------------------------
+ *
+ * capture.c
+ *		Decides which reads are captured, and submits the captured ones.
+ *
+ * A read is captured in two steps, because the server asks twice: when it
+ * stages the read (must this be executed synchronously?) and when it submits
+ * what is staged, in a critical section.  The first step decides and records the
+ * decision, the second obeys it.  What becomes of a captured read is looked up
+ * again in the second step: a rule may have been ended meanwhile.
+ *
+ * src/gate/capture.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "aio/method.h"
+#include "aio/perform.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+
+/* reads of this process that are decided upon and not yet submitted */
+static int	ndecided;
+
+/* what gate_decide() has last refused, as it may be asked again */
+static PgAioHandle *refused;
+static uint64 refused_generation;
+
+/* the batch that a captured synchronous read was staged in goes on */
+static bool batch_interrupted;
+
+/*
+ * Returns whether reads of this process may be captured at all.  Not captured
+ * are the reads of processes that cannot be interrupted while they wait, or on
+ * which all others depend, nor those of a process that is about to exit.
+ */
+static bool
+capturing_is_safe(void)
+{
+	if (!IsUnderPostmaster || proc_exit_inprogress || CritSectionCount > 0 ||
+		gate->worker_pid == MyProcPid)
+		return false;
+
+	switch (MyBackendType)
+	{
+		case B_BACKEND:
+		case B_BG_WORKER:
+		case B_AUTOVAC_WORKER:
+		case B_WAL_SENDER:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * IoInterceptor.has: returns whether this use of a handle has been captured.
+ */
+bool
+gate_has(PgAioHandle *ioh, uint64 generation)
+{
+	return gate_io(ioh)->generation == generation;
+}
+
+/*
+ * IoInterceptor.delays: returns whether a captured read is held, or on its way
+ * to a device.
+ */
+bool
+gate_delays(PgAioHandle *ioh)
+{
+	const GateIo *io = gate_io(ioh);
+
+	return io->verdict.hold != 0 || io->device >= 0;
+}
+
+/*
+ * IoInterceptor.decide: returns whether this staged read is to be captured.
+ */
+bool
+gate_decide(PgAioHandle *ioh)
+{
+	GateIo	   *io;
+	RuleVerdict verdict;
+	bool		judged;
+	int			device;
+
+	/* what has been decided stays so, though the rule may have ended */
+	if (likely(ndecided == 0 && gate->ndevices == 0 && !rules_any()))
+		return false;
+
+	io = gate_io(ioh);
+	if (io->generation == ioh->generation)
+		return io->phase == GATE_DECIDED;
+	if (refused == ioh && refused_generation == ioh->generation)
+		return false;
+
+	if (!io_is_read(ioh) || gate->closing || !capturing_is_safe())
+		return false;
+
+	judged = rules_judge(&gate_provider, ioh, &verdict);
+	device = gate_find_device(ioh);
+	if (!judged && device < 0)
+	{
+		refused = ioh;
+		refused_generation = ioh->generation;
+		return false;
+	}
+
+	io->verdict = verdict;
+	io->device = device;
+	io->has_result = false;
+	io->released = false;
+	io->too_long = false;
+	io->stopped = INVALID_PROC_NUMBER;
+	io->phase = GATE_DECIDED;
+	io->generation = ioh->generation;
+	ndecided++;
+
+	return true;
+}
+
+/*
+ * Hands captured reads to the holds, the devices or the worker.  Returns those
+ * that the caller has to perform right away, in a critical section.
+ */
+static int
+submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
+{
+	int			nperform = 0;
+	IoTime		now = io_now();
+	bool		wake = false;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ncaptured; i++)
+	{
+		PgAioHandle *ioh = captured[i];
+		GateIo	   *io = gate_io(ioh);
+		int			fd = ioh->op_data.read.fd;
+		bool		holds = !gate->closing && rule_holds(io->verdict.hold, ioh);
+
+		if (!holds)
+			io->verdict.hold = 0;
+		if (rule_holds(io->verdict.fail, ioh))
+		{
+			io->has_result = true;
+			io->result = io->verdict.result;
+		}
+
+		/*
+		 * The file is reopened before the read is performed, by any process.
+		 * Until then no close of a file must wait for it.
+		 */
+		ioh->op_data.read.fd = -1;
+
+		/* another process may complete it from here on, once the lock is free */
+		pgaio_io_prepare_submit(ioh);
+
+		if (holds)
+		{
+			gate_start_hold(ioh, io, now);
+			wake = true;
+		}
+		else if (gate_start_device(ioh, io, now) || gate_start_in_worker(ioh, io))
+			wake |= io->due < gate->worker_wakes;
+		else
+		{
+			ioh->op_data.read.fd = fd;
+			io->phase = GATE_PASSED;
+			perform[nperform++] = ioh;
+		}
+	}
+	LWLockRelease(gate->lock);
+
+	if (wake)
+		gate_wake_worker();
+
+	return nperform;
+}
+
+/*
+ * IoInterceptor.submit: submits the captured ones of the staged reads, and has
+ * the I/O method submit the others.
+ */
+int
+gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
+{
+	PgAioHandle *captured[PGAIO_SUBMIT_BATCH_SIZE];
+	PgAioHandle *others[PGAIO_SUBMIT_BATCH_SIZE];
+	PgAioHandle *perform[PGAIO_SUBMIT_BATCH_SIZE];
+	int			ncaptured = 0;
+	int			nothers = 0;
+	int			nperform;
+
+	if (likely(ndecided == 0))
+		return io_server_ops->submit(num_staged_ios, staged_ios);
+
+	for (int i = 0; i < num_staged_ios; i++)
+	{
+		if (gate_has(staged_ios[i], staged_ios[i]->generation))
+			captured[ncaptured++] = staged_ios[i];
+		else
+			others[nothers++] = staged_ios[i];
+	}
+	ndecided -= ncaptured;
+
+	nperform = submit_captured(ncaptured, captured, perform);
+	if (nothers > 0)
+		(void) io_server_ops->submit(nothers, others);
+
+	for (int i = 0; i < nperform; i++)
+	{
+		const GateIo *io = gate_io(perform[i]);
+
+		io_perform_at_submission(perform[i], io->has_result, io->result);
+	}
+
+	/* a synchronous read has been submitted on its own */
+	if (batch_interrupted)
+	{
+		batch_interrupted = false;
+		pgaio_my_backend->in_batchmode = true;
+	}
+
+	return num_staged_ios;
+}
+
+/*
+ * IoStageHook: has a synchronous read that is to be captured take the way of
+ * the others.  Its reader does not expect the read to be left in a batch.
+ *
+ * The server executes a read itself, without asking the I/O method, if the
+ * reader has flagged it as synchronous, since it is going to wait at once.
+ * Single-block reads, for example of indexes and catalogs, are synchronous, and
+ * so are all buffered reads with io_method=sync.
+ */
+void
+gate_capture_synchronous(PgAioHandle *ioh)
+{
+	if (gate == NULL || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_decide(ioh))
+		return;
+
+	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;
+	if (pgaio_my_backend->in_batchmode)
+	{
+		pgaio_my_backend->in_batchmode = false;
+		batch_interrupted = true;
+	}
+}

@@ -1,0 +1,321 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait.c
+ *		Waiting for captured reads.
+ *
+ * A process that waits may find itself the one that has to perform the read.
+ * It does so when nobody else can or will, and when it could not obey anybody
+ * who told it to stop waiting.
+ *
+ * src/gate/wait.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "aio/shutdown.h"
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/spin.h"
+#include "utils/wait_event.h"
+
+/* What a process that waits for a captured read is to do next. */
+typedef enum WaitAction
+{
+	WAIT_SLEEP,
+	WAIT_SPIN,					/* it is completed in a moment */
+	WAIT_PERFORM,				/* it has taken the read */
+} WaitAction;
+
+/* A read that is late by more is not worth spinning for. */
+#define SPIN_AFTER_DUE 30000
+
+/* WaitLatch takes milliseconds in an int; we look again long before */
+#define LONGEST_SLEEP (60 * NS_PER_S)
+
+/* how often to look when there is no worker to wake us */
+#define LOOK_EVERY NS_PER_S
+
+/* The captured read that this process waits for, if it shows "completion_wait". */
+static struct
+{
+	PgAioHandle *ioh;
+	uint64		generation;
+}			stopped_at;
+
+/*
+ * Returns whether this process has been told to end, or to stop what it does,
+ * without being able to obey as long as it waits.
+ */
+static bool
+interrupted_in_vain(void)
+{
+	return !INTERRUPTS_CAN_BE_PROCESSED() &&
+		(ProcDiePending || QueryCancelPending || TransactionTimeoutPending ||
+		 ProcSignalBarrierPending);
+}
+
+/*
+ * Lets another process show "completion_wait" in our place.  Also the
+ * before_shmem_exit() callback of a process that is terminated while it waits.
+ */
+static void
+forget_stopped(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	PgAioHandle *ioh = stopped_at.ioh;
+	GateIo	   *io;
+
+	if (ioh == NULL)
+		return;
+	stopped_at.ioh = NULL;
+
+	io = gate_io(ioh);
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	if (io->generation == stopped_at.generation && io->stopped == MyProcNumber)
+	{
+		io->stopped = INVALID_PROC_NUMBER;
+		ConditionVariableBroadcast(&ioh->cv);
+	}
+	LWLockRelease(gate->lock);
+}
+
+/*
+ * Returns whether this process shows the wait event "completion_wait" while it
+ * waits for a read that inj_io_completion_wait() holds.  It does if it would be
+ * the one that completes the read: with io_uring the first process that waits
+ * for it, else the owner.  With workers, the gate's worker shows it in the place
+ * of an I/O worker.
+ */
+static bool
+shows_completion_wait(PgAioHandle *ioh, GateIo *io)
+{
+	if (gate_is_local(ioh) || io_method == IOMETHOD_SYNC)
+		return ioh->owner_procno == MyProcNumber;
+	if (io_method == IOMETHOD_WORKER)
+		return false;
+	if (io->stopped == INVALID_PROC_NUMBER)
+	{
+		static bool registered = false;
+
+		/* an error is caught in gate_wait(), but a terminated process exits */
+		if (!registered)
+		{
+			before_shmem_exit(forget_stopped, 0);
+			registered = true;
+		}
+		io->stopped = MyProcNumber;
+		stopped_at.ioh = ioh;
+		stopped_at.generation = io->generation;
+	}
+	return io->stopped == MyProcNumber;
+}
+
+/*
+ * Decides what a process that waits for a held read does next.  Sets the wait
+ * event, and until when the decision is good at the latest.
+ */
+static WaitAction
+look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
+			 uint32 *wait_event, IoTime *until)
+{
+	bool		is_owner = ioh->owner_procno == MyProcNumber;
+	bool		no_worker = gate->worker == INVALID_PROC_NUMBER;
+	IoTime		limit = io->hold_limit;
+
+	if (!gate_is_injected(io))
+		*wait_event = gate->wait_event_held;
+	else if (shows_completion_wait(ioh, io))
+		*wait_event = gate->wait_event_completion;
+
+	if (gate_is_local(ioh) && !is_owner)
+		return WAIT_SLEEP;
+
+	/*
+	 * In a critical section nobody could cancel us, and a checkpoint may wait
+	 * for us.  The same is true of a process that exits, but the owner of a
+	 * read that inj_io_completion_wait() holds is meant to stay.
+	 */
+	if (io->released || gate->closing || CritSectionCount > 0 ||
+		(proc_exit_inprogress && !(is_owner && gate_is_injected(io))) ||
+		interrupted_in_vain())
+		return WAIT_PERFORM;
+
+	/* what the worker can end, it ends; this is for when there is none */
+	if (!gate_is_local(ioh) && !no_worker)
+		limit += NS_PER_S;
+	if (now >= limit)
+	{
+		io->too_long = true;
+		return WAIT_PERFORM;
+	}
+
+	*until = no_worker ? Min(limit, now + LOOK_EVERY) : limit;
+	return WAIT_SLEEP;
+}
+
+/*
+ * The same for a read that is to become due.  The worker performs it then; a
+ * read into local memory, only its owner can.
+ */
+static WaitAction
+look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
+			uint32 *wait_event, IoTime *until)
+{
+	bool		is_owner = ioh->owner_procno == MyProcNumber;
+	bool		is_ours = gate_is_local(ioh) || gate->worker == INVALID_PROC_NUMBER;
+
+	*wait_event = gate->wait_event_device;
+	if (gate_is_local(ioh) && !is_owner)
+		return WAIT_SLEEP;
+
+	if (gate->closing || proc_exit_inprogress || interrupted_in_vain() ||
+		(is_ours && now >= io->due))
+		return WAIT_PERFORM;
+
+	*until = now + LOOK_EVERY;
+	if (is_ours)
+		*until = Min(*until, io->due);
+	return WAIT_SLEEP;
+}
+
+/*
+ * Decides what a process that waits for a captured read does next, and takes the
+ * read if this process is to perform it.
+ */
+static WaitAction
+look_at_captured(PgAioHandle *ioh, uint64 generation, IoTime now,
+				 uint32 *wait_event, IoTime *until)
+{
+	GateIo	   *io = gate_io(ioh);
+	WaitAction	action = WAIT_SLEEP;
+
+	*wait_event = WAIT_EVENT_AIO_IO_COMPLETION;
+	*until = now + LOOK_EVERY;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	if (io->generation == generation)
+	{
+		if (io->phase == GATE_HELD)
+			action = look_at_held(ioh, io, now, wait_event, until);
+		else if (io->phase == GATE_DUE)
+			action = look_at_due(ioh, io, now, wait_event, until);
+		else if (io->device >= 0)
+		{
+			/* the worker has it in hand, and has woken us early */
+			*wait_event = gate->wait_event_device;
+			if (now < io->due + SPIN_AFTER_DUE)
+			{
+				*until = io->due + SPIN_AFTER_DUE;
+				action = WAIT_SPIN;
+			}
+		}
+		if (action == WAIT_PERFORM)
+		{
+			if (io->phase == GATE_DUE)
+				gate_count_served(ioh, false);
+			gate_take(ioh, io);
+		}
+	}
+	LWLockRelease(gate->lock);
+
+	return action;
+}
+
+/*
+ * Sleeps until then at the latest, or until the latch is set.  The last part of
+ * a millisecond is too short for a latch.
+ */
+static void
+sleep_until(IoTime now, IoTime until, uint32 wait_event)
+{
+	IoTime		length = Min(Max(until - now, 0), LONGEST_SLEEP);
+
+	if (length < NS_PER_MS)
+	{
+		pgstat_report_wait_start(wait_event);
+		pg_usleep(length / 1000);
+		pgstat_report_wait_end();
+		return;
+	}
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
+					 length / NS_PER_MS, wait_event);
+	ResetLatch(MyLatch);
+}
+
+/*
+ * Waits for a completion that is only microseconds away, too few to fall asleep
+ * and be woken again.
+ */
+static void
+spin_while_submitted(PgAioHandle *ioh, uint64 generation, IoTime until)
+{
+	PgAioHandleState state;
+
+	while (!pgaio_io_was_recycled(ioh, generation, &state) &&
+		   state == PGAIO_HS_SUBMITTED && io_now() < until)
+		SPIN_DELAY();
+}
+
+/*
+ * Waits until a captured read is no longer in flight.  Its completion broadcasts
+ * the handle's condition variable; each round gets back in line for that before
+ * it looks.
+ */
+static pg_noinline void
+wait_for_captured(PgAioHandle *ioh, uint64 generation)
+{
+	for (;;)
+	{
+		PgAioHandleState state;
+		IoTime		now = io_now();
+		IoTime		until;
+		uint32		wait_event;
+
+		ConditionVariablePrepareToSleep(&ioh->cv);
+		if (pgaio_io_was_recycled(ioh, generation, &state) ||
+			state != PGAIO_HS_SUBMITTED)
+			break;
+
+		switch (look_at_captured(ioh, generation, now, &wait_event, &until))
+		{
+			case WAIT_SLEEP:
+				sleep_until(now, until, wait_event);
+				break;
+			case WAIT_SPIN:
+				spin_while_submitted(ioh, generation, until);
+				break;
+			case WAIT_PERFORM:
+				ConditionVariableCancelSleep();
+				gate_perform_taken(ioh, 0);
+				return;
+		}
+
+		/* the worker would tell us; some processes get no other signal of it */
+		if (gate->worker == INVALID_PROC_NUMBER && !gate->closing &&
+			io_now() - now >= LOOK_EVERY / 2 && server_is_stopping())
+			gate_close();
+
+		CHECK_FOR_INTERRUPTS();
+	}
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * IoInterceptor.wait: waits until a captured read is no longer in flight.
+ */
+void
+gate_wait(PgAioHandle *ioh, uint64 generation)
+{
+	PG_TRY();
+	{
+		wait_for_captured(ioh, generation);
+	}
+	PG_FINALLY();
+	{
+		forget_stopped(0, 0);
+	}
+	PG_END_TRY();
+}

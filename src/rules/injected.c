@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * injected.c
+ *		The inj_ functions: reads held at their completion, results falsified.
+ *
+ * There is one rule of each kind.  Any session sets and ends it, and it outlives
+ * its session.  On a server with injection points the process that completes a
+ * read carries the rule out; elsewhere the gate does.
+ *
+ * src/rules/injected.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rules/rules.h"
+
+#include "aio/perform.h"
+
+PG_FUNCTION_INFO_V1(inj_io_completion_wait);
+PG_FUNCTION_INFO_V1(inj_io_completion_continue);
+PG_FUNCTION_INFO_V1(inj_io_short_read_attach);
+PG_FUNCTION_INFO_V1(inj_io_short_read_detach);
+PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
+PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
+
+/*
+ * Begins a rule for the reads of all relations.
+ */
+static Rule
+make_rule(RuleKind kind)
+{
+	return (Rule) {
+		.kind = kind,.match = io_match_all(),.times = -1
+	};
+}
+
+static Datum
+end_rule(FunctionCallInfo fcinfo, RuleKind kind)
+{
+	require_rule_kind(fcinfo, kind);
+	(void) rules_end(kind, 0);
+	PG_RETURN_VOID();
+}
+
+/*
+ * inj_io_completion_wait(pid int DEFAULT NULL, relfilenode oid DEFAULT NULL,
+ *						  blockno int4 DEFAULT NULL)
+ *
+ * Holds the completion of every matching read from now on, until
+ * inj_io_completion_continue() in any session.  The process that would
+ * complete it shows the wait event "completion_wait".  A later call takes the
+ * place of an earlier one.
+ */
+Datum
+inj_io_completion_wait(PG_FUNCTION_ARGS)
+{
+	Rule		rule = make_rule(RULE_COMPLETION_WAIT);
+
+	require_rule_kind(fcinfo, rule.kind);
+
+	io_match_pid_arg(fcinfo, 0, &rule.match);
+	io_match_relfilenode_arg(fcinfo, 1, &rule.match);
+	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &rule.match);
+	rule.longest = rules_longest_hold();
+	(void) rules_replace(&rule);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * inj_io_completion_continue()
+ *
+ * Lets all held reads go on and holds no more.
+ */
+Datum
+inj_io_completion_continue(PG_FUNCTION_ARGS)
+{
+	return end_rule(fcinfo, RULE_COMPLETION_WAIT);
+}
+
+/*
+ * inj_io_short_read_attach(result int, pid int DEFAULT NULL,
+ *							relfilenode oid DEFAULT NULL)
+ *
+ * Has matching reads end with this result from now on: a number of bytes, if
+ * they have read more (the rest is zeroed), or a negative errno.  NULL changes
+ * nothing.  A later call takes the place of an earlier one.
+ */
+Datum
+inj_io_short_read_attach(PG_FUNCTION_ARGS)
+{
+	Rule		rule = make_rule(RULE_SHORT_READ);
+
+	require_rule_kind(fcinfo, rule.kind);
+
+	io_match_pid_arg(fcinfo, 1, &rule.match);
+	io_match_relfilenode_arg(fcinfo, 2, &rule.match);
+	if (!PG_ARGISNULL(0))
+	{
+		rule.has_result = true;
+		rule.result = PG_GETARG_INT32(0);
+		check_io_result(rule.result);
+	}
+	(void) rules_replace(&rule);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * inj_io_short_read_detach()
+ *
+ * Has reads end with their own results again.
+ */
+Datum
+inj_io_short_read_detach(PG_FUNCTION_ARGS)
+{
+	return end_rule(fcinfo, RULE_SHORT_READ);
+}
+
+/*
+ * inj_io_reopen_attach()
+ *
+ * Has I/O workers fail to reopen files from now on; reads through them fail with
+ * ENOENT.
+ */
+Datum
+inj_io_reopen_attach(PG_FUNCTION_ARGS)
+{
+	Rule		rule = make_rule(RULE_REOPEN);
+
+	require_rule_kind(fcinfo, rule.kind);
+
+	if (io_method != IOMETHOD_WORKER)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("files are reopened only with \"io_method\" set to \"worker\"")));
+	(void) rules_replace(&rule);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * inj_io_reopen_detach()
+ *
+ * Lets I/O workers reopen files again.
+ */
+Datum
+inj_io_reopen_detach(PG_FUNCTION_ARGS)
+{
+	return end_rule(fcinfo, RULE_REOPEN);
+}

@@ -1,0 +1,212 @@
+/*-------------------------------------------------------------------------
+ *
+ * rules.c
+ *		io_hold() and io_fail(): rules that the gate carries out.
+ *
+ * Rules concern the reads of all sessions.  They end with the session that has
+ * made them, unless it asked for them to be kept.
+ *
+ * src/rules/rules.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rules/rules.h"
+
+#include "aio/perform.h"
+#include "common/relpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(io_hold);
+PG_FUNCTION_INFO_V1(io_hold_end);
+PG_FUNCTION_INFO_V1(io_fail);
+PG_FUNCTION_INFO_V1(io_fail_end);
+PG_FUNCTION_INFO_V1(io_rules_get);
+
+static const char *const kind_names[] = {
+	[RULE_HOLD] = "hold",
+	[RULE_FAIL] = "fail",
+	[RULE_COMPLETION_WAIT] = "completion_wait",
+	[RULE_SHORT_READ] = "short_read",
+	[RULE_REOPEN] = "reopen",
+};
+
+/*
+ * Reads an optional number that is at least "minimum", or returns "missing".
+ */
+static int64
+get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
+{
+	if (PG_ARGISNULL(arg))
+		return missing;
+	if (PG_GETARG_INT32(arg) < minimum)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be at least %d", name, minimum)));
+	return PG_GETARG_INT32(arg);
+}
+
+/*
+ * io_hold(rel regclass DEFAULT NULL, blockno int8 DEFAULT NULL,
+ *		   fork text DEFAULT 'main', pid int DEFAULT NULL,
+ *		   max_reads int DEFAULT NULL, keep bool DEFAULT false) returns int
+ *
+ * Holds matching reads from now on, until they are released.  NULL matches all.
+ * Returns the rule's number.
+ */
+Datum
+io_hold(PG_FUNCTION_ARGS)
+{
+	Rule		rule = {.kind = RULE_HOLD};
+
+	require_rule_kind(fcinfo, rule.kind);
+
+	rule.match = io_match_rel_arg(fcinfo, 0);
+	io_match_block_arg(fcinfo, 1, PG_GETARG_INT64(1), &rule.match);
+	io_match_fork_arg(fcinfo, 2, &rule.match);
+	io_match_pid_arg(fcinfo, 3, &rule.match);
+	rule.times = get_count(fcinfo, 4, "max_reads", 1, -1);
+	rule.holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+	rule.longest = rules_longest_hold();
+
+	PG_RETURN_INT32(rules_add(&rule));
+}
+
+/*
+ * io_fail(rel regclass, result int, blockno int8 DEFAULT NULL,
+ *		   pid int DEFAULT NULL, skip int DEFAULT 0, times int DEFAULT NULL,
+ *		   fork text DEFAULT NULL, keep bool DEFAULT false) returns int
+ *
+ * Has matching reads end with this result from now on: a number of bytes, if
+ * they have read more (the rest is zeroed), or a negative errno.  Returns the
+ * rule's number.
+ */
+Datum
+io_fail(PG_FUNCTION_ARGS)
+{
+	Rule		rule = {.kind = RULE_FAIL,.has_result = true};
+
+	require_rule_kind(fcinfo, rule.kind);
+
+	rule.match = io_match_rel_arg(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("result must not be null")));
+	rule.result = PG_GETARG_INT32(1);
+	check_io_result(rule.result);
+	io_match_block_arg(fcinfo, 2, PG_GETARG_INT64(2), &rule.match);
+	io_match_pid_arg(fcinfo, 3, &rule.match);
+	rule.skip = get_count(fcinfo, 4, "skip", 0, 0);
+	rule.times = get_count(fcinfo, 5, "times", 1, -1);
+	io_match_fork_arg(fcinfo, 6, &rule.match);
+	rule.holder = !PG_ARGISNULL(7) && PG_GETARG_BOOL(7) ? 0 : MyProcPid;
+
+	PG_RETURN_INT32(rules_add(&rule));
+}
+
+static Datum
+end_rules_of_kind(FunctionCallInfo fcinfo, RuleKind kind)
+{
+	int			id = 0;
+
+	require_rule_kind(fcinfo, kind);
+
+	if (!PG_ARGISNULL(0))
+	{
+		id = PG_GETARG_INT32(0);
+		if (id <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("rule must be positive")));
+	}
+
+	PG_RETURN_INT32(rules_end(kind, id));
+}
+
+/*
+ * io_hold_end(rule int DEFAULT NULL) returns int
+ *
+ * Ends the rule, or every one of any session; those reads that are held stay so.
+ * Returns how many rules have been ended.
+ */
+Datum
+io_hold_end(PG_FUNCTION_ARGS)
+{
+	return end_rules_of_kind(fcinfo, RULE_HOLD);
+}
+
+/*
+ * io_fail_end(rule int DEFAULT NULL) returns int
+ *
+ * Ends the rule, or every one of any session.  Reads that have been submitted
+ * keep the result that was chosen for them.  Returns how many have been ended.
+ */
+Datum
+io_fail_end(PG_FUNCTION_ARGS)
+{
+	return end_rules_of_kind(fcinfo, RULE_FAIL);
+}
+
+/*
+ * io_rules_get() returns setof record
+ *
+ * Returns the rules in force, for the view "io_rules".
+ */
+Datum
+io_rules_get(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Rule	   *rules;
+	int64		matched[MAX_RULES];
+	int64		fired[MAX_RULES];
+
+	require_rules(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+
+	rules = palloc_array(Rule, MAX_RULES);
+	rules_copy(rules, matched, fired);
+
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		const Rule *rule = &rules[i];
+		const IoMatch *match = &rule->match;
+		Datum		values[15] = {0};
+		bool		nulls[15] = {0};
+
+		if (rule->kind == RULE_NONE)
+			continue;
+
+		values[0] = Int32GetDatum(rule->id);
+		values[1] = CStringGetTextDatum(kind_names[rule->kind]);
+		values[2] = ObjectIdGetDatum(match->rlocator.spcOid);
+		values[3] = ObjectIdGetDatum(match->rlocator.dbOid);
+		values[4] = ObjectIdGetDatum(match->rlocator.relNumber);
+		nulls[2] = nulls[3] = nulls[4] = !match->has_rel;
+		if (match->fork == InvalidForkNumber)
+			nulls[5] = true;
+		else
+			values[5] = CStringGetTextDatum(forkNames[match->fork]);
+		values[6] = Int64GetDatum(match->block);
+		nulls[6] = !match->has_block;
+		values[7] = Int32GetDatum(match->pid);
+		nulls[7] = match->pid == 0;
+		values[8] = Int32GetDatum(rule->result);
+		nulls[8] = !rule->has_result;
+		values[9] = Int64GetDatum(rule->skip);
+		values[10] = Int64GetDatum(rule->times);
+		nulls[10] = rule->times < 0;
+		values[11] = Int64GetDatum(matched[i]);
+		values[12] = Int64GetDatum(fired[i]);
+		values[13] = Int64GetDatum(rule->longest / NS_PER_MS);
+		nulls[13] = rule->longest == 0;
+		values[14] = Int32GetDatum(rule->holder);
+		nulls[14] = rule->holder == 0;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}

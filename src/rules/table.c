@@ -1,0 +1,521 @@
+/*-------------------------------------------------------------------------
+ *
+ * table.c
+ *		The table of rules in shared memory, and verdicts on reads.
+ *
+ * Every read of every process asks for a verdict, and few rules match.  So each
+ * process has a copy of the rules and renews it when their version has changed.
+ * A read that no rule matches costs a look at two words of shared memory.
+ *
+ * src/rules/table.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rules/rules.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "utils/wait_event.h"
+
+#define LWLOCK_TRANCHE "test_aio rules"
+
+typedef struct RuleCounts
+{
+	pg_atomic_uint64 matched;
+	pg_atomic_uint64 fired;
+} RuleCounts;
+
+typedef struct RuleTable
+{
+	LWLock	   *lock;			/* for the rules; counts need none */
+
+	/* read without lock: how many rules, and has any of them changed? */
+	uint32		nrules;
+	uint32		version;
+
+	int			next_id;
+	Rule		rules[MAX_RULES];
+	RuleCounts	counts[MAX_RULES];
+
+	ConditionVariable changed;
+	uint32		wait_event;		/* of a process held at a completion */
+} RuleTable;
+
+static RuleTable *table;
+
+/* this process's copy */
+static uint32 my_version;
+static Rule my_rules[MAX_RULES];
+
+static const RuleProvider *providers[RULE_KINDS];
+static const Obstacle *obstacles[RULE_KINDS];
+
+static int	longest_hold = 60000;
+
+static shmem_request_hook_type prev_shmem_request_hook;
+static shmem_startup_hook_type prev_shmem_startup_hook;
+
+static void
+rules_shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+
+	RequestAddinShmemSpace(sizeof(RuleTable));
+	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
+}
+
+static void
+rules_shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	table = ShmemInitStruct("test_aio rules", sizeof(RuleTable), &found);
+	if (!found)
+	{
+		memset(table, 0, sizeof(RuleTable));
+		table->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock;
+		table->next_id = 1;
+		for (int i = 0; i < MAX_RULES; i++)
+		{
+			pg_atomic_init_u64(&table->counts[i].matched, 0);
+			pg_atomic_init_u64(&table->counts[i].fired, 0);
+		}
+		ConditionVariableInit(&table->changed);
+		/* not where it is needed: registering a name may allocate */
+		table->wait_event = WaitEventInjectionPointNew("completion_wait");
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Prepares the table.  Called when the library is preloaded.
+ */
+void
+rules_init(void)
+{
+	DefineCustomIntVariable("test_aio.longest_hold",
+							"Longest time for which a read is held.",
+							"After it the read is performed and a warning logged.  What counts is the value when the hold is asked for.",
+							&longest_hold,
+							60000,
+							1,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = rules_shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = rules_shmem_startup;
+}
+
+IoTime
+rules_longest_hold(void)
+{
+	return longest_hold * NS_PER_MS;
+}
+
+/*
+ * Says who carries out rules of a kind.
+ */
+void
+rules_set_provider(RuleKind kind, const RuleProvider *provider)
+{
+	providers[kind] = provider;
+	obstacles[kind] = NULL;
+}
+
+/*
+ * Says why nobody carries out rules of a kind.
+ */
+void
+rules_set_obstacle(RuleKind kind, const Obstacle *obstacle)
+{
+	providers[kind] = NULL;
+	obstacles[kind] = obstacle;
+}
+
+const RuleProvider *
+rules_provider(RuleKind kind)
+{
+	return table == NULL ? NULL : providers[kind];
+}
+
+/*
+ * Raises an error unless the caller is a superuser and there can be rules.
+ */
+void
+require_rules(FunctionCallInfo fcinfo)
+{
+	require_superuser(fcinfo);
+
+	if (table == NULL)
+		raise_obstacle(&not_preloaded);
+}
+
+/*
+ * Raises an error unless the caller is a superuser and rules of this kind can
+ * be carried out.
+ */
+void
+require_rule_kind(FunctionCallInfo fcinfo, RuleKind kind)
+{
+	require_rules(fcinfo);
+
+	if (obstacles[kind] != NULL)
+		raise_obstacle(obstacles[kind]);
+}
+
+/*
+ * Returns whether any rule is in force.  A look without lock.
+ */
+bool
+rules_any(void)
+{
+	return table != NULL && table->nrules > 0;
+}
+
+static void
+renew_copy(void)
+{
+	LWLockAcquire(table->lock, LW_SHARED);
+	memcpy(my_rules, table->rules, sizeof(my_rules));
+	my_version = table->version;
+	LWLockRelease(table->lock);
+}
+
+/*
+ * Counts a match.  Returns whether the rule has an effect on it.
+ */
+static bool
+rule_fires(int i)
+{
+	const Rule *rule = &my_rules[i];
+	RuleCounts *counts = &table->counts[i];
+	uint64		fired;
+
+	/* the place may have been given to another rule since */
+	if (table->rules[i].id != rule->id)
+		return false;
+
+	if (pg_atomic_fetch_add_u64(&counts->matched, 1) < (uint64) rule->skip)
+		return false;
+
+	fired = pg_atomic_read_u64(&counts->fired);
+	do
+	{
+		if (rule->times >= 0 && fired >= (uint64) rule->times)
+			return false;
+	} while (!pg_atomic_compare_exchange_u64(&counts->fired, &fired, fired + 1));
+
+	return true;
+}
+
+/*
+ * Returns whether a synchronous read of the session that has made a rule could
+ * be one that it needs to end the rule, such as of a catalog.
+ */
+static bool
+is_makers_own(const Rule *rule, bool synchronous)
+{
+	return synchronous && rule->holder == MyProcPid &&
+		!rule->match.has_rel && rule->match.pid == 0;
+}
+
+/*
+ * Returns whether a provider has to do anything about a read that this process is
+ * staging, and what.
+ */
+bool
+rules_judge(const RuleProvider *provider, PgAioHandle *ioh, RuleVerdict *verdict)
+{
+	bool		synchronous = (ioh->flags & PGAIO_HF_SYNCHRONOUS) != 0;
+
+	memset(verdict, 0, sizeof(*verdict));
+
+	if (!rules_any())
+		return false;
+	if (my_version != table->version)
+		renew_copy();
+
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		const Rule *rule = &my_rules[i];
+		bool		holds = rule->kind == RULE_HOLD || rule->kind == RULE_COMPLETION_WAIT;
+
+		if (rule->kind == RULE_NONE || providers[rule->kind] != provider ||
+			(holds ? verdict->hold : verdict->fail) != 0 ||
+			!io_matches(&rule->match, ioh) || is_makers_own(rule, synchronous))
+			continue;
+
+		/* an I/O worker would not have got such a read */
+		if (rule->kind == RULE_REOPEN &&
+			(synchronous || (ioh->flags & PGAIO_HF_REFERENCES_LOCAL)))
+			continue;
+		if (!rule_fires(i))
+			continue;
+
+		if (holds)
+		{
+			verdict->hold = rule->id;
+			verdict->hold_kind = rule->kind;
+			verdict->holder = rule->holder;
+			verdict->longest = rule->longest;
+		}
+		else if (rule->kind == RULE_REOPEN || rule->has_result)
+		{
+			verdict->fail = rule->id;
+			verdict->result = rule->kind == RULE_REOPEN ? -ENOENT : rule->result;
+		}
+	}
+
+	return verdict->hold != 0 || verdict->fail != 0;
+}
+
+/*
+ * Returns whether this rule is in force and matches a read.  A rule that matched
+ * may have been ended since, or, by the inj_ functions, been changed.  Allocates
+ * nothing.
+ */
+bool
+rule_holds(int id, PgAioHandle *ioh)
+{
+	bool		holds = false;
+
+	if (id == 0)
+		return false;
+
+	LWLockAcquire(table->lock, LW_SHARED);
+	for (int i = 0; i < MAX_RULES && !holds; i++)
+	{
+		const Rule *rule = &table->rules[i];
+
+		holds = rule->kind != RULE_NONE && rule->id == id && io_matches(&rule->match, ioh);
+	}
+	LWLockRelease(table->lock);
+
+	return holds;
+}
+
+/*
+ * Copies the first rule of a kind that matches a read, without counting that.
+ * Returns whether there is one.  Called at completions, in critical sections.
+ */
+bool
+rules_first_match(RuleKind kind, PgAioHandle *ioh, Rule *found)
+{
+	if (!rules_any())
+		return false;
+	if (my_version != table->version)
+		renew_copy();
+
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		if (my_rules[i].kind == kind && io_matches(&my_rules[i].match, ioh))
+		{
+			*found = my_rules[i];
+			return true;
+		}
+	}
+
+	return false;
+}
+
+/*
+ * Waits for a change of the rules, with the wait event of a process that is held
+ * at a completion.  Returns true if there was none in time.
+ */
+bool
+rules_await_change(long timeout_ms)
+{
+	return ConditionVariableTimedSleep(&table->changed, timeout_ms, table->wait_event);
+}
+
+/*
+ * Tells those who are held and those who carry rules out.
+ */
+static void
+announce_change(void)
+{
+	const RuleProvider *told = NULL;
+
+	ConditionVariableBroadcast(&table->changed);
+	for (int kind = 0; kind < RULE_KINDS; kind++)
+	{
+		if (providers[kind] != NULL && providers[kind] != told)
+		{
+			told = providers[kind];
+			told->changed();
+		}
+	}
+}
+
+/*
+ * Ends the rules of a kind (RULE_NONE: of every kind), with this number unless it
+ * is 0, of this session unless it is 0.  Returns how many.
+ */
+static int
+end_rules(RuleKind kind, int id, int holder)
+{
+	int			ended = 0;
+
+	LWLockAcquire(table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		Rule	   *rule = &table->rules[i];
+
+		if (rule->kind == RULE_NONE ||
+			(kind != RULE_NONE && rule->kind != kind) ||
+			(id != 0 && rule->id != id) ||
+			(holder != 0 && rule->holder != holder))
+			continue;
+		rule->kind = RULE_NONE;
+		table->nrules--;
+		ended++;
+	}
+	table->version++;
+	LWLockRelease(table->lock);
+
+	return ended;
+}
+
+/*
+ * Ends the rules of a kind, or the one with this number.  Returns how many.
+ */
+int
+rules_end(RuleKind kind, int id)
+{
+	int			ended = end_rules(kind, id, 0);
+
+	announce_change();
+
+	return ended;
+}
+
+/*
+ * before_shmem_exit() callback of a session that has made rules.
+ */
+static void
+session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	const RuleProvider *provider = providers[RULE_HOLD];
+
+	(void) end_rules(RULE_NONE, 0, MyProcPid);
+	if (provider != NULL)
+		provider->session_ended(MyProcPid);
+}
+
+/*
+ * Finds a place for a rule: that of the rule of this kind, if so asked and there
+ * is one, else one that is free.  Returns -1 if there is none.  The caller has
+ * the lock.
+ */
+static int
+find_place(RuleKind kind, bool replace)
+{
+	int			place = -1;
+
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		if (replace && table->rules[i].kind == kind)
+			return i;
+		if (table->rules[i].kind == RULE_NONE && place < 0)
+			place = i;
+	}
+
+	return place;
+}
+
+/*
+ * Puts a rule into force, and returns its number.
+ */
+static int
+put_rule(const Rule *new_rule, bool replace)
+{
+	int			id = 0;
+	int			place;
+
+	LWLockAcquire(table->lock, LW_EXCLUSIVE);
+	place = find_place(new_rule->kind, replace);
+	if (place >= 0)
+	{
+		Rule	   *rule = &table->rules[place];
+		bool		is_new = rule->kind == RULE_NONE;
+
+		id = is_new ? table->next_id++ : rule->id;
+		*rule = *new_rule;
+		rule->id = id;
+		pg_atomic_write_u64(&table->counts[place].matched, 0);
+		pg_atomic_write_u64(&table->counts[place].fired, 0);
+		table->nrules += is_new;
+		table->version++;
+	}
+	LWLockRelease(table->lock);
+
+	if (place < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("there are too many rules already"),
+				 errdetail("At most %d rules can be in force at once.", MAX_RULES),
+				 errhint("See the view \"io_rules\".")));
+
+	return id;
+}
+
+/*
+ * Adds a rule, which ends with the session unless nobody holds it.
+ */
+int
+rules_add(const Rule *rule)
+{
+	static bool registered = false;
+
+	if (rule->holder != 0 && !registered)
+	{
+		before_shmem_exit(session_ends, 0);
+		registered = true;
+	}
+
+	return put_rule(rule, false);
+}
+
+/*
+ * Puts a rule in the place of the one of the same kind.  It keeps that one's
+ * number: what it holds stays held if the new rule matches it, too.
+ */
+int
+rules_replace(const Rule *rule)
+{
+	int			id = put_rule(rule, true);
+
+	announce_change();
+
+	return id;
+}
+
+/*
+ * Copies the table and the counts.  Places without a rule have no kind.
+ */
+void
+rules_copy(Rule *copies, int64 *matched, int64 *fired)
+{
+	LWLockAcquire(table->lock, LW_SHARED);
+	memcpy(copies, table->rules, sizeof(table->rules));
+	for (int i = 0; i < MAX_RULES; i++)
+	{
+		matched[i] = pg_atomic_read_u64(&table->counts[i].matched);
+		fired[i] = pg_atomic_read_u64(&table->counts[i].fired);
+	}
+	LWLockRelease(table->lock);
+}
