@@ -63,7 +63,8 @@ static ClaimTable *claim_table;
 /*
  * A lock on a relation that this session keeps for a claim of its own.  Another
  * session may end the claim; the lock is then given back when this session ends
- * a transaction.
+ * a transaction.  An abort takes even the locks of a session away, so the lock is
+ * taken again then.
  */
 typedef struct ClaimLock
 {
@@ -95,6 +96,8 @@ DSM_SEGMENT_INIT(init_claim_table)
 
 static void claims_end_at_exit(int code, Datum arg);
 static void claims_at_transaction_end(XactEvent event, void *arg);
+static void claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
+									   bool is_top_level, void *arg);
 
 /*
  * Attaches to the table of claims, which the first caller in the server makes.
@@ -111,6 +114,7 @@ attach_claim_table(void)
 										init_claim_table, &found);
 	before_shmem_exit(claims_end_at_exit, 0);
 	RegisterXactCallback(claims_at_transaction_end, NULL);
+	RegisterResourceReleaseCallback(claims_at_resource_release, NULL);
 }
 
 /*
@@ -208,6 +212,15 @@ end_shared_io(const SharedClaim *claim, bool succeed, bool io_error, bool releas
 static void
 claims_end_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
+	/* the server does not release locks of a session outside a transaction */
+	for (int i = 0; i < MAX_CLAIMS; i++)
+	{
+		if (claim_locks[i].id != 0)
+			UnlockRelationIdForSession(&claim_locks[i].relation, AccessShareLock);
+		claim_locks[i].id = 0;
+	}
+	nclaim_locks = 0;
+
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
 		SharedClaim claim;
@@ -376,6 +389,58 @@ claims_at_transaction_end(XactEvent event, void *arg pg_attribute_unused())
 			break;
 		default:
 			break;
+	}
+}
+
+/*
+ * Ends a claim of this session as failed, if it has not been ended.
+ */
+static void
+end_claim(uint64 id)
+{
+	SharedClaim claim = {0};
+
+	SpinLockAcquire(&claim_table->lock);
+	for (int i = 0; i < MAX_CLAIMS; i++)
+	{
+		if (claim_table->claims[i].id == id && claim_table->claims[i].started)
+		{
+			claim = claim_table->claims[i];
+			claim_table->claims[i].buffer = InvalidBuffer;
+		}
+	}
+	SpinLockRelease(&claim_table->lock);
+
+	if (claim.buffer != InvalidBuffer)
+		end_shared_io(&claim, false, true, true);
+}
+
+/*
+ * ResourceReleaseCallback: takes the locks again that an abort has taken away.  If
+ * another session has been waiting for one, to drop the relation for example, the
+ * claim ends instead.
+ */
+static void
+claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
+						   bool is_top_level, void *arg pg_attribute_unused())
+{
+	if (phase != RESOURCE_RELEASE_LOCKS || is_commit || !is_top_level)
+		return;
+
+	for (int i = 0; nclaim_locks > 0 && i < MAX_CLAIMS; i++)
+	{
+		ClaimLock  *lock = &claim_locks[i];
+		LOCKTAG		tag;
+
+		if (lock->id == 0)
+			continue;
+		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
+		if (!proc_exit_inprogress &&
+			LockAcquire(&tag, AccessShareLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+			continue;
+		end_claim(lock->id);
+		lock->id = 0;
+		nclaim_locks--;
 	}
 }
 

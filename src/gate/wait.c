@@ -313,9 +313,12 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	{
 		wait_for_captured(ioh, generation);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
 		forget_stopped(0, 0);
+		PG_RE_THROW();
 	}
 	PG_END_TRY();
+
+	forget_stopped(0, 0);
 }

@@ -1,0 +1,99 @@
+# Held and delayed reads that are waited for where nobody can interrupt the wait:
+# in critical sections (truncation), with temporary tables, without the gate's
+# worker.  Each ends, and neither a checkpoint nor a shutdown waits for it.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+# A temporary table whose file COMMIT truncates, with a read of it under way.
+sub commit_truncates
+{
+	my ($aio, $session) = @_;
+	$session->sql('CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS');
+	# the transaction sees the read, and COMMIT waits for it
+	return $session->starts("BEGIN; SELECT grow_rel('own', 20); SELECT evict_rel('own');"
+		  . " SELECT read_rel_block_ll('own', 3, nblocks => 4, wait_complete => false); COMMIT");
+}
+
+# The same, of a table that others can see.
+sub truncates
+{
+	my ($session, $table) = @_;
+	return $session->starts("BEGIN; CREATE TABLE $table (i int); SELECT grow_rel('$table', 20); SELECT evict_rel('$table');"
+		  . " SELECT read_rel_block_ll('$table', 3, nblocks => 4, wait_complete => false); TRUNCATE $table; COMMIT");
+}
+
+sub scenarios
+{
+	my ($aio) = @_;
+	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
+
+	for my $how ('io_hold()', $has_worker ? "io_device('300 ms')" : (), $aio->no_faults ? () : 'inj_io_completion_wait()')
+	{
+		# at an injection point, the read is held by the process that completes it
+		next if $how =~ /inj/ && !$aio->no_injection_points;
+
+		$aio->scenario("$how, a temporary table truncated by COMMIT", sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			$controller->sql("SELECT $how");
+			commit_truncates($aio, $alice)->ends('commits');
+			$aio->gives('CHECKPOINT', '', 'checkpoint');
+			$alice->gives('SELECT count(*) FROM own', 0, 'and goes on');
+			$aio->end_gate;
+			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+		});
+
+		$aio->scenario("$how, a table truncated by the transaction that made it", sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			$controller->sql("SELECT $how");
+			truncates($alice, 'scenario.t')->ends('commits');
+			$aio->gives('CHECKPOINT', '', 'checkpoint');
+			$alice->gives('SELECT count(*) FROM scenario.t', 0, 'and goes on');
+			$aio->end_gate;
+			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+		});
+	}
+
+	return;
+}
+
+with_each_io_method(\&scenarios, suffix => 'worker');
+with_each_io_method(\&scenarios, suffix => 'alone', conf => { max_worker_processes => 0 });
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('the end of a device ends reads of temporary tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+			$aio->sql("SELECT io_device('40 s')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoDevice');
+			$aio->gives('SELECT io_device_end()', 1);
+			ok($alice->has_ended(20), 'the session goes on at once');
+			$alice->returns('', 'reads');
+			$aio->proves($t, session => $alice);
+		});
+
+		$aio->scenario('the longest hold of all', sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			my $t = $aio->table('t', 20);
+			$controller->sql("SET test_aio.longest_hold = 2147483647; SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoGateHeld');
+			$controller->sql('SELECT io_hold_end(), io_release_all()');
+			$alice->returns('', 'reads');
+			$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoDevice');
+			$controller->sql('SELECT io_device_end()');
+			$alice->returns('', 'reads');
+			$aio->proves($t);
+		});
+	}, suffix => 'usual');
+
+done_testing();

@@ -1,0 +1,69 @@
+# Rules that end while a read is staged and not yet submitted: they have no effect
+# on it any more.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+# Alice stages a read of block 3; then the rule ends, and she submits it.
+sub staged_meanwhile
+{
+	my ($aio, $alice, $t, $end) = @_;
+	$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+		"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
+	$alice->waits_on('advisory');
+	$aio->sql($end);
+	$aio->open_gate;
+	$alice->ends('submits what is staged');
+	return $alice;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my %rules = (
+			'io_hold' => ["io_hold('%s')", 'io_hold_end()'],
+			'io_fail' => ["io_fail('%s', -5)", 'io_fail_end()'],
+			'inj_io_completion_wait' => ["inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()'],
+			'inj_io_short_read_attach' => ["inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()'],
+			'inj_io_reopen_attach' => ['inj_io_reopen_attach()', 'inj_io_reopen_detach()'],
+		);
+		for my $rule (sort keys %rules)
+		{
+			my ($begin, $end) = @{ $rules{$rule} };
+			my $skip = $rule =~ /^inj/ ? $aio->no_faults : undef;
+			$skip //= 'files are reopened with io_method=worker only' if $rule =~ /reopen/ && $aio->method ne 'worker';
+			$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
+			  if $rule =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
+			$aio->scenario($rule, sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20);
+				# what her first statement reads of the catalogs, before there is a batch
+				$aio->evict($t, $alice);
+				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
+				staged_meanwhile($aio, $alice, $t, "SELECT $end");
+				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+				# waits for the read, if it has not ended
+				$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
+				$aio->logs(qr/held for too long|could not read/, 0, 'nobody complains');
+				$aio->proves($t);
+			}, leaves => 'COMPLETED_SHARED', skip => $skip);
+		}
+
+		$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			my $t = $aio->table('t', 20);
+			$aio->evict($t, $alice);
+			$controller->sql("SELECT io_hold('$t')");
+			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
+			$alice->waits_on('advisory');
+			$aio->end_session($controller);
+			$aio->open_gate;
+			$alice->ends('submits what is staged');
+			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+	});
