@@ -14,6 +14,10 @@ use Time::HiRes qw(time);
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(1 << 30));
 my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.6;
 
+# An even seed has sessions compete for few buffers.  An odd one lets each pin so many that
+# streams read 128 blocks at once.
+my ($shared_buffers, $blocks, $longest) = $seed % 2 ? ('128MB', 300, 128) : ('2MB', 120, 16);
+
 # Errors of a statement that is cancelled, or that reads blocks anew which another
 # session has pinned.
 my $expected = qr/57014:|is in use|is being read by another session/;
@@ -22,16 +26,16 @@ my $expected = qr/57014:|is in use|is being read by another session/;
 sub statement
 {
 	my ($t) = @_;
-	my ($from, $n, $step) = (int rand 60, 1 + int rand 60, 1 + int rand 40);
+	my ($from, $n, $step) = (int rand $blocks / 2, 1 + int rand $blocks / 2, 1 + int rand 40);
 	my @statements = (
-		"SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % 120 FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % 120",
+		"SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % $blocks FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % $blocks",
 		"SELECT 'few' FROM read_buffers('$t', $from, $n) HAVING sum(nblocks) <> $n",
-		"SELECT read_rel_block_ll('$t', $from, nblocks => " . (1 + $n % 16) . ', wait_complete => ' . ($step % 2 ? 'true' : 'false') . ')',
+		"SELECT read_rel_block_ll('$t', $from, nblocks => " . (1 + $n % $longest) . ', wait_complete => ' . ($step % 2 ? 'true' : 'false') . ')',
 		"SELECT evict_rel('$t')",
 		"SELECT blk FROM $t WHERE ctid <> format('(%s,1)', blk)::tid OR body <> proof('$t', blk, 0)",
 		"SELECT problems('$t')",
 		"SET effective_io_concurrency = " . (0, 1, 3, 16, 100)[ rand 5 ],
-		"SET io_combine_limit = " . (1, 2, 7, 16, 32)[ rand 5 ]);
+		"SET io_combine_limit = " . (1, 2, 7, 16, 32, 128)[ rand 6 ]);
 	return $statements[ rand @statements ];
 }
 
@@ -42,8 +46,8 @@ for_each_io_method(
 
 		$aio->scenario("seed $seed", sub {
 			my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
-			my ($t, $u) = ($aio->table('t', 120), $aio->table('u', 120, kind => 'UNLOGGED'));
-			my %temp = map { $_->name => $aio->table('v', 120, kind => 'TEMP', session => $_) } @sessions;
+			my ($t, $u) = ($aio->table('t', $blocks), $aio->table('u', $blocks, kind => 'UNLOGGED'));
+			my %temp = map { $_->name => $aio->table('v', $blocks, kind => 'TEMP', session => $_) } @sessions;
 			$_->sql('SET client_min_messages = error') for @sessions;
 			my @wrong;
 			my $done = 0;
@@ -75,4 +79,4 @@ for_each_io_method(
 				$aio->proves('v', session => $session);
 			}
 		}, leaves => 'COMPLETED_SHARED');
-	}, conf => { shared_buffers => '2MB', io_max_concurrency => 8, io_max_combine_limit => '256kB' });
+	}, conf => { shared_buffers => $shared_buffers, io_max_concurrency => 8, io_max_combine_limit => 128 });

@@ -46,6 +46,8 @@ my %conf = (
 	'test_aio.longest_hold' => '500ms',
 	'test_aio.reach_synchronous_reads' => 'on',
 	autovacuum => 'on', autovacuum_naptime => 1, autovacuum_vacuum_cost_delay => 0,
+	# so many that a session may pin 128, and streams read 128 blocks at once
+	shared_buffers => '128MB', io_max_combine_limit => 128,
 	max_parallel_workers => 4);
 
 my @expected = (

@@ -45,7 +45,7 @@ sub settings
 	my $parallel = $rand->(3) == 0;
 	return "SET statement_timeout = '" . _one_of($rand, 0, 0, 0, '50ms') . "';"
 	  . 'SET effective_io_concurrency = ' . _one_of($rand, 0, 1, 16, 16, 100) . ';'
-	  . 'SET io_combine_limit = ' . _one_of($rand, 1, 4, 16) . ';'
+	  . 'SET io_combine_limit = ' . _one_of($rand, 1, 16, 32, 128) . ';'
 	  . 'SET enable_seqscan = ' . _one_of($rand, 'on', 'off') . ';'
 	  . ($parallel ? 'SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0' : '');
 }
@@ -73,7 +73,7 @@ sub _ddl
 sub statement
 {
 	my ($rand, $me, @all) = @_;
-	my $block = $rand->(BLOCKS - 8);
+	my ($block, $from, $n) = ($rand->(BLOCKS), $rand->(BLOCKS - 128), _one_of($rand, 4, 8, 128));
 	my ($side, $side_block) = ('stress.' . _one_of($rand, @all), $rand->(SIDE_BLOCKS));
 	my $strategy = _one_of($rand, qw(wal_log file_copy));
 	my $gone = qr/^42P01$/;
@@ -83,7 +83,7 @@ sub statement
 		["SELECT problems('stress.b')", qr/^$/],
 		['SELECT count(*) FROM stress.a', qr/^${\BLOCKS}$/],
 		["SELECT count(*) FROM read_stream_for_blocks('stress.a', ARRAY(SELECT (i * 37 % ${\BLOCKS})::int FROM generate_series(0, 99) i))", qr/^100$/],
-		["SELECT count(*) > 0 FROM read_buffers('stress.b', $block, 8)", qr/^t$/],
+		["SELECT count(*) > 0 FROM read_buffers('stress.b', $from, $n)", qr/^t$/],
 		["SELECT body = proof('stress.a', blk, 0) FROM stress.a WHERE blk = $block", qr/^t$/],
 		["SELECT bool_and(body = proof('stress.a', blk, 0)), count(*) FROM stress.a WHERE blk % 30 = $block % 30", qr{^t\|${\(BLOCKS / 30)}$}],
 		['UPDATE stress.c SET n = n + 1 WHERE id % 7 = ' . $rand->(7), qr/^$/],
@@ -93,7 +93,7 @@ sub statement
 		["SELECT evict_rel('stress.a')", qr/^$/],
 		["SELECT evict_rel('stress.b')", qr/^$/],
 		["CREATE TEMP TABLE IF NOT EXISTS own AS SELECT i, repeat('x', 3000) AS s FROM generate_series(1, 400) i; SELECT evict_rel('own'); SELECT count(*) FROM own", qr/400$/],
-		["BEGIN; SELECT read_rel_block_ll('stress.a', $block, nblocks => 4, wait_complete => false); ROLLBACK", qr/^\s*$/],
+		["BEGIN; SELECT read_rel_block_ll('stress.a', $from, nblocks => $n, wait_complete => false); ROLLBACK", qr/^\s*$/],
 		["SELECT problems('$side')", qr/^$/, $gone],
 		["SELECT body = proof('$side', blk, 0) FROM $side WHERE blk = $side_block", qr/^t$/, $gone],
 		["SELECT count(*) FROM read_stream_for_blocks('$side', ARRAY(SELECT generate_series(0, ${\SIDE_BLOCKS} - 1)))", qr/^${\SIDE_BLOCKS}$/, $gone],
@@ -108,7 +108,7 @@ sub action
 {
 	my ($rand, @all) = @_;
 	my $table = 'stress.' . _one_of($rand, qw(a b c), _one_of($rand, @all));
-	my ($block, $n, $bytes) = ($rand->(BLOCKS), $rand->(5), $rand->(20000));
+	my ($block, $n, $bytes) = ($rand->(BLOCKS), $rand->(5), $rand->(_one_of($rand, 20000, 128 * 8192)));
 	my ($ms, $depth, $jitter) = (1 + $rand->(3), 1 + $rand->(16), _one_of($rand, 0, 0.5, 1));
 	my $filenode = "relfilenode => pg_relation_filenode('$table')";
 	return _one_of($rand,
