@@ -25,11 +25,15 @@ PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 SECCOMP_RET_ALLOW = 0x7FFF0000
 SECCOMP_RET_ERRNO = 0x00050000
+SECCOMP_RET_KILL_PROCESS = 0x80000000
 SYS_IO_URING_SETUP = 425
+SYS_IO_URING_ENTER = 426
+SYS_IO_URING_REGISTER = 427
+PER_LINUX32 = 8
 
 
-def refuse_io_uring(error: int) -> None:
-    """A seccomp filter like that of a container."""
+def refuse(call: int, action: int) -> None:
+    """Installs a seccomp filter like those of containers and of systemd."""
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
@@ -38,8 +42,8 @@ def refuse_io_uring(error: int) -> None:
         struct.pack("HBBI", *instruction)
         for instruction in (
             (0x20, 0, 0, 0),  # load the number of the system call
-            (0x15, 0, 1, SYS_IO_URING_SETUP),  # is it that one?
-            (0x06, 0, 0, SECCOMP_RET_ERRNO | error),
+            (0x15, 0, 1, call),  # is it that one?
+            (0x06, 0, 0, action),
             (0x06, 0, 0, SECCOMP_RET_ALLOW),
         )
     )
@@ -49,12 +53,25 @@ def refuse_io_uring(error: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def refusal(call: int, error: int) -> Callable[[], None]:
+    return lambda: refuse(call, SECCOMP_RET_ERRNO | error)
+
+
+def death(call: int) -> Callable[[], None]:
+    return lambda: refuse(call, SECCOMP_RET_KILL_PROCESS)
+
+
 def limit_files(files: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
 
 def probe(before: Callable[[], None] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROBE, PG_CONFIG, *arguments], preexec_fn=before, capture_output=True, text=True)
+
+
+def explain(before: Callable[[], None] | None = None) -> list[str]:
+    said = subprocess.run([PROBE, "--explain", PG_CONFIG], preexec_fn=before, capture_output=True, text=True)
+    return said.stdout.splitlines()
 
 
 @unittest.skipUnless(PG_CONFIG, "PG_CONFIG is not set: no server to probe")
@@ -84,10 +101,21 @@ class Reasons(unittest.TestCase):
         self.assertEqual(probe(lambda: limit_files(120), "20").stdout, "usable\n")
 
     def test_seccomp_refuses(self) -> None:
-        self.check_refusal(probe(lambda: refuse_io_uring(errno.EPERM)), "seccomp: a filter refuses")
+        for name, call in (("io_uring_setup", SYS_IO_URING_SETUP), ("io_uring_enter", SYS_IO_URING_ENTER)):
+            with self.subTest(name):
+                self.check_refusal(probe(refusal(call, errno.EPERM)), f"seccomp: a filter refuses {name} ")
+                self.check_refusal(probe(refusal(call, errno.ENOSYS)), f"seccomp: a filter hides {name} ")
+                self.check_refusal(probe(death(call)), f"seccomp: a filter kills processes that call {name},")
 
-    def test_seccomp_hides(self) -> None:
-        self.check_refusal(probe(lambda: refuse_io_uring(errno.ENOSYS)), "seccomp: a filter hides")
+    def test_register_is_not_needed(self) -> None:
+        """Servers 18 and 19 never call io_uring_register."""
+        self.assertEqual(probe(refusal(SYS_IO_URING_REGISTER, errno.EPERM)).stdout, "usable\n")
+        self.assertEqual(probe(death(SYS_IO_URING_REGISTER)).stdout, "usable\n")
+
+    def test_rings_out_of_reach(self) -> None:
+        """With the architecture's name changed, the probe does not know how to map memory."""
+        personality = ctypes.CDLL(None).personality
+        self.check_refusal(probe(lambda: personality(PER_LINUX32)), "unknown: rings can be made, but")
 
     @unittest.skipIf(os.geteuid() == 0, "root may lock memory without limit")
     def test_memlock(self) -> None:
@@ -95,6 +123,35 @@ class Reasons(unittest.TestCase):
         if said.returncode == 0:
             self.skipTest("this kernel does not count rings as locked memory")
         self.check_refusal(said, 'memlock limit: "ulimit -l" is 100 kB')
+
+    def check_remedies(self, lines: list[str], systemd: str, docker: str, kubernetes: str) -> None:
+        self.assertRegex(lines[1], "^needed: 142 rings, 206 file descriptors")
+        self.assertRegex(lines[2], "^ +[0-9]+ kB of locked memory")
+        self.assertEqual(len(lines), 6)
+        self.assertTrue(lines[3].startswith(f"systemd: {systemd}"), lines[3])
+        self.assertTrue(lines[4].startswith(f"docker: {docker}"), lines[4])
+        self.assertTrue(lines[5].startswith("Kubernetes: ") and kubernetes in lines[5], lines[5])
+
+    def test_needs_of_usable(self) -> None:
+        lines = explain()
+        self.assertEqual(lines[0], "usable")
+        self.assertRegex(lines[1], "^needed: 142 rings, 206 file descriptors")
+        self.assertEqual(len(lines), 3)
+
+    def test_remedies_for_seccomp(self) -> None:
+        lines = explain(refusal(SYS_IO_URING_ENTER, errno.EPERM))
+        self.check_remedies(lines, "SystemCallFilter=@aio", "--security-opt seccomp=unconfined", "seccompProfile")
+
+    def test_remedies_for_open_files(self) -> None:
+        lines = explain(lambda: limit_files(60))
+        self.check_remedies(lines, "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may lock memory without limit")
+    def test_remedies_for_memlock(self) -> None:
+        lines = explain(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
+        if lines[0] == "usable":
+            self.skipTest("this kernel does not count rings as locked memory")
+        self.check_remedies(lines, "LimitMEMLOCK=infinity", "--ulimit memlock=-1:-1", "LimitMEMLOCK=infinity")
 
 
 class NotCompiledIn(unittest.TestCase):
