@@ -156,6 +156,9 @@ sub begin_stop
 	$self->{observer}->quit if $self->{observer};
 	$self->{observer} = undef;
 	$self->{stop_began} = $self->log_size;
+	$self->{stopping} = 0;
+	# a server that has crashed logs nothing more
+	return if !-e $self->{node}->data_dir . '/postmaster.pid';
 	$self->{stopping} = kill $signal // 'INT', $self->{node}{_pid} // return;
 	return;
 }
