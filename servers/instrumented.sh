@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The recipe of 18-instrumented: Debian's source package, as upstream released
-# it, compiled with everything that makes a bug show.
+# The recipes of 18-instrumented and 18-sanitizers: Debian's source package, as
+# upstream released it, compiled with everything that makes a bug show.
 
 # The unpacked release; servers/source prints it.
 source_18_dir() { printf '%s\n' "$cache/source-18"; }
@@ -36,6 +36,17 @@ provide_source_18() {
 	rm -rf "$tmp"
 }
 
+# Prints the arguments of configure that are a server's own, one a line.  PGXS
+# compiles the extension with the same CFLAGS.
+#
+# -O0 halves the time to compile.  It also keeps accesses that the optimizer would
+# remove before the sanitizers see them.
+configure_arguments_of() {
+	case $1 in
+		18-sanitizers) echo 'CFLAGS=-O0 -g -fno-omit-frame-pointer -fsanitize=address,undefined' ;;
+	esac
+}
+
 # What follows runs as the ordinary user, with $1 the directory to build in and
 # $2 the source; configure is given what is after that.
 configure_18() {
@@ -56,12 +67,16 @@ install_18() {
 		make -s -C src/test/modules/injection_points install DESTDIR="$1/stage"
 }
 
-provide_instrumented() {
-	local dir=$cache/18-instrumented tmp=$cache/tmp.18-instrumented
-	local log=$cache/log/18-instrumented.log source phase
-	say "instrumented 18: compiled from Debian's source package (log: $log)"
+# Compiles the server that $1 names.
+provide_compiled() {
+	local name=$1 dir=$cache/$1 tmp=$cache/tmp.$1 log=$cache/log/$1.log
+	local source phase arguments environment
+	say "$name: compiled from Debian's source package (log: $log)"
 	provide_source_18 || return 1
 	source=$(source_18_dir)
+	mapfile -t arguments < <(configure_arguments_of "$name")
+	# configure, make and make install run what they have compiled
+	mapfile -t environment < <(server_environment "$name")
 	rm -rf "$tmp"
 	mkdir -p "$tmp" "$cache/ccache"
 	: >"$log"
@@ -69,12 +84,13 @@ provide_instrumented() {
 	for phase in configure build install; do
 		step "$phase" "$log" \
 			as_ordinary_user --read "$source_dir" --read "$source" --write "$tmp" --write "$cache/ccache" \
-			env HOME="$tmp" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" bash -c '. "$1/servers/instrumented.sh"; "$2_18" "$3" "$4"' - \
-			"$source_dir" "$phase" "$tmp" "$source" || return 1
+			env HOME="$tmp" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" "${environment[@]}" \
+			bash -c '. "$1/servers/instrumented.sh"; "$2_18" "${@:3}"' - \
+			"$source_dir" "$phase" "$tmp" "$source" "${arguments[@]}" || return 1
 	done
 	{
-		echo "recipe $(recipe_of 18-instrumented)"
-		"$tmp/stage$configured_prefix/bin/postgres" --version | sed 's/^.* /18-instrumented /'
+		echo "recipe $(recipe_of "$name")"
+		env "${environment[@]}" "$tmp/stage$configured_prefix/bin/postgres" --version | sed "s/^.* /$name /"
 	} >"$tmp/stage$configured_prefix/.test_aio"
 	rm -rf "$dir"
 	mv "$tmp/stage$configured_prefix" "$dir"

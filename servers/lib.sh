@@ -11,7 +11,10 @@ unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/test_aio
 # shellcheck disable=SC2034
-server_names=(18-instrumented 18-stock 19-stock)
+server_names=(18-instrumented 18-sanitizers 18-stock 19-stock)
+# the servers of "make servers" and "make check-all"
+# shellcheck disable=SC2034
+usual_servers=(18-instrumented 18-stock 19-stock)
 
 say() { printf '%s\n' "$*" >&2; }
 die() {
@@ -39,7 +42,7 @@ ordinary_user() {
 # the directory that holds a server
 server_dir() {
 	case $1 in
-		18-instrumented) printf '%s\n' "$cache/18-instrumented" ;;
+		18-instrumented | 18-sanitizers) printf '%s\n' "$cache/$1" ;;
 		18-stock | 19-stock) printf '%s\n' "$cache/stock" ;;
 		*) die "no server is called \"$1\"" "known: ${server_names[*]}" ;;
 	esac
@@ -48,16 +51,32 @@ server_dir() {
 # its pg_config, as seen by whoever runs with that server
 server_pg_config() {
 	case $1 in
-		18-instrumented) printf '%s\n' "$cache/18-instrumented/bin/pg_config" ;;
+		18-instrumented | 18-sanitizers) printf '%s\n' "$cache/$1/bin/pg_config" ;;
 		18-stock) echo /usr/lib/postgresql/18/bin/pg_config ;;
 		19-stock) echo /usr/lib/postgresql/19/bin/pg_config ;;
+	esac
+}
+
+# Prints the environment that a server's programs need, one variable a line.  The
+# user's own options come last, and win.
+server_environment() {
+	case $1 in
+		18-sanitizers)
+			# detect_leaks: processes of the server end without freeing their memory.
+			# detect_stack_use_after_return: it moves variables to a false stack, and
+			# the server measures the depth of its stack by a variable's address.
+			# abort_on_error: a crash of the server makes the test fail.
+			printf '%s\n' \
+				"ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:${ASAN_OPTIONS:-}" \
+				"UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
+			;;
 	esac
 }
 
 # Raise one when a recipe changes what it makes; what is there is then made anew.
 recipe_of() {
 	case $1 in
-		18-instrumented) echo 1 ;;
+		18-instrumented | 18-sanitizers) echo 1 ;;
 		18-stock | 19-stock) echo 1 ;;
 	esac
 }
