@@ -3,6 +3,11 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION test_aio" to load this file. \quit
 
+-- Other users may be allowed to create functions and operators in the schema
+-- that this script creates objects in.  So that none of theirs matches better,
+-- queries name the schema of everything that the server provides, operators
+-- included, and cast arguments to exactly the types of the function called.
+
 --
 -- Set-up helpers
 --
@@ -344,8 +349,9 @@ CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
 RETURNS regclass
 LANGUAGE SQL STABLE
 BEGIN ATOMIC
-SELECT CASE WHEN reldatabase IN (0, (SELECT oid FROM pg_catalog.pg_database
-				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+SELECT CASE WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
+			OR reldatabase OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database
+				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 		THEN pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END;
 END;
 
@@ -470,8 +476,8 @@ CREATE VIEW io_trace_summary AS
 SELECT relation, fork, pid,
 	pg_catalog.count(*) AS ios,
 	pg_catalog.sum(nblocks) AS blocks,
-	pg_catalog.avg(nblocks)::float8 AS mean_size,
-	pg_catalog.avg(in_progress)::float8 AS mean_in_progress,
+	pg_catalog.avg(nblocks)::pg_catalog.float8 AS mean_size,
+	pg_catalog.avg(in_progress)::pg_catalog.float8 AS mean_in_progress,
 	pg_catalog.max(in_progress) AS max_in_progress,
 	pg_catalog.sum(waits) AS waits,
 	pg_catalog.sum(wait_time) AS wait_time,
@@ -479,10 +485,10 @@ SELECT relation, fork, pid,
 	pg_catalog.count(*) FILTER (WHERE result OPERATOR(pg_catalog.=) 'ERROR') AS errors,
 	pg_catalog.avg(latency) AS mean_latency,
 	pg_catalog.max(latency) AS max_latency,
-	io_histogram(pg_catalog.floor(latency OPERATOR(pg_catalog.*) 1000)::int8) AS latency_histogram,
-	io_histogram(nblocks) AS size_histogram,
-	io_histogram(lookahead_distance) AS lookahead_histogram,
-	pg_catalog.avg(lookahead_distance)::float8 AS mean_lookahead,
+	io_histogram(pg_catalog.floor(latency OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8) AS latency_histogram,
+	io_histogram(nblocks::pg_catalog.int8) AS size_histogram,
+	io_histogram(lookahead_distance::pg_catalog.int8) AS lookahead_histogram,
+	pg_catalog.avg(lookahead_distance)::pg_catalog.float8 AS mean_lookahead,
 	pg_catalog.max(lookahead_distance) AS max_lookahead,
 	pg_catalog.bool_and(completion_exact) AS exact
 FROM io_trace_get()
@@ -504,10 +510,10 @@ RETURNS SETOF text
 LANGUAGE SQL VOLATILE
 BEGIN ATOMIC
 SELECT pg_catalog.format('%s, %s, 0, %s, %s, 0',
-		pg_catalog.floor(EXTRACT(epoch FROM completed_at OPERATOR(pg_catalog.-) begin) OPERATOR(pg_catalog.*) 1000),
-		pg_catalog.round(latency OPERATOR(pg_catalog.*) 1000000),
+		pg_catalog.floor(EXTRACT(epoch FROM completed_at OPERATOR(pg_catalog.-) begin) OPERATOR(pg_catalog.*) 1000::pg_catalog.numeric),
+		pg_catalog.round(latency OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8),
 		length,
-		blockno OPERATOR(pg_catalog.*) pg_catalog.current_setting('block_size')::int8)
+		blockno OPERATOR(pg_catalog.*) pg_catalog.current_setting('block_size')::pg_catalog.int8)
 	FROM (SELECT *, pg_catalog.min(submitted_at) OVER () AS begin FROM io_trace_get()) t
 	WHERE state OPERATOR(pg_catalog.=) 'COMPLETED' AND result OPERATOR(pg_catalog.<>) 'ERROR'
 	ORDER BY completed_at;
