@@ -523,62 +523,36 @@ COMMENT ON FUNCTION io_trace_fio_log() IS
 'completed reads as a latency log of fio';
 
 --
--- Not for the public.  The functions ask for a superuser themselves, too.
+-- Privileges.  The functions in C check them as well: a grant is not enough.
 --
 
-REVOKE ALL ON FUNCTION errno_from_string(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION grow_rel(regclass, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION modify_rel_block(regclass, int, bool, bool, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION evict_rel(regclass) FROM PUBLIC;
-REVOKE ALL ON FUNCTION invalidate_rel_block(regclass, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION buffer_create_toy(regclass, int4) FROM PUBLIC;
-REVOKE ALL ON FUNCTION buffer_call_start_io(int, bool, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION buffer_state(regclass, int4) FROM PUBLIC;
-REVOKE ALL ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION read_buffers(regclass, int4, int4) FROM PUBLIC;
-REVOKE ALL ON FUNCTION read_stream_for_blocks(regclass, int4[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION handle_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION handle_release_last() FROM PUBLIC;
-REVOKE ALL ON FUNCTION handle_get_and_error() FROM PUBLIC;
-REVOKE ALL ON FUNCTION handle_get_twice() FROM PUBLIC;
-REVOKE ALL ON FUNCTION handle_get_release() FROM PUBLIC;
-REVOKE ALL ON FUNCTION batch_start() FROM PUBLIC;
-REVOKE ALL ON FUNCTION batch_end() FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_completion_wait(int, oid, int4) FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_completion_continue() FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_short_read_attach(int, int, oid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_short_read_detach() FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_reopen_attach() FROM PUBLIC;
-REVOKE ALL ON FUNCTION inj_io_reopen_detach() FROM PUBLIC;
-REVOKE ALL ON FUNCTION read_rel_block_when_wanted(regclass, int, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_hold(regclass, int8, text, int, int, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_hold_end(int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_release(int, int, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_release_all(int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_fail_end(int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_device(interval, int, float8, int8, regclass, bool) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_device_end(regclass) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_held_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_rules_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_devices_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_gate_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_relation(oid, oid, oid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_start(regclass, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_stop() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_reset() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_status_get() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_histogram_add(internal, int8) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_histogram_get(internal) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_histogram(int8) FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_chrome() FROM PUBLIC;
-REVOKE ALL ON FUNCTION io_trace_fio_log() FROM PUBLIC;
-REVOKE ALL ON io_held FROM PUBLIC;
-REVOKE ALL ON io_rules FROM PUBLIC;
-REVOKE ALL ON io_devices FROM PUBLIC;
-REVOKE ALL ON io_gate FROM PUBLIC;
-REVOKE ALL ON io_trace FROM PUBLIC;
-REVOKE ALL ON io_trace_status FROM PUBLIC;
-REVOKE ALL ON io_trace_summary FROM PUBLIC;
+-- nothing is for the public
+DO $$
+DECLARE
+	command pg_catalog.text;
+BEGIN
+	FOR command IN
+		SELECT CASE WHEN classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+			THEN pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', objid::pg_catalog.regprocedure)
+			ELSE pg_catalog.format('REVOKE ALL ON TABLE %s FROM PUBLIC', objid::pg_catalog.regclass) END
+		FROM pg_catalog.pg_depend
+		WHERE deptype OPERATOR(pg_catalog.=) 'e'
+			AND refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+			AND refobjid OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_extension
+				WHERE extname OPERATOR(pg_catalog.=) 'test_aio')
+			AND (classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+				OR classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass)
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END $$;
+
+-- who may look at pg_aios may look at the gate and at the trace
+GRANT SELECT ON io_held, io_rules, io_devices, io_gate,
+	io_trace, io_trace_status, io_trace_summary
+TO pg_read_all_stats;
+GRANT EXECUTE ON FUNCTION io_held_get(), io_rules_get(), io_devices_get(), io_gate_get(),
+	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get(),
+	io_histogram(int8), io_histogram_add(internal, int8), io_histogram_get(internal),
+	io_trace_chrome(), io_trace_fio_log()
+TO pg_read_all_stats;

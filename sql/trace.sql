@@ -1,5 +1,5 @@
 --
--- The I/O trace: bad input, privileges, histograms.  There are two expected files:
+-- The I/O trace: bad input, histograms.  There are two expected files:
 --	trace.out: there is an I/O gate
 --	trace_1.out: there is none, as the library was not preloaded
 --
@@ -52,24 +52,6 @@ SELECT io_histogram(v) FROM unnest(ARRAY[9223372036854775807]) v;
 SELECT io_histogram(v) FROM unnest('{}'::int8[]) v;
 SELECT i % 2 AS odd, io_histogram(i) FROM generate_series(1, 100) i GROUP BY 1 ORDER BY 1;
 
--- not for the public, and a grant is not enough
-CREATE ROLE regress_test_aio_trace;
-SET ROLE regress_test_aio_trace;
-SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
-	$$io_trace$$, $$io_trace_summary$$, $$io_trace_status$$, $$io_trace_start()$$, $$io_trace_fio_log()$$]) call;
-RESET ROLE;
-GRANT ALL ON io_trace, io_trace_summary, io_trace_status TO regress_test_aio_trace;
-GRANT EXECUTE ON FUNCTION io_trace_start(regclass, int), io_trace_stop(), io_trace_reset(), io_trace_get(),
-	io_trace_status_get(), io_trace_chrome(), io_trace_fio_log(), io_histogram(int8) TO regress_test_aio_trace;
-GRANT EXECUTE ON FUNCTION io_histogram_add(internal, int8), io_histogram_get(internal) TO regress_test_aio_trace;
-SET ROLE regress_test_aio_trace;
-SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
-	$$io_trace$$, $$io_trace_summary$$, $$io_trace_status$$, $$io_trace_start()$$, $$io_trace_stop()$$,
-	$$io_trace_reset()$$, $$io_trace_chrome()$$, $$io_trace_fio_log()$$, $$(SELECT io_histogram(1)) h$$]) call;
-RESET ROLE;
-
 DROP FUNCTION outcome;
 DROP VIEW trace_view;
 DROP TABLE trace_heap;
-DROP OWNED BY regress_test_aio_trace;
-DROP ROLE regress_test_aio_trace;

@@ -13,15 +13,17 @@
  */
 #include "test_aio.h"
 
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/smgr.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 
 /*
- * Only superusers may call any of our functions.  EXECUTE is revoked from
- * PUBLIC as well, but a grant must not be enough: they can corrupt tables and
- * stop other sessions.
+ * Raises an error unless the caller is a superuser.  EXECUTE is revoked from
+ * PUBLIC as well, but a grant must not be enough: the functions can corrupt
+ * tables and stop other sessions.
  */
 void
 require_superuser(FunctionCallInfo fcinfo)
@@ -31,6 +33,23 @@ require_superuser(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be superuser to call function %s",
 						get_func_name(fcinfo->flinfo->fn_oid))));
+}
+
+/*
+ * Raises an error unless the caller may see all statistics.  Functions that
+ * show what the reads of all sessions do, and change nothing, follow the rule
+ * of pg_aios: superusers and roles with the privileges of pg_read_all_stats.
+ */
+void
+require_monitor(FunctionCallInfo fcinfo)
+{
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to call function %s",
+						get_func_name(fcinfo->flinfo->fn_oid)),
+				 errdetail("Only roles with privileges of the \"%s\" role may call this function.",
+						   "pg_read_all_stats")));
 }
 
 /*

@@ -34,6 +34,7 @@ extern const char *library_path(void);
 
 /* relation.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
+extern void require_monitor(FunctionCallInfo fcinfo);
 extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);

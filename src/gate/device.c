@@ -409,7 +409,7 @@ io_devices_get(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	GateDevice *device;
 
-	require_gate(fcinfo);
+	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	device = palloc_object(GateDevice);
 

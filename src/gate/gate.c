@@ -249,14 +249,31 @@ gate_obstacle(void)
 	return &obstacle;
 }
 
+static void
+require_gate_present(void)
+{
+	if (gate == NULL)
+		raise_obstacle(gate_obstacle());
+}
+
 /*
- * Raises an error unless the caller is a superuser and there is a gate.
+ * Raises an error unless there is a gate, and the caller may change what it
+ * does.
  */
 void
 require_gate(FunctionCallInfo fcinfo)
 {
 	require_superuser(fcinfo);
+	require_gate_present();
+}
 
-	if (gate == NULL)
-		raise_obstacle(gate_obstacle());
+/*
+ * Raises an error unless there is a gate, and the caller may look at what it
+ * does.
+ */
+void
+require_gate_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_gate_present();
 }

@@ -143,6 +143,7 @@ extern GateState *gate;
 extern bool reach_synchronous_reads;
 extern const Obstacle *gate_obstacle(void);
 extern void require_gate(FunctionCallInfo fcinfo);
+extern void require_gate_to_look(FunctionCallInfo fcinfo);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)

@@ -68,7 +68,7 @@ io_held_get(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int		   *pids;
 
-	require_gate(fcinfo);
+	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	pids = palloc_array(int, MaxBackends + NUM_AUXILIARY_PROCS);
 
@@ -178,7 +178,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	ArrayBuildState *passing = NULL;
 	const RuleProvider *provider = rules_provider(RULE_COMPLETION_WAIT);
 
-	require_superuser(fcinfo);
+	require_monitor(fcinfo);
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");

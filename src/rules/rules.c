@@ -163,7 +163,7 @@ io_rules_get(PG_FUNCTION_ARGS)
 	int64		matched[MAX_RULES];
 	int64		fired[MAX_RULES];
 
-	require_rules(fcinfo);
+	require_rules_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
 	rules = palloc_array(Rule, MAX_RULES);

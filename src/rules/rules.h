@@ -84,7 +84,7 @@ extern bool rules_await_change(long timeout_ms);
 extern bool rules_first_match(RuleKind kind, PgAioHandle *ioh, Rule *found);
 
 /* table.c: for SQL functions */
-extern void require_rules(FunctionCallInfo fcinfo);
+extern void require_rules_to_look(FunctionCallInfo fcinfo);
 extern void require_rule_kind(FunctionCallInfo fcinfo, RuleKind kind);
 extern int	rules_add(const Rule *rule);
 extern int	rules_replace(const Rule *rule);

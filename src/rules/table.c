@@ -152,16 +152,21 @@ rules_provider(RuleKind kind)
 	return table == NULL ? NULL : providers[kind];
 }
 
-/*
- * Raises an error unless the caller is a superuser and there can be rules.
- */
-void
-require_rules(FunctionCallInfo fcinfo)
+static void
+require_table(void)
 {
-	require_superuser(fcinfo);
-
 	if (table == NULL)
 		raise_obstacle(&not_preloaded);
+}
+
+/*
+ * Raises an error unless there can be rules, and the caller may look at them.
+ */
+void
+require_rules_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_table();
 }
 
 /*
@@ -171,7 +176,8 @@ require_rules(FunctionCallInfo fcinfo)
 void
 require_rule_kind(FunctionCallInfo fcinfo, RuleKind kind)
 {
-	require_rules(fcinfo);
+	require_superuser(fcinfo);
+	require_table();
 
 	if (obstacles[kind] != NULL)
 		raise_obstacle(obstacles[kind]);

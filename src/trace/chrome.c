@@ -347,7 +347,7 @@ io_trace_chrome(PG_FUNCTION_ARGS)
 	HASHCTL		control = {.keysize = sizeof(int),.entrysize = sizeof(int)};
 	Chrome		chrome = {.first = true,.now = io_now()};
 
-	require_trace(fcinfo);
+	require_trace_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
 	chrome.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;

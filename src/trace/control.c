@@ -21,16 +21,32 @@ PG_FUNCTION_INFO_V1(io_trace_stop);
 PG_FUNCTION_INFO_V1(io_trace_reset);
 PG_FUNCTION_INFO_V1(io_trace_status_get);
 
+static void
+require_trace_present(void)
+{
+	if (trace == NULL)
+		raise_obstacle(trace_obstacle());
+}
+
 /*
- * Raises an error unless the caller is a superuser and there can be a trace.
+ * Raises an error unless there can be a trace, and the caller may start and
+ * stop it.
  */
 void
 require_trace(FunctionCallInfo fcinfo)
 {
 	require_superuser(fcinfo);
+	require_trace_present();
+}
 
-	if (trace == NULL)
-		raise_obstacle(trace_obstacle());
+/*
+ * Raises an error unless there can be a trace, and the caller may look at it.
+ */
+void
+require_trace_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_trace_present();
 }
 
 /*
@@ -122,7 +138,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	uint64		lost_waits;
 	Oid			relation = InvalidOid;
 
-	require_trace(fcinfo);
+	require_trace_to_look(fcinfo);
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 

@@ -34,7 +34,7 @@ io_histogram_add(PG_FUNCTION_ARGS)
 	MemoryContext context;
 	int			bucket;
 
-	require_superuser(fcinfo);
+	require_monitor(fcinfo);
 	if (!AggCheckCallContext(fcinfo, &context))
 		elog(ERROR, "io_histogram_add called in non-aggregate context");
 
@@ -64,7 +64,7 @@ io_histogram_get(PG_FUNCTION_ARGS)
 	Datum		buckets[63];
 	Histogram  *histogram;
 
-	require_superuser(fcinfo);
+	require_monitor(fcinfo);
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 

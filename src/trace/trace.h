@@ -202,6 +202,7 @@ extern void trace_completed(void);
 
 /* control.c */
 extern void require_trace(FunctionCallInfo fcinfo);
+extern void require_trace_to_look(FunctionCallInfo fcinfo);
 
 /* views.c */
 extern const char *trace_process_type(const TraceProcess *process);

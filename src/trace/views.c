@@ -169,7 +169,7 @@ io_trace_get(PG_FUNCTION_ARGS)
 	uint64		seq;
 	uint64		end;
 
-	require_trace(fcinfo);
+	require_trace_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
 	clock_offset = trace_clock_offset();
