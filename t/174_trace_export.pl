@@ -1,5 +1,5 @@
 # Exports of the I/O trace: Chrome trace events are JSON, every read has its two ends, and
-# every slice and arrow its place; a fio log has fio's columns.
+# every slice and arrow its place; a fio log has fio's columns.  Memory is bounded.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -68,6 +68,22 @@ for_each_io_method(
 			my $file = $aio->node->basedir . '/trace.json';
 			$aio->sql("COPY (SELECT io_trace_chrome()) TO '$file'");
 			ok(eval { JSON::PP->new->utf8->decode(PostgreSQL::Test::Utils::slurp_file($file)) }, 'COPY writes a JSON document as well');
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('memory does not grow with the number of rows', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			# what the call has left in memory is there when the first row is computed
+			my $left = sub {
+				$alice->sql('SET io_combine_limit = 1');
+				$aio->trace("'$t'");
+				for (1 .. $_[0]) { $aio->evict($t); $alice->sql("SELECT count(*) FROM $t") }
+				$aio->end_trace;
+				cmp_ok($alice->sql('SELECT count(*) FROM io_trace'), '>=', 60 * $_[0], 'so many reads');
+				return $alice->sql("SELECT (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'ExprContext') FROM io_trace_chrome() LIMIT 1");
+			};
+			my $few = $left->(1);
+			cmp_ok($left->(20), '<', $few + 65536, 'as much memory for many reads as for few');
 		}, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('reads that have not ended, and none', sub {

@@ -285,7 +285,8 @@ put_counter(Chrome *chrome, const Step *step, const char *name, int value)
 
 /*
  * The counters: how many reads of a process are in progress, and how far it has
- * looked ahead, for as long as any are.
+ * looked ahead, for as long as any are.  Resets the current memory context for
+ * each step, so that memory does not grow with the number of rows.
  */
 static void
 put_counters(Chrome *chrome)
@@ -298,6 +299,7 @@ put_counters(Chrome *chrome)
 		const Step *step = &chrome->steps[i];
 
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(CurrentMemoryContext);
 		if (i > 0 && step->pid != step[-1].pid)
 			in_progress = 0;
 		in_progress += step->ios;
@@ -310,8 +312,8 @@ put_counters(Chrome *chrome)
 static void
 put_records(Chrome *chrome)
 {
-	MemoryContext per_record = AllocSetContextCreate(CurrentMemoryContext, "io_trace record",
-													 ALLOCSET_SMALL_SIZES);
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
+												  ALLOCSET_SMALL_SIZES);
 	MemoryContext context;
 	uint64		seq;
 	uint64		end;
@@ -319,20 +321,20 @@ put_records(Chrome *chrome)
 	trace_range(&seq, &end);
 	chrome->steps = palloc_extended(Max(end - seq, 1) * 2 * sizeof(Step), MCXT_ALLOC_HUGE);
 
-	context = MemoryContextSwitchTo(per_record);
+	context = MemoryContextSwitchTo(per_row);
 	for (; seq < end; seq++)
 	{
 		TraceRecord record;
 
 		CHECK_FOR_INTERRUPTS();
-		MemoryContextReset(per_record);
+		MemoryContextReset(per_row);
 		if (trace_read(seq, &record))
 			put_record(chrome, &record);
 	}
-	MemoryContextSwitchTo(context);
-
 	put_counters(chrome);
-	MemoryContextDelete(per_record);
+	MemoryContextSwitchTo(context);
+	MemoryContextDelete(per_row);
+	pfree(chrome->steps);
 }
 
 /*
