@@ -13,7 +13,7 @@ my $alarming = qr/
 	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
 	| ERROR:\ AddressSanitizer: | runtime\ error:
 	| (?:WARNING|ERROR):\s.*(?:leaked|leak:|was\ not\ closed|was\ not\ submitted|open\ AIO\ batch)
-	| LOG:\s.*(?:invalid\ page|could\ not|zeroing|checksum\ failure|page\ verification)
+	| LOG:\s.*(?:invalid\ page|could\ not(?!\ (?:send\ data\ to|receive\ data\ from)\ client)|zeroing|checksum\ failure|page\ verification)
 	| wrong\ state | shouldn't\ get\ here | no\ free\ IOs | no\ idle\ IO
 /x;
 
