@@ -79,6 +79,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION buffer_state(regclass, int4) IS
 'the buffer of a block and what its header says; nulls when it has none';
 
+CREATE FUNCTION buffers_in_progress(OUT buffer int4, OUT reltablespace oid,
+	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
+	OUT refcount int4)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+
+COMMENT ON FUNCTION buffers_in_progress() IS
+'shared buffers that have I/O in progress';
+
 --
 -- Reads
 --

@@ -13,11 +13,15 @@
 #include "test_aio.h"
 
 #include "access/htup_details.h"
+#include "common/relpath.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(buffer_state);
+PG_FUNCTION_INFO_V1(buffers_in_progress);
 
 /* the flags that all versions have, by the names of buf_internals.h */
 static const struct
@@ -109,4 +113,52 @@ buffer_state(PG_FUNCTION_ARGS)
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
 													  values, nulls)));
+}
+
+/*
+ * buffers_in_progress() returns setof (buffer int4, reltablespace oid,
+ *		reldatabase oid, relfilenode oid, fork text, blockno int8, refcount int4)
+ *
+ * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
+ * buffers have no such mark.
+ */
+Datum
+buffers_in_progress(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	require_superuser(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (int i = 0; i < NBuffers; i++)
+	{
+		BufferDesc *desc = GetBufferDescriptor(i);
+		BufferState state;
+		BufferTag	tag;
+		Datum		values[7];
+		bool		nulls[7] = {0};
+
+		CHECK_FOR_INTERRUPTS();
+
+		/* look again when nobody can change it */
+		if (!(buffer_state_read(desc) & BM_IO_IN_PROGRESS))
+			continue;
+		state = LockBufHdr(desc);
+		tag = desc->tag;
+		buffer_header_unlock(desc, state, 0, 0, 0);
+		if (!(state & BM_IO_IN_PROGRESS))
+			continue;
+
+		values[0] = Int32GetDatum(BufferDescriptorGetBuffer(desc));
+		values[1] = ObjectIdGetDatum(tag.spcOid);
+		values[2] = ObjectIdGetDatum(tag.dbOid);
+		values[3] = ObjectIdGetDatum(BufTagGetRelNumber(&tag));
+		values[4] = CStringGetTextDatum(forkNames[BufTagGetForkNum(&tag)]);
+		values[5] = Int64GetDatum(tag.blockNum);
+		values[6] = Int32GetDatum(BUF_STATE_GET_REFCOUNT(state));
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
 }

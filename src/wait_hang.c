@@ -13,11 +13,13 @@
 
 #include "gate/gate.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(read_rel_block_when_wanted);
 
-#define LOOK_EVERY_US 1000
+#define LOOK_EVERY_MS 1
 
 /*
  * Waits until another session waits for this I/O.
@@ -31,8 +33,10 @@ wait_until_wanted(PgAioHandle *ioh, IoTime until)
 	{
 		if (io_now() >= until)
 			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LOOK_EVERY_MS, WAIT_EVENT_PG_SLEEP);
+		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
-		pg_usleep(LOOK_EVERY_US);
 	}
 
 	return true;

@@ -73,7 +73,7 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 			$aio->fail_reopen(0);
 			$aio->proves($t);
-		}, log => [ qr/could not (?:open|read)/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_injection_points);
+		}, log => [ qr/could not (?:open|read)/, qr/ERROR: .* as ordered by inj_io_reopen_attach/, qr/io worker.*exited with exit code 1/ ], skip => $aio->no_injection_points);
 
 		$aio->scenario('a worker is replaced', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -68,7 +68,7 @@ for_each_io_method(
 			$aio->gate_holds(0, 'and that ends as well');
 			$aio->logs(qr/WARNING:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		}, leaves => 'COMPLETED_SHARED', log => $aio->too_long);
 
 		for my $mode (qw(fast immediate))
 		{
@@ -93,7 +93,7 @@ for_each_io_method(
 			$bob->sql('SELECT inj_io_completion_continue()');
 			$alice->wait_for_end->{warnings} = [];
 			$aio->proves($t);
-		}, skip => $aio->no_faults);
+		}, log => $aio->too_long, skip => $aio->no_faults);
 
 		$aio->scenario('fast shutdown with a completion held', sub {
 			my ($alice) = $aio->sessions('alice');

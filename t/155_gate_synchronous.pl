@@ -78,7 +78,7 @@ for_each_io_method(
 			$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 			$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
 			$aio->end_gate;
-		});
+		}, log => $aio->too_long);
 
 		$aio->scenario('a synchronous read in a batch', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -62,6 +62,7 @@ sub table
 	my $session = $params{session} // $self;
 	my ($kind, $gen) = ($params{kind} // '', $params{gen} // 0);
 	my $full_name = $kind eq 'TEMP' ? $name : "scenario.$name";
+	$session->{temporary} = 1 if $kind eq 'TEMP';
 	# all-visible, so that no reader changes it
 	$session->sql(
 		"CALL make_table('$full_name', $nblocks, '$kind', $gen); VACUUM (FREEZE, TRUNCATE off) $full_name;"

@@ -13,6 +13,9 @@ use TestAio::Server;
 
 push @TestAio::Server::ISA, 'TestAio::Gate';
 
+# what is logged at the end of the longest hold
+sub too_long { return qr/WARNING:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
+
 # Why there is no gate in this server, or undef.
 sub no_gate
 {

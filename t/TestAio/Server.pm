@@ -73,6 +73,7 @@ sub of_backup
 	}, $class;
 	$self->launch->wait_until_ready;
 	$self->observe;
+	$self->note_abilities;
 	$self->note_state;
 	return $self;
 }
@@ -120,6 +121,7 @@ sub start
 	$self->{has_buffercache} = $self->has_extension('pg_buffercache');
 	$self->warm_catalogs;
 	$self->make_data_functions;
+	$self->note_abilities;
 	$self->note_state;
 	return $self;
 }
@@ -179,6 +181,16 @@ sub stop
 {
 	my ($self) = @_;
 	$self->begin_stop;
+	return $self->end_stop;
+}
+
+# Stops it by a signal, under sessions that are at work.  Was that in order?
+sub stop_with_sessions
+{
+	my ($self, $signal) = @_;
+	$self->{observer}->disconnect;
+	$self->{stop_began} = $self->log_size;
+	$self->{stopping} = kill $signal, $self->{node}{_pid};
 	return $self->end_stop;
 }
 

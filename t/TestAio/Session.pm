@@ -199,6 +199,9 @@ sub warns
 	return like($warnings[$index]{all}, $pattern, $name);
 }
 
+# Has the server closed the connection?
+sub has_gone { return defined $_[0]->{wire}->lost }
+
 # Warnings that nobody has asked for.
 sub unexpected_warnings { return map { $_->{all} } @{ $_[0]->{warnings} } }
 

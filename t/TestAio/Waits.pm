@@ -1,0 +1,234 @@
+# Every wait of the module's, and every way in which it may end: two tables of data,
+# and a driver that puts a row of one together with a row of the other.
+
+package TestAio::Waits;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use Test::More;
+use Time::HiRes qw(time);
+
+use TestAio::Gate;
+
+our @EXPORT = qw(combinations run_combination);
+
+# A party must be done so many seconds after it has been told.
+use constant IN_TIME => 10;
+
+# Waits.  "begin" has a session, the party, begin to wait on "event" and returns the
+# statement that ends the wait.  "others" are sessions that are to get their rows;
+# "methods" those where the wait exists; "worker" that it needs the gate's worker.
+# "own": no DDL meets it, as nobody else can see the table, or as the session that ends
+# the wait would stand behind the DDL.  "deaf": the party cannot be interrupted, and
+# the server has switched off its timeouts.
+my %waits = (
+	'a held read, its owner' => {
+		event => 'IoGateHeld',
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT io_hold('$t')");
+			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+	},
+	'a held read, who joined it' => {
+		event => 'IoGateHeld',
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT io_hold('$t', pid => ${\$aio->sessions('owner')->pid})");
+			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$aio->gate_holds(1);
+			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+		others => ['owner'],
+	},
+	'a held read, evict_rel' => {
+		event => 'IoGateHeld',
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT io_hold('$t')");
+			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$aio->gate_holds(1);
+			$party->starts("SELECT evict_rel('$t')");
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+		others => ['owner'],
+	},
+	'a held read, ROLLBACK of its table' => {
+		event => 'IoGateHeld',
+		deaf => 1,
+		own => 1,
+		begin => sub {
+			my ($aio, $party) = @_;
+			$aio->sql('SELECT io_hold()');
+			$party->starts("BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
+				  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK");
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+	},
+	'a device, shared' => {
+		event => 'IoDevice',
+		worker => 1,
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT io_device('50 s', rel => '$t')");
+			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			return 'SELECT io_device_end()';
+		},
+	},
+	'a device, temporary table' => {
+		event => 'IoDevice',
+		own => 1,
+		worker => 1,
+		begin => sub {
+			my ($aio, $party) = @_;
+			my $own = $aio->table('own', 20, kind => 'TEMP', session => $party);
+			$aio->sql("SELECT io_device('50 s')");
+			$party->starts("SELECT read_rel_block_ll('$own', 3, nblocks => 4)");
+			return 'SELECT io_device_end()';
+		},
+	},
+	'completion_wait' => {
+		# shown by the gate's worker with io_method=worker
+		event => qr/^(?:completion_wait|AioIoCompletion)$/,
+		skip => sub { return $_[0]->no_faults // ($_[0]->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') },
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			return 'SELECT inj_io_completion_continue()';
+		},
+	},
+	'buffer_call_start_io' => {
+		event => 'BufferIo',
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
+			$aio->sql("SELECT buffer_call_start_io($b, true, false)");
+			$party->starts("SELECT buffer_call_start_io($b, true, true)");
+			# if the party still waits, the I/O is its own then
+			return "SELECT buffer_call_terminate_io($b, true, false, true, true)";
+		},
+	},
+	'read_rel_block_when_wanted' => {
+		event => 'PgSleep',
+		own => 1,
+		methods => [qw(worker io_uring)],
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$party->starts("SELECT read_rel_block_when_wanted('$t', 3, 600000)");
+			# a reader comes
+			return "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+		},
+	},
+);
+
+# Ends.  "before" is said to the party, "do" done meanwhile, "raises" what becomes of
+# the party: an SQLSTATE, or undef if it goes on to its end once the wait is over.
+# "gone": its session ends with it.
+my %ends = (
+	'cancel' => { do => sub { $_[0]->sql("SELECT pg_cancel_backend(${\$_[1]->pid})") }, raises => '57014' },
+	'statement_timeout' => { before => "SET statement_timeout = '100ms'", raises => '57014' },
+	'transaction_timeout' => { before => "SET transaction_timeout = '100ms'", raises => '25P04', gone => 1 },
+	'terminate' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1 },
+	'DROP' => { ddl => 'DROP TABLE %s' },
+	'TRUNCATE' => { ddl => 'TRUNCATE %s' },
+	'kill -9' => { do => sub { kill 'KILL', $_[1]->pid }, raises => 'lost', gone => 1, dies => 1 },
+	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
+);
+
+# All combinations, as [wait, end].
+sub combinations
+{
+	my @all;
+	for my $wait (sort keys %waits)
+	{
+		push @all, map { [ $wait, $_ ] } sort keys %ends;
+	}
+	return @all;
+}
+
+sub _party_ends
+{
+	my ($aio, $party, $wait, $end) = @_;
+	my $begin = time;
+	ok($aio->poll(sub { $party->has_ended }, IN_TIME), 'the party ends in time')
+	  || diag(sprintf '%.1f s: %s', time - $begin, $aio->activity($party->pid));
+	my $error = $party->wait_for_end->error;
+	my $found = $error ? $error->{sqlstate} : '';
+	# a party that cannot be interrupted ends the wait instead, and then obeys
+	if   ($wait->{deaf}) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'as it should') }
+	else                 { is($found, $end->{raises} // '', 'as it should') }
+	ok($aio->poll(sub { !kill 0, $party->pid }, IN_TIME), 'its session goes') if $end->{gone};
+	return;
+}
+
+sub _stop
+{
+	my ($aio, $end, @sessions) = @_;
+	my $begin = time;
+	ok($aio->stop_with_sessions($end->{stop}), 'the server stops');
+	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
+	$aio->node->start;
+	$aio->restarted;
+	return;
+}
+
+# One combination, as a scenario.
+sub run_combination
+{
+	my ($aio, $wait_name, $end_name, $has_worker) = @_;
+	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
+	return if $wait->{methods} && !grep { $_ eq $aio->method } @{ $wait->{methods} };
+	return if $wait->{worker} && !$has_worker;
+	return if $wait->{own} && $end->{ddl};
+	return if $wait->{deaf} && $end_name =~ /timeout/;
+
+	$aio->scenario("$wait_name, $end_name" . ($has_worker ? '' : ', without the worker'), sub {
+		my ($party, $dora) = $aio->sessions(qw(party dora));
+		my $t = $aio->table('t', 20);
+		$aio->sql("SELECT io_trace_reset(), io_trace_start('$t')");
+		$party->sql($end->{before}) if $end->{before};
+		my $release = $wait->{begin}->($aio, $party, $t);
+		if (!$end->{before})
+		{
+			my $reached = $aio->poll(sub { ($aio->wait_event($party->pid) // '') =~ (ref $wait->{event} ? $wait->{event} : qr/^\Q$wait->{event}\E$/) });
+			ok($reached, "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
+		}
+		if ($end->{stop})
+		{
+			_stop($aio, $end);
+			is($party->wait_for_end->error->{sqlstate}, $end->{raises}, 'the party is told');
+		}
+		else
+		{
+			$end->{do}->($aio, $party) if $end->{do};
+			if ($end->{ddl})
+			{
+				$dora->starts(sprintf $end->{ddl}, $t);
+				$dora->waits_on('relation', 'waits for the lock');
+				$aio->sql($release);
+			}
+			_party_ends($aio, $party, $wait, $end);
+			$aio->restarted if $end->{dies};
+			$aio->sql($release) if !$end->{dies} && !$end->{ddl};
+			$aio->end_session($party) if $wait_name eq 'buffer_call_start_io' && !$end->{gone};
+			$dora->ends('the other gets on') if $end->{ddl};
+			for my $name ($end->{dies} ? () : @{ $wait->{others} // [] })
+			{
+				$aio->sessions($name)->ends('gets its rows');
+			}
+		}
+		$aio->sql('SELECT io_trace_stop()') if !$end->{dies};
+		$aio->proves($t) if !$end->{ddl};
+		$aio->gives('SELECT count(*) FROM pg_stat_activity WHERE wait_event ~ \'IoGateHeld|IoDevice|completion_wait\'', 0, 'nobody waits any more');
+	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
+		$end->{dies} ? (dies => 1) : (),
+		log => [ qr/FATAL:  terminating (?:connection|background worker|autovacuum)/, qr/terminated by signal 9: Killed/, qr/PgSleep/ ]);
+	return;
+}
+
+1;
