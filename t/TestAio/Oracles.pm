@@ -104,6 +104,16 @@ sub _control_left
 	return @queries;
 }
 
+# Ends what is left, so that the next scenario does not suffer from it.
+sub _end_control
+{
+	my ($self) = @_;
+	$self->sql("SELECT inj_io_$_()") for $self->{has_gate} && !$self->no_faults ? qw(completion_continue short_read_detach) : ();
+	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()') if $self->{has_gate};
+	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
+	return;
+}
+
 # What can be asked on this server.
 sub note_abilities
 {
@@ -127,8 +137,9 @@ sub _finds_nothing
 	my $query = join ' UNION ALL ', @queries;
 	my $rows;
 	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, SETTLE);
-	return is($rows, '', $name)
-	  || $self->{has_buffercache} && diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0'));
+	my $right = is($rows, '', $name);
+	diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0')) if !$right && $self->{has_buffercache};
+	return $right;
 }
 
 # Has sessions with temporary tables look for pins of local buffers, which no view
@@ -166,7 +177,8 @@ sub end_scenario
 	$_->disconnect for @sessions;
 	$_->quit for @sessions;
 	$self->{sessions} = {};
-	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $params{leaves} ? $self->_reads_left : ());
+	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $params{leaves} ? $self->_reads_left : ())
+	  || $self->_end_control;
 
 	$self->note_state if $params{dies};
 	is($self->_who_has_gone, '', 'the same server');

@@ -22,7 +22,8 @@ use constant IN_TIME => 10;
 # "methods" those where the wait exists; "worker" that it needs the gate's worker.
 # "own": no DDL meets it, as nobody else can see the table, or as the session that ends
 # the wait would stand behind the DDL.  "deaf": the party cannot be interrupted, and
-# the server has switched off its timeouts.
+# the server has switched off its timeouts.  "stays": an owner that exits waits for its
+# read all the same.
 my %waits = (
 	'a held read, its owner' => {
 		event => 'IoGateHeld',
@@ -92,6 +93,7 @@ my %waits = (
 		},
 	},
 	'completion_wait' => {
+		stays => 1,
 		# shown by the gate's worker with io_method=worker
 		event => qr/^(?:completion_wait|AioIoCompletion)$/,
 		skip => sub { return $_[0]->no_faults // ($_[0]->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') },
@@ -210,6 +212,11 @@ sub run_combination
 			{
 				$dora->starts(sprintf $end->{ddl}, $t);
 				$dora->waits_on('relation', 'waits for the lock');
+				$aio->sql($release);
+			}
+			if ($wait->{stays} && $end->{gone} && !$end->{dies})
+			{
+				$aio->poll(sub { $aio->log_text =~ /FATAL:  terminating connection/ }) or fail('the party has been told');
 				$aio->sql($release);
 			}
 			_party_ends($aio, $party, $wait, $end);
