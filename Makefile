@@ -19,6 +19,12 @@ PG_CFLAGS = -Wall -Wextra
 # directories, lest their order change.
 PG_CPPFLAGS += -isystem $(includedir_server) -isystem $(includedir_internal)
 
+# GATE=no leaves the I/O gate and the trace out, as where they cannot be: the
+# server's I/O method is left alone, and whoever asks for them is told why.
+ifeq ($(GATE),no)
+PG_CPPFLAGS += -DTEST_AIO_NO_GATE
+endif
+
 PG_CONFIG ?= pg_config
 
 # These need no server, and define targets that PGXS has its own mind about.

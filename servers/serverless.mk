@@ -32,8 +32,9 @@ help:
 #                      if that is set, else on an 18 with assertions and injection
 #                      points that is set up first (some minutes, once)
 #     REGRESS=reads        … these regression tests only
-#     PROVE_TESTS='t/00*'  … these TAP tests only
+#     PROVE_TESTS='t/15*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
+#     GATE=no              … of a library without the I/O gate and the trace
 # make check-all       the same on the three servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them

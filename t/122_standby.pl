@@ -98,5 +98,5 @@ for_each_io_method(
 		$standby->check_log([qr/FATAL: .*terminating (?:connection|walreceiver)/, $standby->too_long]);
 	},
 	# replay need not read a page whose whole image is in the WAL
-	streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
+	needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
 		'test_aio.reach_synchronous_reads' => 'on', 'test_aio.trace_completions' => 'on' });

@@ -112,4 +112,4 @@ for_each_io_method(
 			}
 			$aio->proves($t, session => $alice);
 		}, log => qr/could not read blocks/);
-	});
+	}, needs => 'gate');

@@ -90,4 +90,4 @@ for_each_io_method(
 		});
 	},
 	# with io_method=sync there are no others
-	conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

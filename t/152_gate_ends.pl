@@ -108,4 +108,4 @@ for_each_io_method(
 			$alice->wait_for_end->{warnings} = [];
 			$aio->proves($t);
 		}, dies => 1, log => qr/terminating connection/, skip => $aio->no_faults);
-	});
+	}, needs => 'gate');

@@ -69,4 +69,4 @@ for_each_io_method(
 			$alice->returns('', 'reads');
 			$aio->proves($t);
 		});
-	});
+	}, needs => 'gate');

@@ -119,4 +119,4 @@ for_each_io_method(
 				$aio->proves($t);
 			}, dies => 1, log => qr/terminating connection|was interrupted/);
 		}
-	});
+	}, needs => 'gate');

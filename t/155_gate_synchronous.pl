@@ -28,7 +28,7 @@ with_each_io_method(
 				$aio->end_gate;
 			});
 		}
-	}, suffix => 'off');
+	}, suffix => 'off', needs => 'gate');
 
 for_each_io_method(
 	sub {
@@ -94,4 +94,4 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
 			$aio->proves($u);
 		}, leaves => 'COMPLETED_SHARED');
-	}, suffix => 'on', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	}, suffix => 'on', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

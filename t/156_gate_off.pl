@@ -57,7 +57,7 @@ with_each_io_method(
 			$aio->node->start;
 			$aio->restarted;
 		}, dies => 1, log => qr/terminating connection/);
-	}, suffix => 'alone', methods => ['worker'], conf => { max_worker_processes => 0 });
+	}, suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
 
 for_each_io_method(
 	sub {
@@ -88,4 +88,4 @@ for_each_io_method(
 			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
 				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
 		});
-	});
+	}, needs => 'gate');

@@ -60,8 +60,8 @@ sub scenarios
 	return;
 }
 
-with_each_io_method(\&scenarios, suffix => 'worker');
-with_each_io_method(\&scenarios, suffix => 'alone', conf => { max_worker_processes => 0 });
+with_each_io_method(\&scenarios, needs => 'gate', suffix => 'worker');
+with_each_io_method(\&scenarios, needs => 'gate', suffix => 'alone', conf => { max_worker_processes => 0 });
 
 with_each_io_method(
 	sub {
@@ -94,6 +94,6 @@ with_each_io_method(
 			$alice->returns('', 'reads');
 			$aio->proves($t);
 		});
-	}, suffix => 'usual');
+	}, needs => 'gate', suffix => 'usual');
 
 done_testing();

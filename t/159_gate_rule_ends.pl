@@ -66,4 +66,4 @@ for_each_io_method(
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 			$aio->proves($t);
 		}, leaves => 'COMPLETED_SHARED');
-	});
+	}, needs => 'gate');

@@ -110,4 +110,4 @@ for_each_io_method(
 			$aio->proves($_) for $t, $u;
 		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
 	},
-	workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
+	needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });

@@ -41,7 +41,7 @@ sub results
 	}, log => qr/invalid page|zeroing/, leaves => 'COMPLETED_SHARED');
 }
 
-with_each_io_method(sub { results($_[0], 0) }, methods => [qw(worker io_uring)], suffix => 'noticed');
+with_each_io_method(sub { results($_[0], 0) }, needs => 'gate trace', methods => [qw(worker io_uring)], suffix => 'noticed');
 
 for_each_io_method(
 	sub {
@@ -120,4 +120,4 @@ for_each_io_method(
 			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 			$aio->proves($t);
 		});
-	}, conf => { 'test_aio.trace_completions' => 'on' });
+	}, needs => 'gate trace', conf => { 'test_aio.trace_completions' => 'on' });

@@ -86,4 +86,4 @@ for_each_io_method(
 			$aio->proves($aio->table('t', 20));
 		}, dies => 1);
 	},
-	methods => ['worker'], conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });
+	needs => 'gate trace', methods => ['worker'], conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });

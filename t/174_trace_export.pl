@@ -117,4 +117,4 @@ for_each_io_method(
 			is($bytes . ' ' . keys %blocks, 60 * 8192 . ' 60', 'all bytes of the table');
 		}, leaves => 'COMPLETED_SHARED');
 	},
-	methods => ['worker'], conf => { 'test_aio.trace_completions' => 'on' });
+	needs => 'gate trace', methods => ['worker'], conf => { 'test_aio.trace_completions' => 'on' });

@@ -35,7 +35,7 @@ for my $has_worker (1, 0)
 				run_combination($aio, $wait, $end, $has_worker) if has_its_turn($number++, $end, $aio->method, $has_worker);
 			}
 		},
-		suffix => $has_worker ? 'worker' : 'alone',
+		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
 		conf => { restart_after_crash => 'on', $has_worker ? () : (max_worker_processes => 0) });
 }
 

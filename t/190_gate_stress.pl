@@ -63,4 +63,4 @@ for_each_io_method(
 		$aio->scenario("random actions under mixed load, seed $seed", sub { stress($aio) },
 			skip => $aio->no_gate, log => \@expected);
 	},
-	conf => \%conf, methods => [ split /,/, $ENV{TEST_AIO_STRESS_METHODS} // '' ]);
+	needs => 'gate', conf => \%conf, methods => [ split /,/, $ENV{TEST_AIO_STRESS_METHODS} // '' ]);

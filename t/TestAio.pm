@@ -88,9 +88,20 @@ sub _obstacle
 
 sub _run
 {
-	my ($server, $function, $prepare) = @_;
+	my ($server, $function, $prepare, @needs) = @_;
 	my $method = $server->method;
-	my $lived = eval { $server->start; $server->is_method($method); $prepare->($server) if $prepare; $function->($server); 1 };
+	my $body = sub {
+		$server->start;
+		$server->is_method($method);
+		my ($reason) = grep { defined } map { $server->lacks($_) } @needs;
+	  SKIP: {
+			skip "$method: $reason", 1 if $reason;
+			$prepare->($server) if $prepare;
+			$function->($server);
+		}
+		return 1;
+	};
+	my $lived = eval { $body->() };
 	fail("$method: runs to its end: $@") if !$lived;
 	return;
 }
@@ -108,6 +119,7 @@ sub _stop
 #	versioned	further settings, by the version from which on they are meant
 #	prepare		a function to be called before
 #	workers		number of I/O workers
+#	needs		"gate", "trace" or both: skips all where the server has none
 #	methods		only these
 #	suffix		of the server's name, if there are several
 #	initdb, no_data_checksums, streaming: as of PostgreSQL::Test::Cluster
@@ -119,6 +131,7 @@ sub with_each_io_method
 	my ($function, %params) = @_;
 	my @only = @{ delete $params{methods} // [] };
 	my $suffix = delete $params{suffix};
+	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
@@ -137,7 +150,7 @@ sub with_each_io_method
 	while (my $server = $next)
 	{
 		$next = $launch->();
-		_run($server, $function, $prepare);
+		_run($server, $function, $prepare, @needs);
 		$server->begin_stop;
 		_stop($previous) if $previous;
 		$previous = $server;

@@ -124,9 +124,13 @@ sub note_abilities
 		my $error = $self->{observer}->starts("SELECT count(*) FROM $view")->wait_for_end->error;
 		die "$view: $error->{all}\n" if $error && $error->{sqlstate} ne '55000';
 		$self->{"has_$what"} = !$error;
+		$self->{lacks}{$what} = $error ? "needs the I/O $what: $error->{all}" =~ s/\s*\n.*?(?:DETAIL: *|$)/, /sr =~ s/\n.*//sr : undef;
 	}
 	return;
 }
+
+# Why the server has no gate, no trace or no rules, or undef.
+sub lacks { my ($self, $what) = @_; return $self->{lacks}{$what} }
 
 # Test: soon these queries find nothing.  One statement, since it is sent a thousand
 # times.
