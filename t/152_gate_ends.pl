@@ -95,6 +95,26 @@ for_each_io_method(
 			$aio->proves($t);
 		}, log => $aio->too_long, skip => $aio->no_faults);
 
+		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
+		$aio->scenario('who shows completion_wait is terminated', sub {
+			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->hold(relation => $t);
+			$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+			$alice->starts($wants);
+			$aio->holds(1);
+			$bob->starts($wants);
+			$bob->waits_on('AioIoCompletion');
+			$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
+			$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
+			$aio->holds(1);
+			$aio->release;
+			$bob->returns('1', 'gets the block');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', log => qr/terminating connection/,
+			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
+
 		$aio->scenario('fast shutdown with a completion held', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);

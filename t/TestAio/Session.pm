@@ -205,6 +205,8 @@ sub has_gone { return defined $_[0]->{wire}->lost }
 # Warnings that nobody has asked for.
 sub unexpected_warnings { return map { $_->{all} } @{ $_[0]->{warnings} } }
 
+sub forget_warnings { my ($self) = @_; $self->{warnings} = []; return }
+
 # The last statement's error, as a hash, or undef.
 sub error { return $_[0]->{error} }
 
