@@ -173,14 +173,16 @@ sub end_scenario
 		eval { $session->wait_for_end; $self->_evict_temporary($session); 1 } or fail("session is idle at the end: $@");
 		push @warnings, map { $session->name . ": $_" } $session->unexpected_warnings;
 	}
-	is(join("\n", @warnings), '', 'no unexpected warning');
 	$self->note_abilities if $params{dies};
 	$self->_finds_nothing('nothing is left', $self->_reads_left($params{leaves} // ()));
 
 	# and then without them: nothing may depend on their being there
+	my $leaving = $self->log_size;
 	$_->disconnect for @sessions;
 	$_->quit for @sessions;
 	$self->{sessions} = {};
+	push @warnings, grep { /\] \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
+	is(join("\n", @warnings), '', 'no unexpected warning, nor when they leave');
 	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $params{leaves} ? $self->_reads_left : ())
 	  || $self->_end_control;
 
