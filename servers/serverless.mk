@@ -18,7 +18,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-all demo mutants servers strict clean distclean
+.PHONY: help check check-all demo mutants servers structure strict clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -41,6 +41,7 @@ help:
 # make demo            how much slower a read stream over repeated blocks is on 18,
 #                      and a timeline of its reads
 # make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
+# make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors; CC=clang or gcc
 # make clean           remove what was built here
 # make distclean       remove the work directory "build" too
@@ -63,6 +64,11 @@ mutants:
 
 servers:
 	@servers/provide all
+
+structure:
+	@$(provide)
+	@servers/run '$(server)' "$$PWD/servers/build" structure
+	@servers/structure 'build/$(if $(own_server),own,$(server))/structure'
 
 strict:
 	@$(provide)

@@ -49,19 +49,6 @@ typedef enum Eviction
 } Eviction;
 
 /*
- * The descriptor of a buffer in either pool.
- */
-BufferDesc *
-get_buffer_descriptor(Buffer buffer)
-{
-	Assert(BufferIsValid(buffer));
-
-	return BufferIsLocal(buffer) ?
-		GetLocalBufferDescriptor(-buffer - 1) :
-		GetBufferDescriptor(buffer - 1);
-}
-
-/*
  * Waits for the asynchronous I/O that a buffer is part of.  False when it will
  * not end by itself: its owner has not submitted it, or we hold it.
  */

@@ -27,12 +27,13 @@ typedef struct Obstacle
 	const char *hint;			/* or NULL */
 } Obstacle;
 
-/* test_aio.c */
+/* library.c: which copy of the library this is, and what if it is not preloaded */
 extern Obstacle not_preloaded;
-pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
+extern bool library_begins(void);
 extern const char *library_path(void);
+pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
 
-/* relation.c: the "rel" argument and what comes with it */
+/* arguments.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
 extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
@@ -43,11 +44,23 @@ extern void check_block(Relation rel, int64 blockno);
 extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
 extern void check_count(const char *name, int64 count, int64 limit);
 
+/*
+ * Returns the descriptor of a buffer in either pool.
+ */
+static inline BufferDesc *
+get_buffer_descriptor(Buffer buffer)
+{
+	Assert(BufferIsValid(buffer));
+
+	return BufferIsLocal(buffer) ?
+		GetLocalBufferDescriptor(-buffer - 1) :
+		GetBufferDescriptor(buffer - 1);
+}
+
 /* buffers.c: blocks in and out of the buffer pool */
 extern void require_evicted(Relation rel, BlockNumber blockno);
 extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
-extern BufferDesc *get_buffer_descriptor(Buffer buffer);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
 /* claims.c: buffer I/O that SQL has started and not yet ended */

@@ -196,10 +196,24 @@ has_no_device(const GateIo *io)
  * Makes the reads due at once whose devices are no longer in use, or all when the
  * server shuts down.  The caller has the lock.
  */
-void
-gate_hurry_devices(void)
+static void
+hurry_devices(void)
 {
 	gate_hurry_due(has_no_device);
+}
+
+/*
+ * Captures no more reads, and holds none, because the server shuts down.  Shutdown
+ * waits for every session, and a session may wait for a held read without being
+ * able to end.  Every waiting process then performs the read that it waits for.
+ */
+void
+gate_close(void)
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->closing = true;
+	hurry_devices();
+	LWLockRelease(gate->lock);
 }
 
 /*
@@ -224,7 +238,7 @@ end_devices(int holder, const IoMatch *match)
 		ended++;
 	}
 	if (ended > 0)
-		gate_hurry_devices();
+		hurry_devices();
 	LWLockRelease(gate->lock);
 
 	if (ended > 0)

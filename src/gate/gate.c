@@ -15,26 +15,13 @@
 
 #include "aio/callbacks.h"
 #include "aio/method.h"
-#include "miscadmin.h"
 #include "storage/ipc.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
-#include "utils/wait_event.h"
 
 #define LWLOCK_TRANCHE "test_aio gate"
 
-GateState  *gate;
-bool		reach_synchronous_reads = false;
-
 static bool gate_enabled = true;
-
-/* why there is no gate */
-static Obstacle obstacle = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "there is no I/O gate in this server",
-};
 
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
@@ -47,65 +34,14 @@ static const IoInterceptor interceptor = {
 	.wait = gate_wait,
 };
 
-static Size
-shmem_size(uint32 nhandles)
-{
-	Size		size = MAXALIGN(sizeof(GateState));
-
-	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
-	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
-	/* a read that a waiter performs itself leaves its entry for a while */
-	size = add_size(size, mul_size(nhandles, 2 * sizeof(GateDue)));
-
-	return size;
-}
-
 static void
 gate_shmem_request(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	RequestAddinShmemSpace(shmem_size(io_expected_handles()));
+	RequestAddinShmemSpace(gate_shmem_size(io_expected_handles()));
 	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
-}
-
-static void
-init_state(uint32 nhandles)
-{
-	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
-
-	memset(gate, 0, shmem_size(nhandles));
-	gate->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock;
-	gate->worker = INVALID_PROC_NUMBER;
-
-	/* not where they are needed: registering a name may allocate */
-	gate->wait_event_held = WaitEventExtensionNew("IoGateHeld");
-	gate->wait_event_device = WaitEventExtensionNew("IoDevice");
-	gate->wait_event_worker = WaitEventExtensionNew("IoGateMain");
-	gate->wait_event_completion = WaitEventInjectionPointNew("completion_wait");
-
-	gate->nios = nhandles;
-	gate->ios = (GateIo *) space;
-	space += MAXALIGN(nhandles * sizeof(GateIo));
-	gate->held = (uint32 *) space;
-	space += MAXALIGN(nhandles * sizeof(uint32));
-	gate->due = (GateDue *) space;
-	gate->max_due = 2 * nhandles;
-
-	for (uint32 i = 0; i < nhandles; i++)
-		gate->ios[i].stopped = INVALID_PROC_NUMBER;
-}
-
-/*
- * Records why there is no gate, and what mends it.
- */
-static void
-stay_out(const char *reason, const char *hint)
-{
-	/* what is allocated here now, other processes lose */
-	obstacle.reason = MemoryContextStrdup(TopMemoryContext, reason);
-	obstacle.hint = hint;
 }
 
 /*
@@ -152,7 +88,7 @@ gate_shmem_startup(void)
 	if (reason != NULL)
 	{
 		gate = NULL;
-		stay_out(reason, io_compile_anew_hint);
+		gate_stay_out(reason, io_compile_anew_hint);
 		ereport(LOG,
 				(errmsg("test_aio: the I/O gate stays out: %s", reason)));
 		return;
@@ -160,9 +96,9 @@ gate_shmem_startup(void)
 
 	nhandles = pgaio_ctl->io_handle_count;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	gate = ShmemInitStruct("test_aio gate", shmem_size(nhandles), &found);
+	gate = ShmemInitStruct("test_aio gate", gate_shmem_size(nhandles), &found);
 	if (!found)
-		init_state(nhandles);
+		gate_init_state(nhandles, &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock);
 	LWLockRelease(AddinShmemInitLock);
 
 	io_set_interceptor(&interceptor);
@@ -200,12 +136,12 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	rules_set_obstacle(RULE_HOLD, &obstacle);
-	rules_set_obstacle(RULE_FAIL, &obstacle);
+	rules_set_obstacle(RULE_HOLD, gate_obstacle());
+	rules_set_obstacle(RULE_FAIL, gate_obstacle());
 
 	if (!gate_enabled)
 	{
-		stay_out("\"test_aio.gate\" is off",
+		gate_stay_out("\"test_aio.gate\" is off",
 				 "Set \"test_aio.gate\" to on and restart the server.");
 		return;
 	}
@@ -218,14 +154,14 @@ gate_init(void)
 	}
 	if (reason != NULL)
 	{
-		stay_out(reason, hint);
+		gate_stay_out(reason, hint);
 		ereport(LOG,
 				(errmsg("test_aio: the I/O gate stays out: %s", reason)));
 		return;
 	}
 
 	/* unless the hook below is called, which is up to other libraries */
-	stay_out("its shared memory was not set up",
+	gate_stay_out("its shared memory was not set up",
 			 "Does another library in \"shared_preload_libraries\" not call the previous shmem_startup_hook?");
 	gate_register_worker();
 
@@ -233,47 +169,4 @@ gate_init(void)
 	shmem_request_hook = gate_shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = gate_shmem_startup;
-}
-
-/*
- * Returns why there is no gate, if there is none.
- */
-const Obstacle *
-gate_obstacle(void)
-{
-	if (obstacle.reason == NULL)
-	{
-		obstacle.reason = not_preloaded.reason;
-		obstacle.hint = not_preloaded.hint;
-	}
-	return &obstacle;
-}
-
-static void
-require_gate_present(void)
-{
-	if (gate == NULL)
-		raise_obstacle(gate_obstacle());
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may change what it
- * does.
- */
-void
-require_gate(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_gate_present();
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may look at what it
- * does.
- */
-void
-require_gate_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_gate_present();
 }

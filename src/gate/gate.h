@@ -9,10 +9,12 @@
  * matches: the method never sees them, and the process that releases a read
  * performs and completes it.
  *
- *		gate.c		start-up: settings, shared memory
+ *		state.c		the shared memory, and whether there is a gate
+ *		gate.c		start-up: settings, what the gate carries out
  *		capture.c	which reads are captured, and their submission
  *		wait.c		waiting for captured reads
- *		release.c	reads that are held, and their release
+ *		held.c		reads that are held
+ *		release.c	their release
  *		device.c	simulated storage: when is a read due?
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
@@ -138,9 +140,13 @@ typedef struct GateState
 	GateDue    *due;
 } GateState;
 
-/* gate.c */
+/* state.c */
 extern GateState *gate;
 extern bool reach_synchronous_reads;
+extern Size gate_shmem_size(uint32 nhandles);
+extern void gate_init_state(uint32 nhandles, LWLock *lock);
+extern void gate_stay_out(const char *reason, const char *hint);
+extern void gate_wake_worker(void);
 extern const Obstacle *gate_obstacle(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);
@@ -174,13 +180,14 @@ extern void gate_capture_synchronous(PgAioHandle *ioh);
 /* wait.c */
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
-/* release.c */
-extern const RuleProvider gate_provider;
+/* held.c */
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
+
+/* release.c */
+extern const RuleProvider gate_provider;
 extern void gate_perform_taken(PgAioHandle *ioh, IoTime not_before);
 extern void gate_release_all(void);
-extern void gate_close(void);
 
 /* device.c */
 extern int	gate_find_device(PgAioHandle *ioh);
@@ -188,7 +195,7 @@ extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern void gate_count_lateness(int device, IoTime late);
-extern void gate_hurry_devices(void);
+extern void gate_close(void);
 
 /* due.c */
 extern void gate_add_due(PgAioHandle *ioh, const GateIo *io);
@@ -198,7 +205,6 @@ extern void gate_hurry_due(bool (*hurried) (const GateIo *io));
 
 /* worker.c */
 extern void gate_register_worker(void);
-extern void gate_wake_worker(void);
 
 /* views.c */
 extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);

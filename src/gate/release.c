@@ -1,10 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * release.c
- *		Reads that are held, and their release.
- *
- * A process that is about to complete a read takes it first, under the gate's
- * lock; then it has the read for itself, and completes it without the lock.
+ *		Releasing held reads.
  *
  * src/gate/release.c
  *
@@ -16,52 +13,12 @@
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "storage/proc.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 
 /* Is this held read meant?  Called with the gate's lock. */
 typedef bool (*HeldTest) (PgAioHandle *ioh, const GateIo *io, void *arg);
-
-static bool
-counts_as_stopped(PgAioHandle *ioh, const GateIo *io)
-{
-	return gate_is_injected(io) && !gate_is_local(ioh);
-}
-
-/*
- * Begins a hold that was decided upon.  The caller has the lock.
- */
-void
-gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now)
-{
-	io->phase = GATE_HELD;
-	io->hold_limit = now + io->verdict.longest;
-	io->since = GetCurrentTimestamp();
-	io->held_index = gate->nheld;
-	gate->held[gate->nheld++] = ioh - pgaio_ctl->io_handles;
-	if (counts_as_stopped(ioh, io))
-		gate->nstopped++;
-}
-
-/*
- * Takes a read that is held or to become due.  The caller has the lock.
- */
-void
-gate_take(PgAioHandle *ioh, GateIo *io)
-{
-	if (io->phase == GATE_HELD)
-	{
-		uint32		last = gate->held[--gate->nheld];
-
-		gate->held[io->held_index] = last;
-		gate->ios[last].held_index = io->held_index;
-		if (counts_as_stopped(ioh, io))
-			gate->nstopped--;
-	}
-	io->phase = GATE_PASSED;
-}
 
 /*
  * Performs a read that this process has taken, and completes it, though not
@@ -186,20 +143,6 @@ const RuleProvider gate_provider = {
 	.changed = rules_changed,
 	.session_ended = session_ended,
 };
-
-/*
- * Captures no more reads, and holds none, because the server shuts down.  Shutdown
- * waits for every session, and a session may wait for a held read without being
- * able to end.  Every waiting process then performs the read that it waits for.
- */
-void
-gate_close(void)
-{
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	gate->closing = true;
-	gate_hurry_devices();
-	LWLockRelease(gate->lock);
-}
 
 /*
  * io_release(pid int, io_id int, result int DEFAULT NULL) returns bool

@@ -64,15 +64,6 @@ gate_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-void
-gate_wake_worker(void)
-{
-	ProcNumber	worker = gate->worker;
-
-	if (worker != INVALID_PROC_NUMBER)
-		SetLatch(&GetPGProcByNumber(worker)->procLatch);
-}
-
 /*
  * Performs a read that has been held for too long, if there is one.
  */

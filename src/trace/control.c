@@ -21,34 +21,6 @@ PG_FUNCTION_INFO_V1(io_trace_stop);
 PG_FUNCTION_INFO_V1(io_trace_reset);
 PG_FUNCTION_INFO_V1(io_trace_status_get);
 
-static void
-require_trace_present(void)
-{
-	if (trace == NULL)
-		raise_obstacle(trace_obstacle());
-}
-
-/*
- * Raises an error unless there can be a trace, and the caller may start and
- * stop it.
- */
-void
-require_trace(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_trace_present();
-}
-
-/*
- * Raises an error unless there can be a trace, and the caller may look at it.
- */
-void
-require_trace_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_trace_present();
-}
-
 /*
  * io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
  *

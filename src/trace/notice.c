@@ -196,6 +196,35 @@ trace_notice(uint64 seq)
 		note_completion(seq, io_now(), &outcome);
 }
 
+static bool
+copy_record(uint64 seq, TraceRecord *copy)
+{
+	TraceRecord *record = trace_lock(seq);
+
+	if (record == NULL)
+		return false;
+	memcpy(copy, record, sizeof(TraceRecord));
+	SpinLockRelease(&record->mutex);
+
+	return true;
+}
+
+/*
+ * Copies a record.  False if it is not there, or not yet.
+ */
+bool
+trace_read(uint64 seq, TraceRecord *copy)
+{
+	if (!copy_record(seq, copy))
+		return false;
+	if (copy->state == TRACE_COMPLETED)
+		return true;
+
+	/* its owner may not come back for a long time to notice that it is done */
+	trace_notice(seq);
+	return copy_record(seq, copy);
+}
+
 /*
  * Called when a statement or transaction ends, among others.
  */

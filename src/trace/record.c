@@ -130,8 +130,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
  * This process is about to submit what it has staged.  Afterwards would be too
  * late: the reads may have completed by then.
  */
-static void
-submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
+void
+trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	IoTime		now;
 	int			before;
@@ -183,8 +183,8 @@ submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
  * This process has submitted.  If the queue of the I/O workers was full, it has
  * executed some reads itself.
  */
-static void
-submitted(void)
+void
+trace_submitted(void)
 {
 	if (submitting_traced && io_method == IOMETHOD_WORKER && trace_watches())
 		trace_notice_own(true);
@@ -244,8 +244,8 @@ end_wait(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 /*
  * This process waits for a read.  Returns whether the read is traced.
  */
-static bool
-wait_begins(PgAioHandle *ioh, uint64 generation)
+bool
+trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 {
 	static bool registered = false;
 
@@ -271,8 +271,8 @@ wait_begins(PgAioHandle *ioh, uint64 generation)
 /*
  * The wait is over.
  */
-static void
-wait_ends(void)
+void
+trace_wait_ends(void)
 {
 	uint64		seq = ongoing.seq;
 
@@ -285,29 +285,17 @@ wait_ends(void)
 		trace_notice_own(true);
 }
 
-static void
-check_begins(void)
+void
+trace_check_begins(void)
 {
 	check_watched = trace_watches();
 	if (check_watched)
 		trace_before_returns();
 }
 
-static void
-check_ends(void)
+void
+trace_check_ends(void)
 {
 	if (check_watched)
 		trace_notice_own(true);
 }
-
-const IoListener trace_listener = {
-	.staged = trace_staged,
-	.submitting = submitting,
-	.submitted = submitted,
-	.wait_begins = wait_begins,
-	.wait_ends = wait_ends,
-	.check_begins = check_begins,
-	.check_ends = check_ends,
-	.completing = trace_completing,
-	.completed = trace_completed,
-};

@@ -14,53 +14,18 @@
  */
 #include "trace/trace.h"
 
-#include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "utils/guc.h"
-#include "utils/memutils.h"
-
-#define MAX_TRACE_SIZE 10000000
-#define LWLOCK_TRANCHE "test_aio trace"
 
 TraceRing  *trace;
 int			trace_size = 16384;
 bool		trace_completions = false;
 
-/* why there is no trace */
-static Obstacle obstacle = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "there is no I/O trace in this server",
-};
-
-static shmem_request_hook_type prev_shmem_request_hook;
-static shmem_startup_hook_type prev_shmem_startup_hook;
-
-static void
-define_settings(void)
-{
-	DefineCustomIntVariable("test_aio.trace_size",
-							"Number of reads that the I/O trace has room for.",
-							"Zero leaves no room for a trace.",
-							&trace_size,
-							16384,
-							0,
-							MAX_TRACE_SIZE,
-							PGC_POSTMASTER,
-							0,
-							NULL, NULL, NULL);
-	DefineCustomBoolVariable("test_aio.trace_completions",
-							 "Lets the I/O trace see when reads complete, and synchronous reads.",
-							 "Changes tables of functions that the server means to be constant.",
-							 &trace_completions,
-							 false,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
-}
-
-static Size
-shmem_size(uint32 nhandles)
+/*
+ * Returns the size of the shared memory of the trace.
+ */
+Size
+trace_shmem_size(uint32 nhandles)
 {
 	Size		size = CACHELINEALIGN(sizeof(TraceRing));
 
@@ -68,23 +33,16 @@ shmem_size(uint32 nhandles)
 	return add_size(size, mul_size(trace_size, sizeof(TraceRecord)));
 }
 
-static void
-trace_shmem_request(void)
-{
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-
-	RequestAddinShmemSpace(shmem_size(io_expected_handles()));
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
-}
-
-static void
-init_ring(uint32 nhandles)
+/*
+ * Prepares the shared memory of the trace, as "trace" says where it is.
+ */
+void
+trace_init_ring(uint32 nhandles, LWLock *lock)
 {
 	char	   *space = (char *) trace + CACHELINEALIGN(sizeof(TraceRing));
 
-	memset(trace, 0, shmem_size(nhandles));
-	trace->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock;
+	memset(trace, 0, trace_shmem_size(nhandles));
+	trace->lock = lock;
 	pg_atomic_init_u64(&trace->next, 1);
 	pg_atomic_init_u64(&trace->lost_waits, 0);
 	trace->first = 1;
@@ -98,104 +56,6 @@ init_ring(uint32 nhandles)
 	trace->records = (TraceRecord *) space;
 	for (int i = 0; i < trace_size; i++)
 		SpinLockInit(&trace->records[i].mutex);
-}
-
-/*
- * Records why there is no trace, and what mends it.
- */
-static void
-stay_out(const char *reason, const char *hint)
-{
-	/* what is allocated here now, other processes lose */
-	obstacle.reason = MemoryContextStrdup(TopMemoryContext, reason);
-	obstacle.hint = hint;
-}
-
-static void
-trace_shmem_startup(void)
-{
-	const char *reason;
-	uint32		nhandles;
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	reason = io_handles_obstacle();
-	if (reason != NULL)
-	{
-		trace = NULL;
-		stay_out(reason, io_compile_anew_hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O trace stays out: %s", reason)));
-		return;
-	}
-
-	nhandles = pgaio_ctl->io_handle_count;
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	trace = ShmemInitStruct("test_aio trace", shmem_size(nhandles), &found);
-	if (!found)
-		init_ring(nhandles);
-	LWLockRelease(AddinShmemInitLock);
-
-	io_set_listener(&trace_listener);
-}
-
-/*
- * Prepares the trace.  Called when the library is preloaded, after gate_init():
- * of synchronous reads, the trace sees those that the gate does not capture.
- */
-void
-trace_init(void)
-{
-	const char *reason;
-	const char *hint;
-
-	define_settings();
-	if (trace_size == 0)
-	{
-		stay_out("\"test_aio.trace_size\" is 0",
-				 "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
-		return;
-	}
-
-	reason = io_method_obstacle(&hint);
-	if (reason == NULL && trace_completions)
-	{
-		reason = trace_see_completions();
-		hint = "Set \"test_aio.trace_completions\" to off and restart the server.";
-	}
-	if (reason != NULL)
-	{
-		stay_out(reason, hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O trace stays out: %s", reason)));
-		return;
-	}
-
-	/* unless the hook below is called, which is up to other libraries */
-	stay_out("its shared memory was not set up",
-			 "Does another library in \"shared_preload_libraries\" not call the previous shmem_startup_hook?");
-	trace_notice_init();
-
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = trace_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = trace_shmem_startup;
-}
-
-/*
- * Returns why there is no trace, if there is none.
- */
-const Obstacle *
-trace_obstacle(void)
-{
-	if (obstacle.reason == NULL)
-	{
-		obstacle.reason = not_preloaded.reason;
-		obstacle.hint = not_preloaded.hint;
-	}
-	return &obstacle;
 }
 
 /*
@@ -294,35 +154,6 @@ trace_range(uint64 *first, uint64 *end)
 	*end = pg_atomic_read_u64(&trace->next);
 	if (*end - *first > trace->nrecords)
 		*first = *end - trace->nrecords;
-}
-
-static bool
-copy_record(uint64 seq, TraceRecord *copy)
-{
-	TraceRecord *record = trace_lock(seq);
-
-	if (record == NULL)
-		return false;
-	memcpy(copy, record, sizeof(TraceRecord));
-	SpinLockRelease(&record->mutex);
-
-	return true;
-}
-
-/*
- * Copies a record.  False if it is not there, or not yet.
- */
-bool
-trace_read(uint64 seq, TraceRecord *copy)
-{
-	if (!copy_record(seq, copy))
-		return false;
-	if (copy->state == TRACE_COMPLETED)
-		return true;
-
-	/* its owner may not come back for a long time to notice that it is done */
-	trace_notice(seq);
-	return copy_record(seq, copy);
 }
 
 TimestampTz

@@ -16,7 +16,8 @@
  * - Else they are noticed: by a process that has waited for the read, by its
  *	 owner on the next occasion, or by a process that looks at the trace.
  *
- *		ring.c			settings, shared memory, finding and reading records
+ *		trace.c			start-up: settings, shared memory
+ *		ring.c			finding and reading records
  *		record.c		what reads do: staged, submitted, waited for
  *		notice.c		completions that nobody tells us of
  *		completions.c	exact completions
@@ -146,13 +147,13 @@ typedef struct TraceRing
 extern TraceRing *trace;
 extern int	trace_size;
 extern bool trace_completions;
-extern const Obstacle *trace_obstacle(void);
+extern Size trace_shmem_size(uint32 nhandles);
+extern void trace_init_ring(uint32 nhandles, LWLock *lock);
 extern uint64 trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
 extern void trace_range(uint64 *first, uint64 *end);
-extern bool trace_read(uint64 seq, TraceRecord *copy);
 extern TimestampTz trace_clock_offset(void);
 
 static inline TraceRecord *
@@ -184,8 +185,13 @@ trace_myself(void)
 }
 
 /* record.c */
-extern const IoListener trace_listener;
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
+extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
+extern void trace_submitted(void);
+extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
+extern void trace_wait_ends(void);
+extern void trace_check_begins(void);
+extern void trace_check_ends(void);
 
 /* notice.c */
 extern void trace_notice_init(void);
@@ -194,13 +200,14 @@ extern bool trace_watches(void);
 extern void trace_before_returns(void);
 extern void trace_notice_own(bool returned);
 extern void trace_notice(uint64 seq);
+extern bool trace_read(uint64 seq, TraceRecord *copy);
 
 /* completions.c */
 extern const char *trace_see_completions(void);
 extern void trace_completing(PgAioHandle *ioh, int32 raw_result);
 extern void trace_completed(void);
 
-/* control.c */
+/* trace.c */
 extern void require_trace(FunctionCallInfo fcinfo);
 extern void require_trace_to_look(FunctionCallInfo fcinfo);
 

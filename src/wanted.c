@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * wait_hang.c
- *		A session that waits for I/O which has not been submitted yet.
+ * wanted.c
+ *		A read that is submitted only when another session waits for it.
  *
  * See doc/io_uring-wait-hang.md for what that does to some servers.
  *
- * src/wait_hang.c
+ * src/wanted.c
  *
  *-------------------------------------------------------------------------
  */

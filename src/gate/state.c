@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * state.c
+ *		The gate's shared memory, and whether there is a gate.
+ *
+ * src/gate/state.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+GateState  *gate;
+bool		reach_synchronous_reads = false;
+
+/* why there is no gate */
+static Obstacle obstacle = {
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	.message = "there is no I/O gate in this server",
+};
+
+/*
+ * Returns the size of the gate's shared memory.
+ */
+Size
+gate_shmem_size(uint32 nhandles)
+{
+	Size		size = MAXALIGN(sizeof(GateState));
+
+	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
+	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
+	/* a read that a waiter performs itself leaves its entry for a while */
+	size = add_size(size, mul_size(nhandles, 2 * sizeof(GateDue)));
+
+	return size;
+}
+
+/*
+ * Prepares the gate's shared memory, as "gate" says where it is.
+ */
+void
+gate_init_state(uint32 nhandles, LWLock *lock)
+{
+	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
+
+	memset(gate, 0, gate_shmem_size(nhandles));
+	gate->lock = lock;
+	gate->worker = INVALID_PROC_NUMBER;
+
+	/* not where they are needed: registering a name may allocate */
+	gate->wait_event_held = WaitEventExtensionNew("IoGateHeld");
+	gate->wait_event_device = WaitEventExtensionNew("IoDevice");
+	gate->wait_event_worker = WaitEventExtensionNew("IoGateMain");
+	gate->wait_event_completion = WaitEventInjectionPointNew("completion_wait");
+
+	gate->nios = nhandles;
+	gate->ios = (GateIo *) space;
+	space += MAXALIGN(nhandles * sizeof(GateIo));
+	gate->held = (uint32 *) space;
+	space += MAXALIGN(nhandles * sizeof(uint32));
+	gate->due = (GateDue *) space;
+	gate->max_due = 2 * nhandles;
+
+	for (uint32 i = 0; i < nhandles; i++)
+		gate->ios[i].stopped = INVALID_PROC_NUMBER;
+}
+
+/*
+ * Records why there is no gate, and what mends it.
+ */
+void
+gate_stay_out(const char *reason, const char *hint)
+{
+	/* what is allocated here now, other processes lose */
+	obstacle.reason = MemoryContextStrdup(TopMemoryContext, reason);
+	obstacle.hint = hint;
+}
+
+/*
+ * Wakes the gate's worker, if there is one.
+ */
+void
+gate_wake_worker(void)
+{
+	ProcNumber	worker = gate->worker;
+
+	if (worker != INVALID_PROC_NUMBER)
+		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+/*
+ * Returns why there is no gate, if there is none.
+ */
+const Obstacle *
+gate_obstacle(void)
+{
+	if (obstacle.reason == NULL)
+	{
+		obstacle.reason = not_preloaded.reason;
+		obstacle.hint = not_preloaded.hint;
+	}
+	return &obstacle;
+}
+
+static void
+require_gate_present(void)
+{
+	if (gate == NULL)
+		raise_obstacle(gate_obstacle());
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may change what it
+ * does.
+ */
+void
+require_gate(FunctionCallInfo fcinfo)
+{
+	require_superuser(fcinfo);
+	require_gate_present();
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may look at what it
+ * does.
+ */
+void
+require_gate_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_gate_present();
+}

@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * library.c
+ *		Which copy of the library this is, and what cannot be done with it.
+ *
+ * The server may find several copies: one is preloaded by its path, say, and
+ * another is where CREATE EXTENSION looks.  Only one of them may put itself into
+ * the server.
+ *
+ * src/library.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include <dlfcn.h>
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* the copy of the library that was preloaded; shared by all copies */
+#define RENDEZVOUS "test_aio preloaded copy"
+
+Obstacle	not_preloaded = {
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	.message = "test_aio must be loaded via \"shared_preload_libraries\"",
+	.reason = "test_aio was not preloaded",
+	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.",
+};
+
+/*
+ * Raises the error that tells of an obstacle.
+ */
+void
+raise_obstacle(const Obstacle *obstacle)
+{
+	ereport(ERROR,
+			(errcode(obstacle->sqlerrcode),
+			 errmsg("%s", obstacle->message),
+			 obstacle->reason ? errdetail("The reason is that %s.", obstacle->reason) : 0,
+			 obstacle->hint ? errhint("%s", obstacle->hint) : 0));
+}
+
+/*
+ * Returns the file that this library was loaded from.
+ */
+const char *
+library_path(void)
+{
+	Dl_info		info;
+
+	if (dladdr((void *) library_path, &info) == 0 || info.dli_fname == NULL)
+		return "test_aio";
+	return info.dli_fname;
+}
+
+/*
+ * Returns whether this copy is the one that puts itself into the server, as it is
+ * being preloaded.
+ */
+bool
+library_begins(void)
+{
+	const char **preloaded = (const char **) find_rendezvous_variable(RENDEZVOUS);
+
+	if (!process_shared_preload_libraries_in_progress)
+	{
+		if (*preloaded != NULL)
+		{
+			not_preloaded.reason =
+				MemoryContextStrdup(TopMemoryContext,
+									psprintf("another copy of the library was preloaded, from \"%s\"", *preloaded));
+			not_preloaded.hint = "Preload the copy that CREATE EXTENSION finds, or remove one.";
+		}
+		return false;
+	}
+
+	/* both would take the place of the server's functions, and define settings */
+	if (*preloaded != NULL)
+	{
+		ereport(WARNING,
+				(errmsg("test_aio is preloaded already, from \"%s\"", *preloaded),
+				 errdetail("The copy \"%s\" does without its gate, rules and trace.",
+						   library_path())));
+		return false;
+	}
+	*preloaded = MemoryContextStrdup(TopMemoryContext, library_path());
+
+	return true;
+}
