@@ -54,6 +54,9 @@ my @expected = (
 	qr/could not read|could not (?:send data to|receive data from) client|connection to client lost|terminating (?:connection|autovacuum process|background worker)/,
 	qr/database \d+ does not exist|cannot connect to invalid database/,
 	qr/background worker .* exited with exit code 1/,
+	# parallel workers that begin when their leader has been cancelled
+	qr/ERROR:  could not (?:map dynamic shared memory segment|attach to (?:dynamic shared area|a SharedFileSet))/,
+	qr/ERROR:  canceling (?:autovacuum task|statement)/, TestAio::Gate->too_long,
 	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/create-database-error.md)
 	qr/FATAL:  starting batch while batch already in progress/);
 
