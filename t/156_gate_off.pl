@@ -6,6 +6,8 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 
 my @calls = ('io_hold()', 'io_hold_end()', 'io_release(1, 1)', 'io_release_all()', "io_fail('pg_class', -5)", 'io_fail_end()',
 	"io_device('1ms')", 'io_device_end()', 'io_held_get()', 'io_devices_get()');
@@ -58,6 +60,23 @@ with_each_io_method(
 			$aio->restarted;
 		}, dies => 1, log => qr/terminating connection/);
 	}, suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
+
+# Shared memory of a server that may have many processes, in MB.
+sub shared_memory
+{
+	my ($node, $libraries) = @_;
+	my @settings = map { ('-c', $_) } 'max_connections=10000', 'test_aio.trace_size=0', "shared_preload_libraries=$libraries";
+	my ($size) = run_command([ 'postgres', '-D', $node->data_dir, '-C', 'shared_memory_size', @settings ]);
+	return $size;
+}
+
+subtest 'the size of its shared memory' => sub {
+	my $node = PostgreSQL::Test::Cluster->new('156_size');
+	$node->init;
+	my ($without, $with) = map { shared_memory($node, $_) } '', 'test_aio';
+	cmp_ok($without, '>', 100, 'a server');
+	cmp_ok($with - $without, '<', 10, 'its library needs room for the handles that there will be, not for all that there could be');
+};
 
 for_each_io_method(
 	sub {
