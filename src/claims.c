@@ -9,10 +9,15 @@
  * started and not yet ended.  It ends at the latest with its session.
  *
  * A claim on a shared buffer keeps the buffer in place as the AIO subsystem does,
- * by a reference that belongs to no backend.  The server waits for such a buffer,
- * without end and without listening to anybody, when it drops the relation.  So
- * the session keeps a lock on the relation that nobody can drop, truncate or
- * rewrite it under, and cannot commit when it does so itself.
+ * by a reference that belongs to no backend.  A session that drops the relation
+ * would wait for the claim without end, and could not be interrupted.  So the
+ * session that claims locks the relation.  No other session can drop, truncate or
+ * rewrite it, and the session itself cannot commit such a change.
+ *
+ * A claim for output keeps everybody waiting who writes the block, and that cannot
+ * be interrupted either: a checkpoint, and the session itself.  So the gate's
+ * worker, where there is one, ends such a claim after "test_aio.longest_hold", and
+ * when the server shuts down.
  *
  * Local buffers have no I/O in progress that the server knows of.  A claim on one
  * is but a note, and void when the buffer holds another block.
@@ -26,7 +31,9 @@
 #include "access/xact.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
+#include "rules/rules.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/procsignal.h"
@@ -49,12 +56,15 @@ typedef struct SharedClaim
 	bool		for_input;
 	bool		pinned;
 	bool		started;		/* false while start_buffer_io() may wait */
+	IoTime		limit;			/* for output: when it is ended regardless */
 } SharedClaim;
 
 typedef struct ClaimTable
 {
 	slock_t		lock;
 	uint64		last_id;
+	int			noutput;		/* claims for output; read without lock */
+	ProcNumber	watcher;		/* ends them in time */
 	SharedClaim claims[MAX_CLAIMS];
 } ClaimTable;
 
@@ -76,6 +86,9 @@ typedef struct ClaimLock
 static ClaimLock claim_locks[MAX_CLAIMS];
 static int	nclaim_locks;
 
+/* an abort is under way that takes the locks away */
+static bool locks_are_lost;
+
 /* On a local buffer. */
 typedef struct LocalClaim
 {
@@ -92,6 +105,7 @@ DSM_SEGMENT_INIT(init_claim_table)
 
 	memset(table, 0, sizeof(ClaimTable));
 	SpinLockInit(&table->lock);
+	table->watcher = INVALID_PROC_NUMBER;
 }
 
 static void claims_end_at_exit(int code, Datum arg);
@@ -133,6 +147,17 @@ find_started_claim(Buffer buffer)
 	}
 
 	return NULL;
+}
+
+/*
+ * Takes a claim out of the table.  The caller holds the table's lock.
+ */
+static void
+remove_claim(SharedClaim *claim)
+{
+	claim->buffer = InvalidBuffer;
+	if (!claim->for_input)
+		claim_table->noutput--;
 }
 
 /*
@@ -212,23 +237,14 @@ end_shared_io(const SharedClaim *claim, bool succeed, bool io_error, bool releas
 static void
 claims_end_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	/* the server does not release locks of a session outside a transaction */
-	for (int i = 0; i < MAX_CLAIMS; i++)
-	{
-		if (claim_locks[i].id != 0)
-			UnlockRelationIdForSession(&claim_locks[i].relation, AccessShareLock);
-		claim_locks[i].id = 0;
-	}
-	nclaim_locks = 0;
-
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
 		SharedClaim claim;
 
 		SpinLockAcquire(&claim_table->lock);
 		claim = claim_table->claims[i];
-		if (claim.pid == MyProcPid)
-			claim_table->claims[i].buffer = InvalidBuffer;
+		if (claim.buffer != InvalidBuffer && claim.pid == MyProcPid)
+			remove_claim(&claim_table->claims[i]);
 		SpinLockRelease(&claim_table->lock);
 
 		if (claim.buffer == InvalidBuffer || claim.pid != MyProcPid)
@@ -238,6 +254,15 @@ claims_end_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused
 		else if (claim.pinned)
 			unpin_for_claim(claim.buffer);
 	}
+
+	/* the server does not release locks of a session outside a transaction */
+	for (int i = 0; i < MAX_CLAIMS; i++)
+	{
+		if (claim_locks[i].id != 0)
+			UnlockRelationIdForSession(&claim_locks[i].relation, AccessShareLock);
+		claim_locks[i].id = 0;
+	}
+	nclaim_locks = 0;
 }
 
 static uint64
@@ -268,8 +293,11 @@ reserve_claim(uint64 id, Buffer buffer, bool for_input)
 		{
 			claim = &claim_table->claims[i];
 			*claim = (SharedClaim) {
-				.buffer = buffer,.pid = MyProcPid,.id = id,.for_input = for_input
+				.buffer = buffer,.pid = MyProcPid,.id = id,.for_input = for_input,
+				.limit = io_now() + rules_longest_hold()
 			};
+			if (!for_input)
+				claim_table->noutput++;
 		}
 	}
 	SpinLockRelease(&claim_table->lock);
@@ -281,7 +309,7 @@ static void
 free_claim(SharedClaim *claim)
 {
 	SpinLockAcquire(&claim_table->lock);
-	claim->buffer = InvalidBuffer;
+	remove_claim(claim);
 	SpinLockRelease(&claim_table->lock);
 }
 
@@ -297,6 +325,16 @@ claim_exists(uint64 id)
 	SpinLockRelease(&claim_table->lock);
 
 	return exists;
+}
+
+pg_noreturn static void
+raise_too_many(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("too many buffer I/Os started"),
+			 errdetail("At most %d can be in progress: in the server for shared buffers, in a session for local ones.",
+					   MAX_CLAIMS)));
 }
 
 /*
@@ -319,10 +357,7 @@ keep_relation_locked(uint64 id, Relation rel)
 		nclaim_locks++;
 		return;
 	}
-	/* claims that other sessions have ended still have theirs */
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("too many buffer I/Os started in this transaction")));
+	raise_too_many();
 }
 
 /*
@@ -380,12 +415,21 @@ claims_at_transaction_end(XactEvent event, void *arg pg_attribute_unused())
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
 			release_locks();
 			check_removed_files();
 			break;
+		case XACT_EVENT_PRE_PREPARE:
+			/* the server would forget the locks, and never give them back */
+			release_locks();
+			if (nclaim_locks > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("cannot PREPARE while this session has started I/O on a buffer"),
+						 errhint("End the I/O with buffer_call_terminate_io() first.")));
+			break;
 		case XACT_EVENT_ABORT:
 			release_locks();
+			locks_are_lost = true;
 			break;
 		default:
 			break;
@@ -403,16 +447,22 @@ end_claim(uint64 id)
 	SpinLockAcquire(&claim_table->lock);
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
-		if (claim_table->claims[i].id == id && claim_table->claims[i].started)
+		if (claim_table->claims[i].buffer != InvalidBuffer &&
+			claim_table->claims[i].id == id && claim_table->claims[i].started)
 		{
 			claim = claim_table->claims[i];
-			claim_table->claims[i].buffer = InvalidBuffer;
+			remove_claim(&claim_table->claims[i]);
 		}
 	}
 	SpinLockRelease(&claim_table->lock);
 
-	if (claim.buffer != InvalidBuffer)
-		end_shared_io(&claim, false, true, true);
+	if (claim.buffer == InvalidBuffer)
+		return;
+	end_shared_io(&claim, false, true, true);
+	ereport(WARNING,
+			(errmsg("I/O on buffer %d, started by this session, has been ended as failed",
+					claim.buffer),
+			 errdetail("The transaction was aborted, and the lock on the relation could not be had again.")));
 }
 
 /*
@@ -424,8 +474,11 @@ static void
 claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
 						   bool is_top_level, void *arg pg_attribute_unused())
 {
-	if (phase != RESOURCE_RELEASE_LOCKS || is_commit || !is_top_level)
+	/* the portals' owners come first; only after the topmost are the locks gone */
+	if (phase != RESOURCE_RELEASE_LOCKS || is_commit || !is_top_level || !locks_are_lost ||
+		CurrentResourceOwner != TopTransactionResourceOwner)
 		return;
+	locks_are_lost = false;
 
 	for (int i = 0; nclaim_locks > 0 && i < MAX_CLAIMS; i++)
 	{
@@ -435,8 +488,9 @@ claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
 		if (lock->id == 0)
 			continue;
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
-		if (!proc_exit_inprogress &&
-			LockAcquire(&tag, AccessShareLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+		/* it must not fail here, not even for want of memory */
+		if (LockAcquireExtended(&tag, AccessShareLock, true, true, false, NULL, false) !=
+			LOCKACQUIRE_NOT_AVAIL)
 			continue;
 		end_claim(lock->id);
 		lock->id = 0;
@@ -462,15 +516,6 @@ raise_no_block(Buffer buffer)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("buffer %d holds no block", buffer),
 			 errhint("Use a number returned by buffer_create_toy().")));
-}
-
-pg_noreturn static void
-raise_too_many(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("too many buffer I/Os started"),
-			 errdetail("At most %d can be in progress.", MAX_CLAIMS)));
 }
 
 /*
@@ -560,6 +605,8 @@ start_io_of_claim(SharedClaim *claim, bool wait)
 	/* it is to outlive the statement */
 	ResourceOwnerForgetBufferIO(CurrentResourceOwner, claim->buffer);
 	claim->started = true;
+	if (!claim->for_input && claim_table->watcher != INVALID_PROC_NUMBER)
+		SetLatch(&GetPGProcByNumber(claim_table->watcher)->procLatch);
 
 	return true;
 }
@@ -726,7 +773,7 @@ terminate_shared_io(Buffer buffer, bool for_input, bool succeed, bool io_error,
 	{
 		ended = *claim;
 		if (ended.for_input == for_input)
-			claim->buffer = InvalidBuffer;
+			remove_claim(claim);
 	}
 	SpinLockRelease(&claim_table->lock);
 
@@ -784,4 +831,55 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 		terminate_shared_io(buffer, for_input, succeed, io_error, release_aio);
 
 	PG_RETURN_VOID();
+}
+
+/*
+ * Makes this process the one that ends claims for output in time, or, if "watch" is
+ * false, no process.
+ */
+void
+claims_watch(bool watch)
+{
+	attach_claim_table();
+	claim_table->watcher = watch ? MyProcNumber : INVALID_PROC_NUMBER;
+}
+
+/*
+ * Ends claims for output that have lasted longer than they may, or all of them.
+ * Returns when the next one has lasted long enough.
+ */
+IoTime
+claims_end_overdue(IoTime now, bool all)
+{
+	IoTime		next = IO_TIME_NEVER;
+
+	for (int i = 0; claim_table->noutput > 0 && i < MAX_CLAIMS; i++)
+	{
+		SharedClaim *claim = &claim_table->claims[i];
+		SharedClaim ended = {0};
+
+		SpinLockAcquire(&claim_table->lock);
+		if (claim->buffer != InvalidBuffer && claim->started && !claim->for_input)
+		{
+			if (all || now >= claim->limit)
+			{
+				ended = *claim;
+				remove_claim(claim);
+			}
+			else
+				next = Min(next, claim->limit);
+		}
+		SpinLockRelease(&claim_table->lock);
+
+		if (ended.buffer == InvalidBuffer)
+			continue;
+		if (!all)
+			ereport(WARNING,
+					(errmsg("I/O on buffer %d, started for output by process %d, has lasted for too long",
+							ended.buffer, ended.pid),
+					 errdetail("It is ended as failed now, after \"test_aio.longest_hold\".")));
+		end_shared_io(&ended, false, true, true);
+	}
+
+	return next;
 }

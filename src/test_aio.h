@@ -65,6 +65,8 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
 /* claims.c: buffer I/O that SQL has started and not yet ended */
 extern bool buffer_is_claimed(Buffer buffer);
+extern void claims_watch(bool watch);
+extern int64 claims_end_overdue(int64 now, bool all);
 
 /* handles.c: AIO handles and batch mode */
 extern bool suspend_batch(void);

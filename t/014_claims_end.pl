@@ -1,5 +1,5 @@
-# Started buffer I/O that nobody ends: it ends with its session, however that ends,
-# and nobody waits for it who cannot be interrupted.
+# Started buffer I/O that nobody ends.  It ends with its session, in whatever way the
+# session ends, and no wait for it is without end.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -69,6 +69,64 @@ for_each_io_method(
 			$bob->gives("DROP TABLE $t", '', 'is dropped when the I/O has ended');
 		});
 
+		$aio->scenario('PREPARE TRANSACTION', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			my $b = claimed($alice, $t);
+			$alice->sql('BEGIN; CREATE TABLE scenario.u (i int)');
+			$alice->fails("PREPARE TRANSACTION 'p'", '55006', qr/cannot PREPARE/, 'would lose the lock');
+			ends_claim($alice, $b);
+			$alice->sql("BEGIN; CREATE TABLE scenario.u (i int); PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'");
+			$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
+		});
+
+		$aio->scenario('an error while another session waits for the lock', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			claimed($alice, $t);
+			$bob->starts("DROP TABLE $t");
+			$bob->waits_on('relation');
+			$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
+			$alice->warns(qr/I\/O on buffer \d+, started by this session, has been ended/);
+			$bob->returns('', 'gets the lock');
+		});
+
+		# Who writes the block waits for it and cannot be interrupted.
+		my %writers = (
+			'ALTER TABLE SET TABLESPACE' => sub { "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s014 LOCATION ''; ALTER TABLE $_[0] SET TABLESPACE s014;"
+				  . " ALTER TABLE $_[0] SET TABLESPACE pg_default; DROP TABLESPACE s014" },
+			'CHECKPOINT' => sub { 'CHECKPOINT' },
+		);
+		for my $what (sort keys %writers)
+		{
+			$aio->scenario("output, and $what of the same session", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 4);
+				$alice->sql("SET test_aio.longest_hold = '200ms'; UPDATE $t SET gen = gen");
+				my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts');
+				$alice->starts($writers{$what}->($t));
+				$alice->ends('goes on after the longest hold');
+				$aio->logs(qr/WARNING:  I\/O on buffer $b, started for output by process/, 1, 'which is logged');
+			}, log => qr/WARNING:  I\/O on buffer \d+, started for output/, skip => $aio->lacks('gate'));
+		}
+
+		$aio->scenario('output, and a fast shutdown while its session cannot be interrupted', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			$alice->sql("UPDATE $t SET gen = gen");
+			my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts');
+			$alice->starts("SET allow_in_place_tablespaces = on; CREATE TABLESPACE s014 LOCATION ''; ALTER TABLE $t SET TABLESPACE s014");
+			$alice->waits_on('BufferIo');
+			ok($aio->stop_with_sessions('INT'), 'the server stops');
+			$aio->node->start;
+			$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
+			$alice->wait_for_end->forget_warnings;
+			$aio->sql("ALTER TABLE $t SET TABLESPACE pg_default");
+			$aio->sql('DROP TABLESPACE IF EXISTS s014');
+		}, dies => 1, log => qr/terminating connection/, skip => $aio->lacks('gate'));
+
 		$aio->scenario('another session ends it', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 4);
@@ -123,4 +181,4 @@ for_each_io_method(
 				$alice->gives('SELECT 1', 1, 'and the session goes on');
 			});
 		}
-	});
+	}, conf => { max_prepared_transactions => 2 });

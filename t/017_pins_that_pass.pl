@@ -1,5 +1,5 @@
-# Pins that others give back after a moment: whoever wants a block out of the buffer
-# pool waits for them, and only then says that it is in use.
+# Eviction waits half a second for pins of other sessions, then reports the block as in
+# use.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

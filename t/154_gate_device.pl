@@ -102,6 +102,39 @@ for_each_io_method(
 			$aio->proves($t);
 		}, log => qr/exited with exit code 1/);
 
+		$aio->scenario('its worker is terminated with a read that is due in hours', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+			$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
+			$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			my $worker = $aio->sql('SELECT worker FROM io_gate');
+			$aio->sql("SELECT pg_terminate_backend($worker)");
+			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+			$aio->sql("SELECT io_device('100ms', rel => '$u')");
+			takes($bob, "SELECT read_rel_block_ll('$u', 9)", 100, 'another device');
+			$aio->gives("SELECT in_progress FROM io_devices WHERE relation = '$t'::regclass", 1, 'the read is still in progress');
+			$aio->end_gate;
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', log => qr/exited with exit code 1/);
+
+		$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+			$aio->evict($t, $alice);
+			$aio->sql("SELECT io_device('1ms', rel => '$t')");
+			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
+			$alice->waits_on('advisory');
+			$aio->sql("SELECT io_device_end('$t')");
+			$aio->sql("SELECT io_device('50s', rel => '$u')");
+			$aio->open_gate;
+			$alice->ends('submits what is staged');
+			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
+			$aio->end_gate;
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+
 		for my $mode (qw(fast immediate))
 		{
 			$aio->scenario("$mode shutdown with reads in hand", sub {

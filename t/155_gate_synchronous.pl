@@ -80,6 +80,14 @@ for_each_io_method(
 			$aio->end_gate;
 		}, log => $aio->too_long);
 
+		$aio->scenario('a hold of all that is kept does not hold who made it', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql("SET test_aio.longest_hold = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
+			$alice->sql('SELECT io_hold(keep => true)');
+			$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
+			$alice->sql('SELECT io_hold_end(), io_release_all()');
+		});
+
 		$aio->scenario('a synchronous read in a batch', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));

@@ -11,10 +11,12 @@ use TestAio::Gate;
 sub staged_meanwhile
 {
 	my ($aio, $alice, $t, $end) = @_;
+	# what her first statement reads of the catalogs, before there is a batch
+	$aio->evict($t, $alice);
 	$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
 		"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
 	$alice->waits_on('advisory');
-	$aio->sql($end);
+	$end->();
 	$aio->open_gate;
 	$alice->ends('submits what is staged');
 	return $alice;
@@ -40,10 +42,8 @@ for_each_io_method(
 			$aio->scenario($rule, sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20);
-				# what her first statement reads of the catalogs, before there is a batch
-				$aio->evict($t, $alice);
 				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
-				staged_meanwhile($aio, $alice, $t, "SELECT $end");
+				staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
 				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 				# waits for the read, if it has not ended
 				$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
@@ -55,14 +55,8 @@ for_each_io_method(
 		$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
 			my ($controller, $alice) = $aio->sessions(qw(controller alice));
 			my $t = $aio->table('t', 20);
-			$aio->evict($t, $alice);
 			$controller->sql("SELECT io_hold('$t')");
-			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
-			$alice->waits_on('advisory');
-			$aio->end_session($controller);
-			$aio->open_gate;
-			$alice->ends('submits what is staged');
+			staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 			$aio->proves($t);
 		}, leaves => 'COMPLETED_SHARED');

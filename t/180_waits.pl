@@ -1,9 +1,8 @@
 # Every wait of the module's against every way in which it may end, with and without
 # the gate's worker (t/TestAio/Waits.pm).
 #
-# All of them take twenty seconds.  Usually each is run with one io_method, with
-# or without the worker, and most of those that restart the server are left out;
-# TEST_AIO_WAITS=all runs all.
+# All of them take twenty seconds.  Usually each runs on one server, and two of three that
+# restart the server are left out; TEST_AIO_WAITS=all runs all on all servers.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,15 +11,17 @@ use TestAio;
 use TestAio::Waits;
 
 my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
-my %place = (sync => 0, worker => 1, io_uring => 2);
+my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } qw(worker io_uring sync);
 
-# Is this the one of six runs in which a combination has its turn?
+# Is this the server on which a combination has its turn?
 sub has_its_turn
 {
-	my ($number, $end, $method, $has_worker) = @_;
-	return 1 if $all;
-	my $turn = 2 * $place{$method} + ($has_worker ? 1 : 0);
-	return $end =~ /kill|shutdown/ ? $number % 24 == 4 * $turn : $number % 6 == $turn;
+	my ($number, $wait, $end, $method, $has_worker) = @_;
+	return is_possible($wait, $end, $method, $has_worker) if $all;
+	my @possible = grep { is_possible($wait, $end, @$_) } @servers;
+	return 0 if !@possible || restarts($end) && int($number / 2) % 3;
+	my ($its_method, $its_worker) = @{ $possible[ $number % @possible ] };
+	return $its_method eq $method && $its_worker == $has_worker;
 }
 
 for my $has_worker (1, 0)
@@ -32,7 +33,7 @@ for my $has_worker (1, 0)
 			for my $combination (combinations())
 			{
 				my ($wait, $end) = @$combination;
-				run_combination($aio, $wait, $end, $has_worker) if has_its_turn($number++, $end, $aio->method, $has_worker);
+				run_combination($aio, $wait, $end, $has_worker) if has_its_turn($number++, $wait, $end, $aio->method, $has_worker);
 			}
 		},
 		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',

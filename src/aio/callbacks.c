@@ -150,7 +150,7 @@ io_on_stage(IoStageHook hook)
 {
 	const char *obstacle = NULL;
 
-	if (aio_shared_buffer_readv_cb.stage != stage_shared)
+	if (nstage_hooks == 0 && server_stage_shared == NULL)
 	{
 		server_stage_shared = aio_shared_buffer_readv_cb.stage;
 		server_stage_local = aio_local_buffer_readv_cb.stage;
@@ -161,6 +161,8 @@ io_on_stage(IoStageHook hook)
 		if (obstacle == NULL)
 			obstacle = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
 	}
+	else if (nstage_hooks == 0)
+		return "the server's tables of callbacks could not be written to before";
 	if (obstacle == NULL)
 		stage_hooks[nstage_hooks++] = hook;
 

@@ -12,7 +12,9 @@
 
 #include "test_aio.h"
 
-/* A member that is zero (or not set) matches all. */
+/*
+ * Begin with io_match_all(): for fork and temp_owner, zero does not match all.
+ */
 typedef struct IoMatch
 {
 	bool		has_rel;

@@ -37,6 +37,9 @@ const IoListener *io_listener;
 
 const char *const io_compile_anew_hint = "Compile test_aio anew with this server's header files.";
 
+/* for how many handles shared memory has been requested */
+static uint32 expected_handles;
+
 static const IoInterceptor *io_interceptor;
 static IoMethodOps our_ops;
 
@@ -213,7 +216,8 @@ io_expected_handles(void)
 	if (io_max_concurrency <= 0)
 		concurrency = Min(Max(NBuffers / nprocs, 1), 64);
 
-	return nprocs * concurrency;
+	expected_handles = nprocs * concurrency;
+	return expected_handles;
 }
 
 /*
@@ -229,7 +233,7 @@ io_handles_obstacle(void)
 	if (pgaio_ctl == NULL || pgaio_ctl->io_handles == NULL)
 		return "the server has no AIO handles";
 	if (pgaio_ctl->io_handle_count != nprocs * io_max_concurrency ||
-		pgaio_ctl->io_handle_count > io_expected_handles())
+		pgaio_ctl->io_handle_count > expected_handles)
 		return "the server has another number of AIO handles than it should have";
 
 	for (uint32 i = 0; i < pgaio_ctl->io_handle_count; i++)

@@ -99,6 +99,7 @@ reopen(PgAioHandle *ioh)
 {
 	MemoryContext context = CurrentMemoryContext;
 	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
 	volatile bool reopened = false;
 
 	PG_TRY();
@@ -112,6 +113,7 @@ reopen(PgAioHandle *ioh)
 		FlushErrorState();
 		/* raising an error has forgotten about these */
 		InterruptHoldoffCount = holdoff;
+		QueryCancelHoldoffCount = cancel_holdoff;
 	}
 	PG_END_TRY();
 
@@ -158,8 +160,8 @@ open_and_read(PgAioHandle *ioh)
 }
 
 /*
- * Returns what a read ends with: its own result, after reading, or the one that
- * was chosen for it.
+ * Cuts a read to the chosen number of bytes, and zeroes the rest.  Returns the
+ * number of bytes left, or the read's own errno.
  */
 static int
 shortened(PgAioHandle *ioh, int nbytes, bool has_result, int32 result)
@@ -225,8 +227,8 @@ io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
  * which the read is cut, or a negative errno.
  *
  * This can be called in a critical section, where nothing may be allocated: the
- * file is then opened without the server's help.  So is it when the server
- * cannot open it, for want of memory for example.
+ * file is then opened without the server's help.  The same happens if the server
+ * cannot open the file, for want of memory for example.
  */
 void
 io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)

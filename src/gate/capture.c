@@ -32,9 +32,9 @@ static uint64 refused_generation;
 static bool batch_interrupted;
 
 /*
- * Returns whether reads of this process may be captured at all.  Not captured
- * are the reads of processes that cannot be interrupted while they wait, or on
- * which all others depend, nor those of a process that is about to exit.
+ * Returns whether reads of this process may be captured at all.  Reads are not
+ * captured in critical sections, during exit, and in processes on which all others
+ * depend.
  */
 static bool
 capturing_is_safe(void)
@@ -86,6 +86,7 @@ gate_decide(PgAioHandle *ioh)
 	RuleVerdict verdict;
 	bool		judged;
 	int			device;
+	uint64		device_id;
 
 	/* what has been decided stays so, though the rule may have ended */
 	if (likely(ndecided == 0 && gate->ndevices == 0 && !rules_any()))
@@ -101,7 +102,7 @@ gate_decide(PgAioHandle *ioh)
 		return false;
 
 	judged = rules_judge(&gate_provider, ioh, &verdict);
-	device = gate_find_device(ioh);
+	device = gate_find_device(ioh, &device_id);
 	if (!judged && device < 0)
 	{
 		refused = ioh;
@@ -111,6 +112,7 @@ gate_decide(PgAioHandle *ioh)
 
 	io->verdict = verdict;
 	io->device = device;
+	io->device_id = device_id;
 	io->has_result = false;
 	io->released = false;
 	io->too_long = false;
@@ -150,8 +152,8 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 		}
 
 		/*
-		 * The file is reopened before the read is performed, by any process.
-		 * Until then no close of a file must wait for it.
+		 * The process that performs the read reopens the file.  Without a
+		 * descriptor, a close of the file does not wait for the read.
 		 */
 		ioh->op_data.read.fd = -1;
 
@@ -217,7 +219,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		io_perform_at_submission(perform[i], io->has_result, io->result);
 	}
 
-	/* a synchronous read has been submitted on its own */
+	/* a synchronous read has ended the batch early */
 	if (batch_interrupted)
 	{
 		batch_interrupted = false;

@@ -35,10 +35,11 @@ PG_FUNCTION_INFO_V1(io_devices_get);
  * for a relation comes before one for all.
  */
 int
-gate_find_device(PgAioHandle *ioh)
+gate_find_device(PgAioHandle *ioh, uint64 *id)
 {
 	int			found = -1;
 
+	*id = 0;
 	if (gate->ndevices == 0)
 		return -1;
 
@@ -53,8 +54,10 @@ gate_find_device(PgAioHandle *ioh)
 		if (device->match.has_rel)
 			break;
 	}
-	if (gate->worker == INVALID_PROC_NUMBER || gate->draining)
+	if (gate->worker == INVALID_PROC_NUMBER)
 		found = -1;
+	if (found >= 0)
+		*id = gate->devices[found].id;
 	LWLockRelease(gate->lock);
 
 	return found;
@@ -103,7 +106,7 @@ static bool
 worker_is_ready(void)
 {
 	return gate->worker != INVALID_PROC_NUMBER &&
-		!gate->draining && !gate->closing && gate->ndue < gate->max_due;
+		!gate->closing && gate->ndue < gate->max_due;
 }
 
 /*
@@ -118,8 +121,12 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 	if (io->device < 0 || !worker_is_ready())
 		return false;
 	device = &gate->devices[io->device];
-	if (!device->in_use)
+	/* it may have ended, and another one have begun, since the read was staged */
+	if (!device->in_use || device->id != io->device_id)
+	{
+		io->device = -1;
 		return false;
+	}
 
 	io->due = schedule(device, read_length(ioh), now);
 	io->phase = GATE_DUE;
@@ -294,7 +301,7 @@ get_latency(FunctionCallInfo fcinfo, int arg)
 static void
 require_worker(void)
 {
-	for (int i = 0; gate->worker == INVALID_PROC_NUMBER || gate->draining; i++)
+	for (int i = 0; gate->worker == INVALID_PROC_NUMBER; i++)
 	{
 		if (i == 500)
 			ereport(ERROR,
@@ -335,6 +342,7 @@ add_device(const GateDevice *new_device)
 
 		gate->ndevices += !gate->devices[place].in_use;
 		gate->devices[place] = *new_device;
+		gate->devices[place].id = ++gate->last_device_id;
 		gate->devices[place].in_flight = in_flight;
 	}
 	LWLockRelease(gate->lock);

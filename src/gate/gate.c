@@ -54,7 +54,7 @@ become_provider(void)
 {
 	static const Obstacle all_synchronous = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
-		.message = "this server has no injection points, and synchronous reads cannot be held without",
+		.message = "this server has no injection points, and with \"io_method\" set to \"sync\" the I/O gate does not see reads",
 		.hint = "Set \"test_aio.reach_synchronous_reads\", use another \"io_method\", or a server that has been built with --enable-injection-points.",
 	};
 	static const RuleKind injected[] = {RULE_COMPLETION_WAIT, RULE_SHORT_READ, RULE_REOPEN};

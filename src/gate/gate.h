@@ -65,12 +65,13 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	RuleVerdict verdict;		/* as of the submission */
+	RuleVerdict verdict;		/* "hold" is 0 if the rule had ended at submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* its owner is to perform it, nobody else can */
 	bool		too_long;		/* it was held for longer than it might be */
 	int			device;			/* index, or -1 */
+	uint64		device_id;		/* the index may be given to another device */
 	ProcNumber	stopped;		/* shows "completion_wait" */
 	int			held_index;		/* in GateState.held */
 	IoTime		due;			/* GATE_DUE */
@@ -81,6 +82,7 @@ typedef struct GateIo
 typedef struct GateDevice
 {
 	bool		in_use;
+	uint64		id;
 	int			holder;			/* pid; 0: nobody, it outlives its session */
 	IoMatch		match;
 	IoTime		latency;
@@ -117,12 +119,12 @@ typedef struct GateState
 	/* the server shuts down: capture no more, and hold nothing */
 	bool		closing;
 
+	uint64		last_device_id;
 	GateDevice	devices[GATE_MAX_DEVICES];
 
 	/* the background worker: alive while "worker" is set */
 	ProcNumber	worker;
 	int			worker_pid;
-	bool		draining;		/* it takes no more reads, and will then exit */
 	IoTime		worker_wakes;	/* when it will look by itself */
 
 	uint32		wait_event_held;
@@ -190,7 +192,7 @@ extern void gate_perform_taken(PgAioHandle *ioh, IoTime not_before);
 extern void gate_release_all(void);
 
 /* device.c */
-extern int	gate_find_device(PgAioHandle *ioh);
+extern int	gate_find_device(PgAioHandle *ioh, uint64 *id);
 extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);

@@ -3,9 +3,8 @@
  * wait.c
  *		Waiting for captured reads.
  *
- * A process that waits may find itself the one that has to perform the read.
- * It does so when nobody else can or will, and when it could not obey anybody
- * who told it to stop waiting.
+ * A waiting process performs the read itself if no other process can, or if it has
+ * an interrupt that it cannot process while it waits.
  *
  * src/gate/wait.c
  *
@@ -36,7 +35,7 @@ typedef enum WaitAction
 /* WaitLatch takes milliseconds in an int; we look again long before */
 #define LONGEST_SLEEP (60 * NS_PER_S)
 
-/* how often to look when there is no worker to wake us */
+/* how often to look when the worker does not wake us, or there is none */
 #define LOOK_EVERY NS_PER_S
 
 /* The captured read that this process waits for, if it shows "completion_wait". */
@@ -47,8 +46,8 @@ static struct
 }			stopped_at;
 
 /*
- * Returns whether this process has been told to end, or to stop what it does,
- * without being able to obey as long as it waits.
+ * Returns whether an interrupt is pending that cannot be processed during this
+ * wait: a cancel, a termination, a transaction timeout or a barrier.
  */
 static bool
 interrupted_in_vain(void)
@@ -122,7 +121,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 			 uint32 *wait_event, IoTime *until)
 {
 	bool		is_owner = ioh->owner_procno == MyProcNumber;
-	bool		no_worker = gate->worker == INVALID_PROC_NUMBER;
+	bool		alone = gate_is_local(ioh) || gate->worker == INVALID_PROC_NUMBER;
 	IoTime		limit = io->hold_limit;
 
 	if (!gate_is_injected(io))
@@ -143,8 +142,8 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 		interrupted_in_vain())
 		return WAIT_PERFORM;
 
-	/* what the worker can end, it ends; this is for when there is none */
-	if (!gate_is_local(ioh) && !no_worker)
+	/* the worker ends the hold; if it is late by a second, this process does */
+	if (!alone)
 		limit += NS_PER_S;
 	if (now >= limit)
 	{
@@ -152,7 +151,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 		return WAIT_PERFORM;
 	}
 
-	*until = no_worker ? Min(limit, now + LOOK_EVERY) : limit;
+	*until = alone ? Min(limit, now + LOOK_EVERY) : limit;
 	return WAIT_SLEEP;
 }
 
@@ -171,8 +170,8 @@ look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
 	if (gate_is_local(ioh) && !is_owner)
 		return WAIT_SLEEP;
 
-	if (gate->closing || proc_exit_inprogress || interrupted_in_vain() ||
-		(is_ours && now >= io->due))
+	if (gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
+		interrupted_in_vain() || (is_ours && now >= io->due))
 		return WAIT_PERFORM;
 
 	*until = now + LOOK_EVERY;
@@ -293,9 +292,11 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 				return;
 		}
 
-		/* the worker would tell us; some processes get no other signal of it */
-		if (gate->worker == INVALID_PROC_NUMBER && !gate->closing &&
-			io_now() - now >= LOOK_EVERY / 2 && server_is_stopping())
+		/*
+		 * The worker sees that the server stops, too, if there is one.  Some
+		 * processes get no signal of that, and in a smart shutdown none does.
+		 */
+		if (!gate->closing && io_now() - now >= LOOK_EVERY / 2 && server_is_stopping())
 			gate_close();
 
 		CHECK_FOR_INTERRUPTS();

@@ -27,9 +27,13 @@
 #include "storage/proc.h"
 #include "storage/smgr.h"
 #include "storage/waiteventset.h"
+#include "utils/guc.h"
 
 /* reads taken at once */
 #define BATCH_SIZE 32
+
+/* how often to look whether the server shuts down while sessions wait */
+#define LOOK_EVERY NS_PER_S
 
 /* how long files stay open with nothing to do, in milliseconds */
 #define IDLE_TIME 100
@@ -163,6 +167,7 @@ complete_due(IoTime *next)
 static void
 worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
+	claims_watch(false);
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->worker = INVALID_PROC_NUMBER;
 	gate->worker_pid = 0;
@@ -175,10 +180,10 @@ worker_begins(void)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->worker = MyProcNumber;
 	gate->worker_pid = MyProcPid;
-	gate->draining = false;
 	LWLockRelease(gate->lock);
 
 	before_shmem_exit(worker_ends, 0);
+	claims_watch(true);
 }
 
 static void
@@ -246,22 +251,43 @@ sleep_until(WaitEventSet *set, int timer, IoTime next)
 }
 
 /*
- * Completes what is left before the worker ends, at the time that is due.
+ * Closes the gate if the server shuts down.  The worker is not told so until all
+ * sessions have ended, in a smart shutdown; so it looks now and then as long as a
+ * session may wait for it.
+ */
+static void
+look_at_shutdown(IoTime now)
+{
+	static IoTime last = 0;
+
+	if (gate->closing || (now - last < LOOK_EVERY && !ShutdownRequestPending))
+		return;
+	last = now;
+	if (server_is_stopping())
+	{
+		gate_close();
+		gate_release_all();
+	}
+}
+
+/*
+ * Returns whether the worker may end.  When the server shuts down, it first
+ * performs what is left; else the next worker does, and sessions that wait.
  */
 static bool
-has_drained(void)
+may_end(void)
 {
-	bool		drained;
-	IoTime	due;
+	bool		left;
+	IoTime		due;
+
+	if (!gate->closing)
+		return true;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	gate->draining = true;
-	drained = !gate_next_due(&due);
-	if (drained)
-		gate->worker = INVALID_PROC_NUMBER;
+	left = gate_next_due(&due);
 	LWLockRelease(gate->lock);
 
-	return drained;
+	return !left;
 }
 
 void
@@ -295,23 +321,29 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 	for (;;)
 	{
 		IoTime		next;
+		IoTime		claims;
 
 		CHECK_FOR_INTERRUPTS();
-		if (ShutdownRequestPending)
+		if (ConfigReloadPending)
 		{
-			if (!gate->closing && server_is_stopping())
-			{
-				gate_close();
-				gate_release_all();
-			}
-			if (has_drained())
-				break;
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
 		}
+		look_at_shutdown(io_now());
+		claims = claims_end_overdue(io_now(), gate->closing);
+		if (ShutdownRequestPending && may_end())
+			break;
 
 		while (end_overdue_hold(io_now()))
 			;
 		if (complete_due(&next) == 0)
+		{
+			next = Min(next, claims);
+			/* whoever waits may wait for us to see that the server stops */
+			if (next != IO_TIME_NEVER)
+				next = Min(next, io_now() + LOOK_EVERY);
 			sleep_until(set, timer, next);
+		}
 	}
 
 	/* with anything but 0 there will be another one */

@@ -43,6 +43,7 @@ typedef struct Rule
 	RuleKind	kind;
 	int			id;
 	int			holder;			/* pid; 0: nobody, it outlives its session */
+	int			maker;			/* pid */
 	IoMatch		match;
 	int64		skip;			/* this many first */
 	int64		times;			/* then so many; < 0: all */

@@ -235,7 +235,7 @@ rule_fires(int i)
 static bool
 is_makers_own(const Rule *rule, bool synchronous)
 {
-	return synchronous && rule->holder == MyProcPid &&
+	return synchronous && rule->maker == MyProcPid &&
 		!rule->match.has_rel && rule->match.pid == 0;
 }
 
@@ -462,6 +462,7 @@ put_rule(const Rule *new_rule, bool replace)
 		id = is_new ? table->next_id++ : rule->id;
 		*rule = *new_rule;
 		rule->id = id;
+		rule->maker = MyProcPid;
 		pg_atomic_write_u64(&table->counts[place].matched, 0);
 		pg_atomic_write_u64(&table->counts[place].fired, 0);
 		table->nrules += is_new;

@@ -108,7 +108,7 @@ sub _control_left
 sub _end_control
 {
 	my ($self) = @_;
-	$self->sql("SELECT inj_io_$_()") for $self->{has_gate} && !$self->no_faults ? qw(completion_continue short_read_detach) : ();
+	$self->sql("SELECT inj_io_$_()") for $self->{has_rules} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
 	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()') if $self->{has_gate};
 	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
 	return;

@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 use TestAio::Gate;
 
-our @EXPORT = qw(combinations run_combination);
+our @EXPORT = qw(combinations is_possible restarts run_combination);
 
 # A party must be done so many seconds after it has been told.
 use constant IN_TIME => 10;
@@ -20,9 +20,9 @@ use constant IN_TIME => 10;
 # Waits.  "begin" has a session, the party, begin to wait on "event" and returns the
 # statement that ends the wait.  "others" are sessions that are to get their rows;
 # "methods" those where the wait exists; "worker" that it needs the gate's worker.
-# "own": no DDL meets it, as nobody else can see the table, or as the session that ends
-# the wait would stand behind the DDL.  "deaf": the party cannot be interrupted, and
-# the server has switched off its timeouts.  "stays": an owner that exits waits for its
+# "own": DDL is left out, because no other session sees the table, or because the session
+# that ends the wait would queue behind the DDL.  "deaf": the party cannot be interrupted,
+# and is in a COMMIT or ROLLBACK, where the server has switched off its timeouts.  "stays": an owner that exits waits for its
 # read all the same.
 my %waits = (
 	'a held read, its owner' => {
@@ -179,16 +179,26 @@ sub _stop
 	return;
 }
 
+# Can this wait end so, with this io_method, with or without the gate's worker?
+sub is_possible
+{
+	my ($wait_name, $end_name, $method, $has_worker) = @_;
+	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
+	return 0 if $wait->{methods} && !grep { $_ eq $method } @{ $wait->{methods} };
+	return 0 if $wait->{worker} && !$has_worker;
+	return 0 if $wait->{own} && $end->{ddl};
+	return 0 if $wait->{deaf} && $end_name =~ /timeout/;
+	return 1;
+}
+
+# Does this end restart the server?
+sub restarts { my ($end_name) = @_; return $ends{$end_name}{dies} }
+
 # One combination, as a scenario.
 sub run_combination
 {
 	my ($aio, $wait_name, $end_name, $has_worker) = @_;
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
-	return if $wait->{methods} && !grep { $_ eq $aio->method } @{ $wait->{methods} };
-	return if $wait->{worker} && !$has_worker;
-	return if $wait->{own} && $end->{ddl};
-	return if $wait->{deaf} && $end_name =~ /timeout/;
-
 	$aio->scenario("$wait_name, $end_name" . ($has_worker ? '' : ', without the worker'), sub {
 		my ($party, $dora) = $aio->sessions(qw(party dora));
 		my $t = $aio->table('t', 20);
