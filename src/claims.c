@@ -405,37 +405,6 @@ check_removed_files(void)
 		pfree(removed);
 }
 
-/* XactCallback */
-static void
-claims_at_transaction_end(XactEvent event, void *arg pg_attribute_unused())
-{
-	if (nclaim_locks == 0)
-		return;
-
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-			release_locks();
-			check_removed_files();
-			break;
-		case XACT_EVENT_PRE_PREPARE:
-			/* the server would forget the locks, and never give them back */
-			release_locks();
-			if (nclaim_locks > 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_IN_USE),
-						 errmsg("cannot PREPARE while this session has started I/O on a buffer"),
-						 errhint("End the I/O with buffer_call_terminate_io() first.")));
-			break;
-		case XACT_EVENT_ABORT:
-			release_locks();
-			locks_are_lost = true;
-			break;
-		default:
-			break;
-	}
-}
-
 /*
  * Ends a claim of this session as failed, if it has not been ended.
  */
@@ -462,7 +431,65 @@ end_claim(uint64 id)
 	ereport(WARNING,
 			(errmsg("I/O on buffer %d, started by this session, has been ended as failed",
 					claim.buffer),
-			 errdetail("The transaction was aborted, and the lock on the relation could not be had again.")));
+			 errdetail("The transaction was aborted, and another session wants to lock the relation.")));
+}
+
+/*
+ * Ends the claims of this session on relations for whose lock another session waits.
+ * That session may drop the relation and wait for the claim, all before an abort has
+ * taken the lock again.
+ */
+static void
+end_wanted_claims(void)
+{
+	for (int i = 0; i < MAX_CLAIMS; i++)
+	{
+		ClaimLock  *lock = &claim_locks[i];
+		LOCKTAG		tag;
+
+		if (lock->id == 0)
+			continue;
+
+		/* counts our own request, if anybody has ever wanted a stronger lock */
+		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
+		if (LockWaiterCount(&tag) <= 1)
+			continue;
+		end_claim(lock->id);
+		lock->id = 0;
+		nclaim_locks--;
+	}
+}
+
+/* XactCallback */
+static void
+claims_at_transaction_end(XactEvent event, void *arg pg_attribute_unused())
+{
+	if (nclaim_locks == 0)
+		return;
+
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			release_locks();
+			check_removed_files();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			/* the server would forget the locks, and never give them back */
+			release_locks();
+			if (nclaim_locks > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("cannot PREPARE while this session has started I/O on a buffer"),
+						 errhint("End the I/O with buffer_call_terminate_io() first.")));
+			break;
+		case XACT_EVENT_ABORT:
+			release_locks();
+			end_wanted_claims();
+			locks_are_lost = true;
+			break;
+		default:
+			break;
+	}
 }
 
 /*

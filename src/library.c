@@ -43,47 +43,57 @@ raise_obstacle(const Obstacle *obstacle)
 
 /*
  * Returns the file that this library was loaded from.
+ *
+ * Asks where something lies that no other library has: of functions with the
+ * same name, the dynamic linker takes that of the library that was loaded first.
  */
 const char *
 library_path(void)
 {
+	static const char lies_here;
 	Dl_info		info;
 
-	if (dladdr((void *) library_path, &info) == 0 || info.dli_fname == NULL)
+	if (dladdr(&lies_here, &info) == 0 || info.dli_fname == NULL)
 		return "test_aio";
 	return info.dli_fname;
 }
 
 /*
- * Returns whether this copy is the one that puts itself into the server, as it is
- * being preloaded.
+ * Records that another copy of the library was preloaded, and this one does
+ * without its gate, rules and trace.
+ */
+static void
+stay_behind(const char *preloaded)
+{
+	not_preloaded.reason =
+		MemoryContextStrdup(TopMemoryContext,
+							psprintf("another copy of the library was preloaded, from \"%s\"", preloaded));
+	not_preloaded.hint = "Preload the copy that CREATE EXTENSION finds, or remove one.";
+
+	if (process_shared_preload_libraries_in_progress)
+		ereport(WARNING,
+				(errmsg("test_aio is preloaded already, from \"%s\"", preloaded),
+				 errdetail("The copy \"%s\" does without its gate, rules and trace.",
+						   library_path())));
+}
+
+/*
+ * Registers this copy as the one that puts itself into the server.  Returns false
+ * if it is not being preloaded, or another copy is that one.
  */
 bool
 library_begins(void)
 {
 	const char **preloaded = (const char **) find_rendezvous_variable(RENDEZVOUS);
 
-	if (!process_shared_preload_libraries_in_progress)
-	{
-		if (*preloaded != NULL)
-		{
-			not_preloaded.reason =
-				MemoryContextStrdup(TopMemoryContext,
-									psprintf("another copy of the library was preloaded, from \"%s\"", *preloaded));
-			not_preloaded.hint = "Preload the copy that CREATE EXTENSION finds, or remove one.";
-		}
-		return false;
-	}
-
-	/* both would take the place of the server's functions, and define settings */
 	if (*preloaded != NULL)
 	{
-		ereport(WARNING,
-				(errmsg("test_aio is preloaded already, from \"%s\"", *preloaded),
-				 errdetail("The copy \"%s\" does without its gate, rules and trace.",
-						   library_path())));
+		/* both would take the place of the server's functions, and define settings */
+		stay_behind(*preloaded);
 		return false;
 	}
+	if (!process_shared_preload_libraries_in_progress)
+		return false;
 	*preloaded = MemoryContextStrdup(TopMemoryContext, library_path());
 
 	return true;
