@@ -83,6 +83,8 @@ gate_shmem_startup(void)
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
+	if (!shmem_requested)
+		return;
 
 	reason = io_handles_obstacle();
 	if (reason != NULL)
@@ -160,9 +162,8 @@ gate_init(void)
 		return;
 	}
 
-	/* unless the hook below is called, which is up to other libraries */
-	gate_stay_out("its shared memory was not set up",
-			 "Does another library in \"shared_preload_libraries\" not call the previous shmem_startup_hook?");
+	/* unless the hook below is called */
+	gate_stay_out(not_set_up.reason, not_set_up.hint);
 	gate_register_worker();
 
 	prev_shmem_request_hook = shmem_request_hook;

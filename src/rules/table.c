@@ -56,6 +56,7 @@ static const RuleProvider *providers[RULE_KINDS];
 static const Obstacle *obstacles[RULE_KINDS];
 
 static int	longest_hold = 60000;
+static bool preloaded = false;
 
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
@@ -68,6 +69,7 @@ rules_shmem_request(void)
 
 	RequestAddinShmemSpace(sizeof(RuleTable));
 	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
+	shmem_requested = true;
 }
 
 static void
@@ -77,6 +79,8 @@ rules_shmem_startup(void)
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
+	if (!shmem_requested)
+		return;
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	table = ShmemInitStruct("test_aio rules", sizeof(RuleTable), &found);
@@ -103,6 +107,8 @@ rules_shmem_startup(void)
 void
 rules_init(void)
 {
+	preloaded = true;
+
 	DefineCustomIntVariable("test_aio.longest_hold",
 							"Longest time for which a read is held.",
 							"After it the read is performed and a warning logged.  What counts is the value when the hold is asked for.",
@@ -156,7 +162,7 @@ static void
 require_table(void)
 {
 	if (table == NULL)
-		raise_obstacle(&not_preloaded);
+		raise_obstacle(preloaded ? &not_set_up : &not_preloaded);
 }
 
 /*

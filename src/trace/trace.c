@@ -91,6 +91,8 @@ trace_shmem_startup(void)
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
+	if (!shmem_requested)
+		return;
 
 	reason = io_handles_obstacle();
 	if (reason != NULL)
@@ -144,9 +146,8 @@ trace_init(void)
 		return;
 	}
 
-	/* unless the hook below is called, which is up to other libraries */
-	stay_out("its shared memory was not set up",
-			 "Does another library in \"shared_preload_libraries\" not call the previous shmem_startup_hook?");
+	/* unless the hook below is called */
+	stay_out(not_set_up.reason, not_set_up.hint);
 	trace_notice_init();
 
 	prev_shmem_request_hook = shmem_request_hook;
