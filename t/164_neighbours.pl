@@ -1,6 +1,7 @@
-# The library beside others in shared_preload_libraries: those that put tables of their
-# own into the AIO subsystem, one that does not call its shmem_startup_hook, copies of it; and
-# the library compiled for another version of the server.
+# The library beside others in shared_preload_libraries: some put tables of their own into
+# the AIO subsystem, one does not call its shmem_startup_hook, some are copies of it.  The
+# library compiled for another version of the server.  Servers whose tables of callbacks
+# are not in read-only memory.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -183,6 +184,40 @@ sub has_warned
 beside('copy', $copy, \&is_another_copy);
 beside('twice', "test_aio, $copy", sub { my ($aio) = @_; has_warned($aio, $library, $copy); holds_reads($aio) });
 beside('twice_copy_first', "$copy, test_aio", sub { my ($aio) = @_; has_warned($aio, $copy, $library); is_another_copy($aio) });
+
+# the memory of the server's tables of callbacks, as in servers that are linked otherwise
+
+sub tables_are
+{
+	my ($aio, $neighbour, $protection) = @_;
+	$aio->sql("CREATE FUNCTION tables_protection() RETURNS text LANGUAGE C AS '$built/$neighbour', 'tables_protection'");
+	return like($aio->sql('SELECT tables_protection()'), $protection, 'the tables are as protected as before');
+}
+
+my $reach = { 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'on' };
+for (['tables_as_they_are', qr/^r[w-]-p$/], ['tables_writable', qr/^rw-p$/])
+{
+	my ($neighbour, $protection) = @$_;
+	beside($neighbour, "$built/$neighbour, test_aio", sub {
+		my ($aio) = @_;
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		tables_are($aio, $neighbour, $protection);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'");
+		$aio->gate_holds(1, 'a synchronous read is held');
+		$aio->end_gate;
+		$alice->returns(1, 'reads');
+	}, conf => $reach);
+}
+beside('tables_executable', "$built/tables_executable, test_aio", sub {
+	my ($aio) = @_;
+	my ($alice) = $aio->sessions('alice');
+	tables_are($aio, 'tables_executable', qr/^r-xp$/);
+	my $why = "the server's tables of callbacks are in executable memory";
+	does_without($aio, $why, qr/Set "test_aio\.reach_synchronous_reads" to off/);
+	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E.*Set "test_aio\.trace_completions" to off/s, 'nor is there a trace');
+}, conf => $reach);
 
 # compiled for another version
 

@@ -1,0 +1,3 @@
+/* Leaves the page as it is. */
+#define PROTECTION PROT_NONE
+#include "tables.h"
