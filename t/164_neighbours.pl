@@ -1,7 +1,7 @@
 # The library beside others in shared_preload_libraries: some put tables of their own into
-# the AIO subsystem, one does not call its shmem_startup_hook, some are copies of it.  The
-# library compiled for another version of the server.  Servers whose tables of callbacks
-# are not in read-only memory.
+# the AIO subsystem, some do not call its hooks, some are copies of it.  The library
+# compiled for another version of the server.  Servers whose tables of callbacks are not
+# in read-only memory.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -147,16 +147,19 @@ beside('before_wraps_at_once', "$built/wraps_at_once, test_aio", sub {
 	does_without($aio, "the server's I/O method is not one of its own", qr/^HINT: /m);
 });
 
-# another library that does not call our hook
+# another library that does not call our hooks
 
-beside('keeps_hook', "test_aio, $built/keeps_hook", sub {
-	my ($aio) = @_;
-	my ($alice) = $aio->sessions('alice');
-	my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_startup_hook\?/;
-	does_without($aio, 'its shared memory was not set up', $hint);
-	$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
-	  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_rules';
-}, conf => { 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'on' });
+for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
+{
+	beside($neighbour, "test_aio, $built/$neighbour", sub {
+		my ($aio) = @_;
+		my ($alice) = $aio->sessions('alice');
+		my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_request_hook or shmem_startup_hook\?/;
+		does_without($aio, 'its shared memory was not set up', $hint);
+		$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
+		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_rules';
+	}, conf => { 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'on' });
+}
 
 # copies of the library
 
