@@ -435,6 +435,20 @@ end_claim(uint64 id)
 }
 
 /*
+ * Returns in how many modes this session holds a lock.
+ */
+static int
+held_modes(const LOCKTAG *tag)
+{
+	int			held = 0;
+
+	for (LOCKMODE mode = AccessShareLock; mode <= MaxLockMode; mode++)
+		held += LockHeldByMe(tag, mode, false);
+
+	return held;
+}
+
+/*
  * Ends the claims of this session on relations for whose lock another session waits.
  * That session may drop the relation and wait for the claim, all before an abort has
  * taken the lock again.
@@ -450,9 +464,12 @@ end_wanted_claims(void)
 		if (lock->id == 0)
 			continue;
 
-		/* counts our own request, if anybody has ever wanted a stronger lock */
+		/*
+		 * Our own requests count as well.  They are all in the shared lock table
+		 * as soon as another session wants a lock that conflicts with them.
+		 */
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
-		if (LockWaiterCount(&tag) <= 1)
+		if (LockWaiterCount(&tag) <= held_modes(&tag))
 			continue;
 		end_claim(lock->id);
 		lock->id = 0;

@@ -148,21 +148,20 @@ replace_pointer(const void *where, const void *pointer)
 const char *
 io_on_stage(IoStageHook hook)
 {
-	const char *obstacle = NULL;
+	static const char *obstacle = NULL;
 
-	if (nstage_hooks == 0 && server_stage_shared == NULL)
+	if (server_stage_shared == NULL && obstacle == NULL)
 	{
 		server_stage_shared = aio_shared_buffer_readv_cb.stage;
 		server_stage_local = aio_local_buffer_readv_cb.stage;
 		if (server_stage_shared == NULL || server_stage_local == NULL)
-			return "the server does not stage buffered reads by callbacks";
+			return obstacle = "the server does not stage buffered reads by callbacks";
 
 		obstacle = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
 		if (obstacle == NULL)
 			obstacle = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
 	}
-	else if (nstage_hooks == 0)
-		return "the server's tables of callbacks could not be written to before";
+	/* what did not succeed the first time is not tried again */
 	if (obstacle == NULL)
 		stage_hooks[nstage_hooks++] = hook;
 
