@@ -65,7 +65,7 @@ extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* claims.c: buffer I/O that SQL has started and not yet ended */
+/* claims/table.c: buffer I/O that SQL has started and not yet ended */
 extern bool buffer_is_claimed(Buffer buffer);
 extern void claims_watch(bool watch);
 extern int64 claims_end_overdue(int64 now, bool all);
