@@ -53,8 +53,8 @@ raise_obstacle(const Obstacle *obstacle)
 /*
  * Returns the file that this library was loaded from.
  *
- * Asks where something lies that no other library has: of functions with the
- * same name, the dynamic linker takes that of the library that was loaded first.
+ * This looks up the address of a static object.  A function's name may be found in
+ * another library: the dynamic linker takes the first one loaded.
  */
 const char *
 library_path(void)

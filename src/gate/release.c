@@ -65,8 +65,7 @@ choose_result(GateIo *io, bool has_result, int32 result)
 }
 
 /*
- * Releases the held reads that pass a test, of those that are held now.  Returns
- * their number.
+ * Releases the reads that are held now and pass a test.  Returns their number.
  */
 static int
 release_matching(HeldTest test, void *arg, bool has_result, int32 result)

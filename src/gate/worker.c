@@ -339,7 +339,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 		if (complete_due(&next) == 0)
 		{
 			next = Min(next, claims);
-			/* whoever waits may wait for us to see that the server stops */
+			/* a waiting session may depend on us to see that the server stops */
 			if (next != IO_TIME_NEVER)
 				next = Min(next, io_now() + LOOK_EVERY);
 			sleep_until(set, timer, next);

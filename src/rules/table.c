@@ -429,9 +429,8 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * Finds a place for a rule: that of the rule of this kind, if so asked and there
- * is one, else one that is free.  Returns -1 if there is none.  The caller has
- * the lock.
+ * Returns a place for a rule, or -1 if the table is full.  With "replace", the place
+ * of the present rule of this kind comes first.  The caller has the lock.
  */
 static int
 find_place(RuleKind kind, bool replace)

@@ -115,8 +115,9 @@ trace_shmem_startup(void)
 }
 
 /*
- * Prepares the trace.  Called when the library is preloaded, after gate_init():
- * of synchronous reads, the trace sees those that the gate does not capture.
+ * Prepares the trace.  Called when the library is preloaded, after gate_init(): the
+ * gate's stage hook runs first, and a synchronous read that it captures is traced
+ * as an asynchronous one.
  */
 void
 trace_init(void)
