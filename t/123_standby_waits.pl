@@ -1,16 +1,17 @@
-# Held reads on a standby: replay of a truncation does not wait for them, and sessions
-# that wait for them can be cancelled by a recovery conflict; with and without the
-# gate's worker.
+# Waits on a standby: replay of a truncation does not wait for held reads, and a recovery
+# conflict cancels the session that waits, whatever it waits for (t/TestAio/Waits.pm); with
+# and without the gate's worker.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
+use TestAio::Waits;
 
 sub scenarios
 {
-	my ($aio) = @_;
+	my ($aio, $has_worker) = @_;
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");
@@ -40,28 +41,19 @@ sub scenarios
 		$standby->end_session($reader);
 	});
 
-	$aio->scenario('a recovery conflict', sub {
-		my $t = $table->();
-		my ($reader) = $standby->sessions('reader');
-		$standby->sql("SELECT io_hold('$t')");
-		$reader->sql('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_am');
-		$reader->starts("SELECT read_rel_block_ll('$t', 3)");
-		$reader->waits_on('IoGateHeld');
-		# dead rows that the snapshot of the reader still sees
-		$aio->sql("DELETE FROM $t WHERE blk = 20; VACUUM (TRUNCATE off) $t");
-		$reader->raises('40001', qr/conflict with recovery/, 'is cancelled');
-		$standby->end_gate;
-		$reader->sql('ROLLBACK');
-		$aio->replayed_by($standby);
-		$standby->end_session($reader);
-	});
+	run_conflict($aio, $standby, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, conflicts());
 
 	ok($standby->stop, "${\$aio->method}: clean shutdown of the standby");
 	$standby->check_log([ qr/FATAL: .*terminating (?:connection|walreceiver)/ ]);
 	return;
 }
 
-with_each_io_method(\&scenarios, needs => 'gate', streaming => 1, suffix => 'worker', methods => [qw(worker io_uring)]);
-with_each_io_method(\&scenarios, needs => 'gate', streaming => 1, suffix => 'alone', methods => ['worker'], conf => { max_worker_processes => 0 });
+for my $has_worker (1, 0)
+{
+	with_each_io_method(
+		sub { scenarios($_[0], $has_worker) },
+		needs => 'gate trace', streaming => 1, suffix => $has_worker ? 'worker' : 'alone',
+		conf => $has_worker ? {} : { max_worker_processes => 0 });
+}
 
 done_testing();

@@ -10,31 +10,12 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Waits;
 
-my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
-my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } qw(worker io_uring sync);
-
-# Is this the server on which a combination has its turn?
-sub has_its_turn
-{
-	my ($number, $wait, $end, $method, $has_worker) = @_;
-	return is_possible($wait, $end, $method, $has_worker) if $all;
-	my @possible = grep { is_possible($wait, $end, @$_) } @servers;
-	return 0 if !@possible || restarts($end) && int($number / 2) % 3;
-	my ($its_method, $its_worker) = @{ $possible[ $number % @possible ] };
-	return $its_method eq $method && $its_worker == $has_worker;
-}
-
 for my $has_worker (1, 0)
 {
 	with_each_io_method(
 		sub {
 			my ($aio) = @_;
-			my $number = 0;
-			for my $combination (combinations())
-			{
-				my ($wait, $end) = @$combination;
-				run_combination($aio, $wait, $end, $has_worker) if has_its_turn($number++, $wait, $end, $aio->method, $has_worker);
-			}
+			run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
 		},
 		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
 		conf => { restart_after_crash => 'on', $has_worker ? () : (max_worker_processes => 0) });

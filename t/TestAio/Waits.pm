@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 use TestAio::Gate;
 
-our @EXPORT = qw(combinations is_possible restarts run_combination);
+our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
 # A party must be done so many seconds after it has been told.
 use constant IN_TIME => 10;
@@ -21,7 +21,8 @@ use constant IN_TIME => 10;
 # statement that ends the wait.  "others" are sessions that are to get their rows;
 # "methods" those where the wait exists; "worker" that it needs the gate's worker.
 # "own": DDL is left out, because no other session sees the table, or because the session
-# that ends the wait would queue behind the DDL.  "deaf": the party cannot be interrupted,
+# that ends the wait would queue behind the DDL.  "primary": a
+# standby does not have it.  "deaf": the party cannot be interrupted,
 # and is in a COMMIT or ROLLBACK, where the server has switched off its timeouts.  "stays": an owner that exits waits for its
 # read all the same.
 my %waits = (
@@ -62,6 +63,7 @@ my %waits = (
 		event => 'IoGateHeld',
 		deaf => 1,
 		own => 1,
+		primary => 1,
 		begin => sub {
 			my ($aio, $party) = @_;
 			$aio->sql('SELECT io_hold()');
@@ -83,6 +85,7 @@ my %waits = (
 	'a device, temporary table' => {
 		event => 'IoDevice',
 		own => 1,
+		primary => 1,
 		worker => 1,
 		begin => sub {
 			my ($aio, $party) = @_;
@@ -106,6 +109,7 @@ my %waits = (
 	},
 	'buffer_call_start_io' => {
 		event => 'BufferIo',
+		primary => 1,
 		begin => sub {
 			my ($aio, $party, $t) = @_;
 			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
@@ -128,13 +132,13 @@ my %waits = (
 	},
 );
 
-# Ends.  "before" is said to the party, "do" done meanwhile, "raises" what becomes of
+# Ends.  "do" is done while the party waits, "raises" what becomes of
 # the party: an SQLSTATE, or undef if it goes on to its end once the wait is over.
-# "gone": its session ends with it.
+# "limit": the timeout that is set before.  "gone": its session ends with it.
 my %ends = (
 	'cancel' => { do => sub { $_[0]->sql("SELECT pg_cancel_backend(${\$_[1]->pid})") }, raises => '57014' },
-	'statement_timeout' => { before => "SET statement_timeout = '100ms'", raises => '57014' },
-	'transaction_timeout' => { before => "SET transaction_timeout = '100ms'", raises => '25P04', gone => 1 },
+	'statement_timeout' => { limit => 'statement_timeout', raises => '57014' },
+	'transaction_timeout' => { limit => 'transaction_timeout', raises => '25P04', gone => 1 },
 	'terminate' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1 },
 	'DROP' => { ddl => 'DROP TABLE %s' },
 	'TRUNCATE' => { ddl => 'TRUNCATE %s' },
@@ -142,16 +146,28 @@ my %ends = (
 	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
 );
 
-# All combinations, as [wait, end].
-sub combinations
+# Recovery conflicts, which end the wait of a session of a standby: what the primary does
+# to the table.  All end the statement with SQLSTATE 40001.
+my %conflicts = (
+	# dead rows that the party's snapshot still sees
+	'snapshot conflict' => "DELETE FROM %s WHERE blk = 19; VACUUM (TRUNCATE off) %s",
+	'lock conflict' => 'BEGIN; LOCK TABLE %s; COMMIT',
+);
+
+# All combinations of waits and these ends, as [wait, end].
+sub _combine
 {
+	my ($ends) = @_;
 	my @all;
 	for my $wait (sort keys %waits)
 	{
-		push @all, map { [ $wait, $_ ] } sort keys %ends;
+		push @all, map { [ $wait, $_ ] } sort keys %$ends;
 	}
 	return @all;
 }
+
+sub combinations { return _combine(\%ends) }
+sub conflicts { return grep { !$waits{ $_->[0] }{primary} } _combine(\%conflicts) }
 
 sub _party_ends
 {
@@ -180,10 +196,10 @@ sub _stop
 }
 
 # Can this wait end so, with this io_method, with or without the gate's worker?
-sub is_possible
+sub _is_possible
 {
 	my ($wait_name, $end_name, $method, $has_worker) = @_;
-	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
+	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name} // {});
 	return 0 if $wait->{methods} && !grep { $_ eq $method } @{ $wait->{methods} };
 	return 0 if $wait->{worker} && !$has_worker;
 	return 0 if $wait->{own} && $end->{ddl};
@@ -191,8 +207,55 @@ sub is_possible
 	return 1;
 }
 
-# Does this end restart the server?
-sub restarts { my ($end_name) = @_; return $ends{$end_name}{dies} }
+# Those of the combinations that have their turn on this server: with TEST_AIO_WAITS=all
+# all that are possible.  Otherwise each has its turn on one server, and two of three that
+# restart the server on none.
+sub on_their_turn
+{
+	my ($method, $has_worker, @combinations) = @_;
+	my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
+	my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } qw(worker io_uring sync);
+	my @on_turn;
+	while (my ($number, $combination) = each @combinations)
+	{
+		my @possible = grep { _is_possible(@$combination, @$_) } @servers;
+		@possible = $possible[ $number % @possible ] if !$all && @possible;
+		@possible = () if !$all && $ends{ $combination->[1] }{dies} && int($number / 2) % 3;
+		push @on_turn, $combination if grep { $_->[0] eq $method && $_->[1] == $has_worker } @possible;
+	}
+	return @on_turn;
+}
+
+# Does the party wait, or get to it soon?  False if it has ended first.
+sub _gets_to_wait
+{
+	my ($aio, $party, $wait) = @_;
+	my $event = ref $wait->{event} ? $wait->{event} : qr/^\Q$wait->{event}\E$/;
+	my $waits;
+	$aio->poll(sub { $waits = ($aio->wait_event($party->pid) // '') =~ $event; $waits || $party->has_ended });
+	return $waits;
+}
+
+# Has a party run into a timeout while it waits.  Where the machine is so slow that the
+# timeout comes before the wait, a longer one is tried.  Returns the party and the
+# statement that ends the wait.
+sub _run_into_timeout
+{
+	my ($aio, $wait, $setting, $t) = @_;
+	for my $limit (100, 1000, 10_000)
+	{
+		my $party = $aio->sessions("party_$limit");
+		# a transaction timeout is that of the transactions that begin after it is set
+		$party->sql("SET $setting = $limit");
+		my $release = $wait->{begin}->($aio, $party, $t);
+		return ($party, $release) if _gets_to_wait($aio, $party, $wait);
+		$party->wait_for_end;
+		$aio->sql($release);
+		$aio->end_session($party);
+		$aio->evict($t);
+	}
+	die "no party waits on $wait->{event} before the timeout\n";
+}
 
 # One combination, as a scenario.
 sub run_combination
@@ -200,15 +263,18 @@ sub run_combination
 	my ($aio, $wait_name, $end_name, $has_worker) = @_;
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
 	$aio->scenario("$wait_name, $end_name" . ($has_worker ? '' : ', without the worker'), sub {
-		my ($party, $dora) = $aio->sessions(qw(party dora));
 		my $t = $aio->table('t', 20);
 		$aio->sql("SELECT io_trace_reset(), io_trace_start('$t')");
-		$party->sql($end->{before}) if $end->{before};
-		my $release = $wait->{begin}->($aio, $party, $t);
-		if (!$end->{before})
+		my ($party, $release);
+		if ($end->{limit})
 		{
-			my $reached = $aio->poll(sub { ($aio->wait_event($party->pid) // '') =~ (ref $wait->{event} ? $wait->{event} : qr/^\Q$wait->{event}\E$/) });
-			ok($reached, "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
+			($party, $release) = _run_into_timeout($aio, $wait, $end->{limit}, $t);
+		}
+		else
+		{
+			$party = $aio->sessions('party');
+			$release = $wait->{begin}->($aio, $party, $t);
+			ok(_gets_to_wait($aio, $party, $wait), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
 		}
 		if ($end->{stop})
 		{
@@ -220,6 +286,7 @@ sub run_combination
 			$end->{do}->($aio, $party) if $end->{do};
 			if ($end->{ddl})
 			{
+				my $dora = $aio->sessions('dora');
 				$dora->starts(sprintf $end->{ddl}, $t);
 				$dora->waits_on('relation', 'waits for the lock');
 				$aio->sql($release);
@@ -233,7 +300,7 @@ sub run_combination
 			$aio->restarted if $end->{dies};
 			$aio->sql($release) if !$end->{dies} && !$end->{ddl};
 			$aio->end_session($party) if $wait_name eq 'buffer_call_start_io' && !$end->{gone};
-			$dora->ends('the other gets on') if $end->{ddl};
+			$aio->sessions('dora')->ends('the other gets on') if $end->{ddl};
 			for my $name ($end->{dies} ? () : @{ $wait->{others} // [] })
 			{
 				$aio->sessions($name)->ends('gets its rows');
@@ -241,10 +308,45 @@ sub run_combination
 		}
 		$aio->sql('SELECT io_trace_stop()') if !$end->{dies};
 		$aio->proves($t) if !$end->{ddl};
-		$aio->gives('SELECT count(*) FROM pg_stat_activity WHERE wait_event ~ \'IoGateHeld|IoDevice|completion_wait\'', 0, 'nobody waits any more');
+		my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event ~ 'IoGateHeld|IoDevice|completion_wait'};
+		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'nobody waits any more');
 	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
 		log => [ qr/FATAL:  terminating (?:connection|background worker|autovacuum)/, qr/terminated by signal 9: Killed/, qr/PgSleep/ ]);
+	return;
+}
+
+# One wait and one recovery conflict, as a scenario.  The sessions are those of the
+# standby.
+sub run_conflict
+{
+	my ($aio, $standby, $wait_name, $conflict_name, $has_worker) = @_;
+	my $wait = $waits{$wait_name};
+	$aio->scenario("$wait_name, $conflict_name" . ($has_worker ? '' : ', without the worker'), sub {
+		my $t = $aio->table('t', 20);
+		$aio->replayed_by($standby);
+		$standby->evict($t);
+		$standby->sql("SELECT io_trace_reset(), io_trace_start('$t')");
+		my $party = $standby->sessions('party');
+		$party->sql('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_am');
+		my $release = $wait->{begin}->($standby, $party, $t);
+		ok(_gets_to_wait($standby, $party, $wait), "the party waits on $wait->{event}") || diag($standby->activity($party->pid));
+
+		$aio->sql($conflicts{$conflict_name} =~ s/%s/$t/gr);
+		$party->raises('40001', qr/conflict with recovery/, 'is cancelled');
+		$aio->replayed_by($standby);
+		$standby->sql($release);
+		$standby->sql('SELECT io_trace_stop()');
+		for my $name (@{ $wait->{others} // [] })
+		{
+			# the conflict may be one with it, too
+			my $error = $standby->sessions($name)->wait_for_end->error;
+			like($error ? $error->{sqlstate} : '', qr/^(?:40001)?$/, "$name has its rows or is cancelled");
+		}
+		$party->sql('ROLLBACK');
+		$party->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'reads later');
+		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
+	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($standby) : undef);
 	return;
 }
 
