@@ -23,7 +23,7 @@ for_each_io_method(
 				'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
 			$aio->proves($t);
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('who waits for one collects all that have ended', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
@@ -37,7 +37,7 @@ for_each_io_method(
 					return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
 				}), 'three by one look into the ring');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
+		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
 		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
@@ -53,7 +53,7 @@ for_each_io_method(
 			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
 			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'on behalf of whom')
 			  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
-		}, leaves => 'COMPLETED_SHARED', log => qr/could not read blocks 2\.\.4/, skip => $aio->no_faults);
+		}, log => qr/could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
 		$aio->scenario('the owner exits', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
@@ -66,7 +66,7 @@ for_each_io_method(
 						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
 					}), '0/0', 'which need not be read again');
 			$aio->proves($t);
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('the owner exits before the read has ended', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
@@ -84,7 +84,7 @@ for_each_io_method(
 			$reader->returns('3', 'reads');
 			$aio->end_session($owner);
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
+		}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
 		$aio->scenario('six reads in a batch, four handles', sub {
 			my ($owner) = $aio->sessions(qw(owner));
@@ -97,7 +97,7 @@ for_each_io_method(
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
 			$aio->proves($t);
 			is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('their owner performs them and others wait', sub {
 			my @sessions = $aio->sessions(qw(alice bob carol));
@@ -111,5 +111,5 @@ for_each_io_method(
 			}
 			$_->returns(1500, 'gets every block') for @sessions;
 			$aio->proves($t);
-		});
+		}, leaves => 'nothing');
 	}, conf => { io_max_concurrency => 4 });

@@ -115,4 +115,4 @@ for_each_io_method(
 			$bob->returns('4', 'reads');
 			$aio->proves($t);
 		});
-	});
+	}, leaves => 'nothing');

@@ -145,4 +145,4 @@ for_each_io_method(
 				$alice->gives('SELECT 1', 1, 'and the session goes on');
 			});
 		}
-	}, conf => { max_prepared_transactions => 2 });
+	}, leaves => 'nothing', conf => { max_prepared_transactions => 2 });

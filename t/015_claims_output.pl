@@ -44,4 +44,4 @@ for_each_io_method(
 			$aio->sql("ALTER TABLE $t SET TABLESPACE pg_default");
 			$aio->sql('DROP TABLESPACE IF EXISTS s014');
 		}, dies => 1, log => qr/terminating connection/);
-	}, needs => 'gate');
+	}, leaves => 'nothing', needs => 'gate');

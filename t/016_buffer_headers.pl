@@ -110,4 +110,4 @@ END
 			$bob->ends('is woken');
 			$aio->proves($t);
 		});
-	});
+	}, leaves => 'nothing');

@@ -54,4 +54,4 @@ for_each_io_method(
 			$bob->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use');
 			$alice->sql('COMMIT');
 		});
-	}, methods => ['worker']);
+	}, leaves => 'nothing', methods => ['worker']);

@@ -80,4 +80,4 @@ for_each_io_method(
 			$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
 			$alice->raises('57P01', qr/terminating connection/, 'is terminated');
 		}, log => qr/FATAL:.*terminating connection/);
-	});
+	}, leaves => 'nothing');

@@ -31,7 +31,7 @@ sub for_each_io_method_of
 						'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
 					$aio->proves($t, session => $alice);
 				}
-			});
+			}, leaves => 'nothing');
 
 			$aio->scenario('all staged', sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -39,7 +39,7 @@ sub for_each_io_method_of
 				$aio->evict($t, $alice);
 				$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
 					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
-					$aio->closed_gate, 'SELECT batch_end()');
+					$aio->pause, 'SELECT batch_end()');
 				$alice->waits_on('advisory');
 				# how many, depends on how fast the earlier ones have ended
 				my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"
@@ -48,12 +48,12 @@ sub for_each_io_method_of
 				ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "those since the last wait are staged: $staged");
 				is($described, $staged, 'and pg_aios knows what they are') if $aio->method ne 'sync';
 				cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
-				$aio->open_gate;
+				$aio->resume;
 				$alice->ends('the batch ends');
 				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
 				$aio->proves($t);
 				$aio->evict($t, $alice);
-			}, leaves => 'COMPLETED_SHARED');
+			});
 
 			$aio->scenario('all in flight', sub {
 				my ($alice) = $aio->sessions('alice');
@@ -67,7 +67,7 @@ sub for_each_io_method_of
 				$alice->ends('goes on');
 				$aio->proves($t);
 				$aio->evict($t, $alice);
-			}, leaves => 'COMPLETED_SHARED', skip => $aio->method ne 'worker'
+			}, skip => $aio->method ne 'worker'
 				? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
 			$aio->scenario('the oldest ends, others are held', sub {
@@ -77,14 +77,14 @@ sub for_each_io_method_of
 				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
 				$aio->gate_holds($max);
 				$alice->waits_on('IoGateHeld');
-				$aio->release_block(0);
+				$aio->gate_release_block(0);
 				$alice->ends('that is the one that it has waited for');
 				$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
 				$aio->end_gate;
 				$aio->proves($t);
 				$aio->evict($t, $alice);
-			}, leaves => 'COMPLETED_SHARED', skip => $max == 1 ? 'the oldest is the only one'
-				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->no_gate);
+			}, skip => $max == 1 ? 'the oldest is the only one'
+				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->lacks('gate'));
 
 			$aio->scenario('ended by others', sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -95,7 +95,7 @@ sub for_each_io_method_of
 					$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
 				}
 				$aio->proves($t);
-			}, leaves => 'COMPLETED_SHARED');
+			});
 
 			$aio->scenario('the oldest is held, others have ended', sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -110,8 +110,8 @@ sub for_each_io_method_of
 				$aio->end_gate;
 				$aio->proves($t);
 				$aio->evict($t, $alice);
-			}, leaves => 'COMPLETED_SHARED', skip => $max == 1 ? 'the oldest is the only one'
-				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->no_gate);
+			}, skip => $max == 1 ? 'the oldest is the only one'
+				: $aio->method eq 'sync' ? 'with sync nothing is held' : $aio->lacks('gate'));
 		}, conf => { io_max_concurrency => $max }, suffix => $max);
 	return;
 }

@@ -102,4 +102,4 @@ for_each_io_method(
 			}
 			$aio->proves('mine', session => $alice);
 		});
-	}, conf => { shared_buffers => '2MB', max_connections => 10 });
+	}, leaves => 'nothing', conf => { shared_buffers => '2MB', max_connections => 10 });

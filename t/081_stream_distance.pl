@@ -71,7 +71,7 @@ for_each_io_method(
 				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points);
 
 		$aio->scenario('when each read is waited for', sub {
 			my $t = $aio->table('t', 400);
@@ -87,7 +87,7 @@ for_each_io_method(
 				is($ahead, $expected, $what);
 			}
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
+		}, skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 
 		$aio->scenario('after hits', sub {
 			my $t = $aio->table('t', 400);
@@ -102,7 +102,7 @@ for_each_io_method(
 			# fewer hits than the stream may pin, more than it has pinned
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
-		}, leaves => 'COMPLETED_SHARED', skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
+		}, skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
 
 		$aio->scenario('in rescans', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -117,5 +117,5 @@ for_each_io_method(
 				# of 1, 2, 4, 8 and then 16 blocks
 				cmp_ok($reads, '<=', 14 * $scans, 'combined');
 			}
-		});
+		}, leaves => 'nothing');
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);

@@ -110,4 +110,4 @@ for_each_io_method(
 				cmp_ok($hits, '<=', $rows + 1, 'not many more');
 			}
 		});
-	}, conf => { shared_buffers => '4MB' });
+	}, leaves => 'nothing', conf => { shared_buffers => '4MB' });

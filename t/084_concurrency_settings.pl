@@ -72,7 +72,7 @@ for_each_io_method(
 			$aio->release;
 			$alice->returns(51, 'reads');
 		}, skip => $aio->no_injection_points);
-	}, prepare => sub {
+	}, leaves => 'nothing', prepare => sub {
 		my ($aio) = @_;
 		my $dir = $aio->node->basedir . '/elsewhere';
 		mkdir $dir or die "mkdir $dir: $!";

@@ -45,7 +45,7 @@ for_each_io_method(
 					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'gone');
 				}
 				$aio->proves($t, session => $alice);
-			}, skip => $aio->no_injection_points);
+			}, leaves => 'nothing', skip => $aio->no_injection_points);
 		}
 
 		$aio->scenario('a read that has not begun', sub {
@@ -58,7 +58,7 @@ for_each_io_method(
 				  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result');
 			$aio->end_gate;
 			$alice->ends;
-		}, skip => $sync ? 'with sync nothing is held' : $aio->no_gate);
+		}, leaves => 'nothing', skip => $sync ? 'with sync nothing is held' : $aio->lacks('gate'));
 
 		# reads that their session waits for at once are its own
 		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
@@ -73,7 +73,7 @@ for_each_io_method(
 				$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 				$aio->release;
 				$alice->ends;
-			}, skip => $aio->no_injection_points);
+			}, leaves => 'nothing', skip => $aio->no_injection_points);
 		}
 
 		for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
@@ -88,7 +88,7 @@ for_each_io_method(
 				$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
 				$aio->tell_truth;
 				$aio->proves($t);
-			}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/could not read/, leaves => 'COMPLETED_SHARED');
+			}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/could not read/);
 		}
 
 		for my $zero ('off', 'on')
@@ -102,7 +102,7 @@ for_each_io_method(
 				$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'completed');
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 				$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
-			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/, leaves => 'COMPLETED_SHARED');
+			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/invalid page/);
 		}
 
 		$aio->scenario('a wait ends with its read', sub {
@@ -110,7 +110,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 20);
 			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
 			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('for superusers and pg_read_all_stats', sub {
 			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
@@ -120,5 +120,5 @@ for_each_io_method(
 			$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a reader of statistics');
 			$aio->end_session($_) for $nobody, $reader;
 			$aio->sql('DROP ROLE regress_nobody, regress_reader');
-		});
+		}, leaves => 'nothing');
 	});

@@ -101,5 +101,5 @@ for_each_io_method(
 			$aio->evict($t);
 			cmp_ok($delay->(), '>=', 3, 'a millisecond for each ten blocks');
 		});
-	}, # for a look-ahead of a hundred blocks
+	}, leaves => 'nothing', # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });

@@ -104,4 +104,4 @@ for_each_io_method(
 			my ($waits) = $alice->{result} =~ m{"I/O Waits": (\d+)};
 			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'that it was held counts as a wait');
 		}, skip => $unknown // $aio->no_faults);
-	}, conf => { shared_buffers => '64MB' });
+	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });

@@ -69,7 +69,7 @@ for_each_io_method(
 			$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
 				  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'buffers lie side by side');
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->no_gate);
+		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->lacks('gate'));
 
 		$aio->scenario('when it has ended', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -104,5 +104,5 @@ for_each_io_method(
 			$aio->end_gate;
 			$alice->returns('8', 'reads');
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->no_gate);
-	}, conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
+		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->lacks('gate'));
+	}, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });

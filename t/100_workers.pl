@@ -36,7 +36,7 @@ for_each_io_method(
 			for my $n (1, 2, 5, 3)
 			{
 				set_workers($aio, $n);
-				my @readers = $aio->held_in_workers($t, { relation => $t }, sub { return start_reads($aio, $t, 6) });
+				my @readers = $aio->hold_in_workers($t, { relation => $t }, sub { return start_reads($aio, $t, 6) });
 				$aio->holds($n, "$n workers");
 				$_->waits_on('AioIoCompletion') for @readers;
 				$aio->gives("SELECT count(*) FILTER (WHERE state = 'SUBMITTED'), count(*) FILTER (WHERE state = 'COMPLETED_IO') FROM pg_aios",
@@ -46,7 +46,7 @@ for_each_io_method(
 				$aio->evict($t);
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_injection_points);
+		}, leaves => 'nothing', skip => $aio->no_injection_points);
 
 		# 18 wakes one worker for a batch, and those that are at work wake others for
 		# what is left; so does 19, if they were not often woken in vain of late
@@ -69,8 +69,8 @@ for_each_io_method(
 					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'completion_wait') BETWEEN 1 AND 4"
 						  . " AND count(*) FILTER (WHERE wait_event IN ('completion_wait', 'IoWorkerMain')) = 4"
 						  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
-					$aio->poll(sub { $aio->held == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
-					my $held = () = $aio->held;
+					$aio->poll(sub { $aio->holders == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
+					my $held = () = $aio->holders;
 					$at_work = $held if $held > $at_work;
 					$aio->release;
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 14, 2)))", 8, 'all is read');
@@ -79,7 +79,7 @@ for_each_io_method(
 				$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points);
 
 		# 64 places, of which one is always empty (18); where it begins, is different each time
 		$aio->scenario('the queue is full', sub {
@@ -92,7 +92,7 @@ for_each_io_method(
 				$bob->sql("SELECT read_rel_block_ll('$t', 1)");
 				$aio->hold(relation => $t);
 				$alice->starts("SELECT read_rel_block_ll('$t', 0)");
-				$aio->poll(sub { $aio->held }) or die "the only worker is not held\n";
+				$aio->poll(sub { $aio->holders }) or die "the only worker is not held\n";
 				$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
 				$aio->release;
 				$alice->wait_for_end;
@@ -112,7 +112,7 @@ for_each_io_method(
 			$alice->ends;
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 			$aio->proves($u);
-		}, skip => $aio->no_injection_points, leaves => 'COMPLETED_SHARED');
+		}, skip => $aio->no_injection_points);
 
 		$aio->scenario('no more of them than are wanted', sub {
 			set_workers($aio, 2);
@@ -120,5 +120,5 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(38, 0, -2)))", 20, 'reads');
 			$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", 2, 'two');
-		});
+		}, leaves => 'nothing');
 	}, methods => ['worker'], conf => { io_max_concurrency => 100, shared_buffers => '64MB' });

@@ -18,7 +18,7 @@ for_each_io_method(
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
 			is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		for my $case (
 			[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
@@ -43,7 +43,7 @@ for_each_io_method(
 					$aio->proves($t) if $stays && $what ne 'TRUNCATE';
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
 					$aio->sql("DROP TABLE $t") if $what eq 'SET TABLESPACE';
-				}, leaves => 'COMPLETED_SHARED');
+				});
 			}
 		}
 
@@ -58,7 +58,7 @@ for_each_io_method(
 			$aio->end_session($carol);
 			$aio->sql('DROP DATABASE gone');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		# more of them than there are processors, one after the other and together
 		$aio->scenario('backends come and go', sub {
@@ -74,7 +74,7 @@ for_each_io_method(
 				$aio->evict($t);
 			}
 			$aio->proves($t);
-		});
+		}, leaves => 'nothing');
 	}, prepare => sub {
 		my ($aio) = @_;
 		my $dir = $aio->node->basedir . '/elsewhere';

@@ -29,7 +29,7 @@ for_each_io_method(
 			cmp_ok($ended, '>', 0, 'cancelled');
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
 		{
@@ -45,7 +45,7 @@ for_each_io_method(
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
 					$aio->proves($t, session => $alice);
 				}
-			}, leaves => 'COMPLETED_SHARED');
+			});
 		}
 
 		# a temporary table cannot be dropped while its session still writes to its memory
@@ -58,7 +58,7 @@ for_each_io_method(
 			my $u = $aio->table('u', 40, kind => 'TEMP', session => $bob);
 			$bob->sql("SELECT read_rel_block_ll('$u', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b; DROP TABLE u");
 			$bob->gives('SELECT 1', 1, 'lives');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		# the last two truncate the file that is being read, which stays open
 		for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
@@ -80,6 +80,6 @@ for_each_io_method(
 					$alice->sql("DROP TABLE $t");
 					$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
 				}
-			}, leaves => 'COMPLETED_SHARED');
+			});
 		}
 	}, conf => { io_max_concurrency => 64 });

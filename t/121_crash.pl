@@ -89,7 +89,7 @@ for_each_io_method(
 			$aio->scenario("kill -9 of: $who", sub {
 				my $t = $aio->table('t', 20);
 				my %pid;
-				@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->held_read($t, $killed{$who});
+				@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, $killed{$who});
 				$pid{gate} = $pid{'gate while it serves'} = $aio->sql('SELECT worker FROM io_gate');
 				($pid{'io worker'}) = $aio->pids_of_type('io worker');
 				kill 'KILL', $pid{$who};
@@ -101,4 +101,4 @@ for_each_io_method(
 			}, dies => 1, log => qr/terminated by signal|terminating connection|because of crash|was interrupted|recovery mode|exited with exit code|not yet accepting connections/,
 				skip => $aio->lacks('gate'));
 		}
-	}, conf => { restart_after_crash => 'on' });
+	}, leaves => 'nothing', conf => { restart_after_crash => 'on' });

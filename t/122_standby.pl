@@ -55,7 +55,7 @@ for_each_io_method(
 		$aio->scenario('sessions wait, replay does not', sub {
 			my $t = $table->();
 			my ($startup) = $standby->pids_of_type('startup');
-			my ($controller, $issuer, $waiter) = $standby->held_read($t);
+			my ($controller, $issuer, $waiter) = $standby->gate_hold_read($t);
 			$standby->trace("'$t', $startup");
 			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
 			$aio->replayed_by($standby);
@@ -98,5 +98,5 @@ for_each_io_method(
 		$standby->check_log([qr/FATAL: .*terminating (?:connection|walreceiver)/, $standby->too_long]);
 	},
 	# replay need not read a page whose whole image is in the WAL
-	needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
+	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
 		'test_aio.reach_synchronous_reads' => 'on', 'test_aio.trace_completions' => 'on' });

@@ -39,7 +39,7 @@ sub scenarios
 		$standby->gate_holds(0, 'and nothing is held');
 		$standby->end_gate;
 		$standby->end_session($reader);
-	});
+	}, leaves => 'nothing');
 
 	run_conflict($aio, $standby, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, conflicts());
 

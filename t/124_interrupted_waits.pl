@@ -38,7 +38,7 @@ for_each_io_method(
 					$alice->sql('SELECT count(*) FROM pg_class');
 					# after the session has got to where it waits
 					$alice->sql('SET statement_timeout = 300') if $end eq 'statement_timeout';
-					$aio->held_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+					$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
 					if ($end ne 'statement_timeout')
 					{
 						$alice->waits_on('AioIoCompletion');
@@ -51,13 +51,13 @@ for_each_io_method(
 						$aio->release;
 					}
 					$alice->raises(@{ $ends{$end} }, $end);
-					$aio->release if $aio->{holding};
+					$aio->release;
 					$bob->wait_for_end;
 					is($bob->error, undef, 'the other has no error');
 					$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
 					$aio->proves($t);
-				}, leaves => 'COMPLETED_SHARED', log => qr/FATAL: .*terminating connection/,
+				}, log => qr/FATAL: .*terminating connection/,
 				skip => $aio->no_faults);
 			}
 		}

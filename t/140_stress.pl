@@ -78,5 +78,5 @@ for_each_io_method(
 				$session->starts('SELECT 1')->wait_for_end;
 				$aio->proves('v', session => $session);
 			}
-		}, leaves => 'COMPLETED_SHARED');
+		});
 	}, conf => { shared_buffers => $shared_buffers, io_max_concurrency => 8, io_max_combine_limit => 128 });

@@ -19,7 +19,7 @@ for_each_io_method(
 			$alice->waits_on('IoGateHeld');
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			$bob->waits_on('IoGateHeld');
-			$aio->held_are('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
+			$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
 				$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two who wait');
 			$aio->gives('SELECT state, off, length FROM pg_aios JOIN io_held USING (pid, io_id, io_generation, off, length)',
 				'SUBMITTED|24576|32768', 'and pg_aios says the same');
@@ -38,7 +38,7 @@ for_each_io_method(
 			$aio->gate_holds(4);
 			for my $i (2, 0, 3, 1)
 			{
-				is($aio->release_block(10 * $i), 't', "read of block ${\(10 * $i)} is released");
+				is($aio->gate_release_block(10 * $i), 't', "read of block ${\(10 * $i)} is released");
 				$readers[$i]->returns('', 'reads');
 			}
 			$aio->sql('SELECT io_hold_end()');
@@ -54,12 +54,12 @@ for_each_io_method(
 			{
 				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 				$aio->gate_holds(1);
-				$aio->release_block(3, $case->[0]);
+				$aio->gate_release_block(3, $case->[0]);
 				$alice->raises($case->[0] == -5 ? '58030' : 'XX001', $case->[1], "result $case->[0]");
 			}
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
-			$aio->release_block(3, 16384);
+			$aio->gate_release_block(3, 16384);
 			$alice->returns('', 'result 16384');
 			$alice->warns(qr/read only 16384 of 32768 bytes/);
 			is($aio->cached($t), '3,4', 'two of four blocks came');
@@ -75,7 +75,7 @@ for_each_io_method(
 			$alice->gives("SELECT read_rel_block_ll('$u', 5)", '', 'another process');
 			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
 			$bob->starts("SELECT read_rel_block_ll('$u', 9); SELECT read_rel_block_ll('$u', 10)");
-			$aio->held_are('relation, blockno', "$t|2\n$u|9");
+			$aio->gate_shows('relation, blockno', "$t|2\n$u|9");
 			$aio->gives('SELECT relation, blockno, pid, times, fired FROM io_rules ORDER BY rule', "$t|5|||1\n$u||${\$bob->pid}|1|1");
 			$aio->gives('SELECT io_release_all()', 2, 'both are released');
 			$alice->returns('', 'reads');
@@ -112,4 +112,4 @@ for_each_io_method(
 			}
 			$aio->proves($t, session => $alice);
 		}, log => qr/could not read blocks/);
-	}, needs => 'gate');
+	}, leaves => 'nothing', needs => 'gate');

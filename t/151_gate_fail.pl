@@ -90,4 +90,4 @@ for_each_io_method(
 		});
 	},
 	# with io_method=sync there are no others
-	needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

@@ -14,28 +14,28 @@ for_each_io_method(
 
 		$aio->scenario('the session that holds exits', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->held_read($t);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 			$aio->end_session($controller);
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
 			$aio->gives('SELECT count(*) FROM io_rules', 0, 'the rule is gone');
 			$aio->proves($t);
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->held_read($t, "io_hold('$t', keep => true)");
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 			$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 			$aio->gate_holds(1, 'still held');
 			$aio->gives('SELECT owner IS NULL FROM io_rules', 't', 'nobody owns the rule');
 			$aio->end_gate;
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
-		}, log => qr/terminating connection/);
+		}, leaves => 'nothing', log => qr/terminating connection/);
 
 		$aio->scenario('cancel and timeout', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->held_read($t);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 			$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
 			$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			$aio->gate_holds(1, 'and its read is still held');
@@ -46,17 +46,17 @@ for_each_io_method(
 			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
 			$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('the issuer is terminated', sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->held_read($t);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 			$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
 			$waiter->returns('1', 'gets what the other has read at its exit');
 			$aio->gate_holds(0);
 			$aio->end_gate;
 			$aio->proves($t);
-		}, log => qr/terminating connection/);
+		}, leaves => 'nothing', log => qr/terminating connection/);
 
 		$aio->scenario('the longest hold', sub {
 			my $t = $aio->table('t', 20);
@@ -68,13 +68,13 @@ for_each_io_method(
 			$aio->gate_holds(0, 'and that ends as well');
 			$aio->logs(qr/WARNING:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', log => $aio->too_long);
+		}, log => $aio->too_long);
 
 		for my $mode (qw(smart fast immediate))
 		{
 			$aio->scenario("$mode shutdown", sub {
 				my $t = $aio->table('t', 20);
-				my @sessions = $aio->held_read($t, "io_hold('$t', keep => true)");
+				my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 				# a smart one waits for sessions, which are not to wait for the hold
 				my $stops = sub { $_->ends('reads') for @sessions[1, 2]; $aio->begin_stop('TERM'); return $aio->end_stop };
 				if ($mode eq 'smart')
@@ -87,7 +87,7 @@ for_each_io_method(
 				$aio->restarted;
 				$aio->gives('SELECT count(*) FROM io_rules', 0, 'nothing is left of the rule');
 				$aio->proves($t);
-			}, dies => 1, log => qr/terminating connection|database system was interrupted/);
+			}, leaves => 'nothing', dies => 1, log => qr/terminating connection|database system was interrupted/);
 		}
 
 		$aio->scenario('the longest hold of a completion', sub {
@@ -98,9 +98,9 @@ for_each_io_method(
 			$alice->returns('', 'reads at last');
 			$aio->logs(qr/WARNING:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 			$bob->sql('SELECT inj_io_completion_continue()');
-			$alice->wait_for_end->{warnings} = [];
+			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);
-		}, log => $aio->too_long, skip => $aio->no_faults);
+		}, leaves => 'nothing', log => $aio->too_long, skip => $aio->no_faults);
 
 		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 		$aio->scenario('who shows completion_wait is terminated', sub {
@@ -119,7 +119,7 @@ for_each_io_method(
 			$aio->release;
 			$bob->returns('1', 'gets the block');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', log => qr/terminating connection/,
+		}, log => qr/terminating connection/,
 			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
 
 		$aio->scenario('fast shutdown with a completion held', sub {
@@ -129,10 +129,9 @@ for_each_io_method(
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->holds(1);
 			ok($aio->node->stop('fast', fail_ok => 1), 'stops');
-			$aio->{holding} = 0;
 			$aio->node->start;
 			$aio->observe;
-			$alice->wait_for_end->{warnings} = [];
+			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);
-		}, dies => 1, log => qr/terminating connection/, skip => $aio->no_faults);
+		}, leaves => 'nothing', dies => 1, log => qr/terminating connection/, skip => $aio->no_faults);
 	}, needs => 'gate');

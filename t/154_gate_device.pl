@@ -45,7 +45,7 @@ for_each_io_method(
 			takes($alice, "SELECT read_rel_block_ll('$t', 8, nblocks => 16)", 131, '128 kB at 1 MB/s');
 			$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('those who wait', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -61,7 +61,7 @@ for_each_io_method(
 			$aio->sql('SELECT io_device_end()');
 			$bob->returns('1', 'gets it at once when the device ends');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('failing reads take their time as well, temporary tables too', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -74,7 +74,7 @@ for_each_io_method(
 			ok(time - $begin >= 0.03, 'after 30 ms');
 			$alice->sql('SELECT io_device_end(), io_fail_end()');
 			$aio->proves($t, session => $alice);
-		}, log => qr/could not read blocks/);
+		}, leaves => 'nothing', log => qr/could not read blocks/);
 
 		$aio->scenario('the device ends with its session', sub {
 			my ($controller, $alice) = $aio->sessions(qw(controller alice));
@@ -85,7 +85,7 @@ for_each_io_method(
 			$aio->end_session($controller);
 			$alice->returns('', 'reads at once');
 			$aio->gives('SELECT count(*) FROM io_devices', 0);
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('its worker is terminated and comes back', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -100,7 +100,7 @@ for_each_io_method(
 			takes($alice, "SELECT read_rel_block_ll('$t', 9)", 200, 'the device is back');
 			$aio->end_gate;
 			$aio->proves($t);
-		}, log => qr/exited with exit code 1/);
+		}, leaves => 'nothing', log => qr/exited with exit code 1/);
 
 		$aio->scenario('its worker is terminated with a read that is due in hours', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -115,7 +115,7 @@ for_each_io_method(
 			$aio->gives("SELECT in_progress FROM io_devices WHERE relation = '$t'::regclass", 1, 'the read is still in progress');
 			$aio->end_gate;
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', log => qr/exited with exit code 1/);
+		}, log => qr/exited with exit code 1/);
 
 		$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -123,17 +123,17 @@ for_each_io_method(
 			$aio->evict($t, $alice);
 			$aio->sql("SELECT io_device('1ms', rel => '$t')");
 			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->closed_gate, 'SELECT batch_end()');
+				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause, 'SELECT batch_end()');
 			$alice->waits_on('advisory');
 			$aio->sql("SELECT io_device_end('$t')");
 			$aio->sql("SELECT io_device('50s', rel => '$u')");
-			$aio->open_gate;
+			$aio->resume;
 			$alice->ends('submits what is staged');
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
 			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
 			$aio->end_gate;
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		for my $mode (qw(fast immediate))
 		{
@@ -148,8 +148,8 @@ for_each_io_method(
 				cmp_ok(time - $begin, '<', 25, 'and does not wait for the device');
 				$aio->node->start;
 				$aio->observe;
-				$alice->wait_for_end->{warnings} = [];
+				$alice->wait_for_end->forget_warnings;
 				$aio->proves($t);
-			}, dies => 1, log => qr/terminating connection|was interrupted/);
+			}, leaves => 'nothing', dies => 1, log => qr/terminating connection|was interrupted/);
 		}
 	}, needs => 'gate');

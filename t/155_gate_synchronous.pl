@@ -26,7 +26,7 @@ with_each_io_method(
 				$alice->gives(sprintf($sql, $t), $result, 'is not held');
 				$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
 				$aio->end_gate;
-			});
+			}, leaves => 'nothing');
 		}
 	}, suffix => 'off', needs => 'gate');
 
@@ -44,11 +44,11 @@ for_each_io_method(
 				$alice->waits_on('IoGateHeld');
 				$bob->starts(sprintf $sql, $t);
 				$bob->waits_on('IoGateHeld');
-				$aio->held_are('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
-				$aio->sql('SELECT io_hold_end(), io_release_all()');
+				$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
+				$aio->gate_release;
 				$_->returns($result, 'reads') for $alice, $bob;
 				$aio->proves($t);
-			});
+			}, leaves => 'nothing');
 		}
 
 		$aio->scenario('an index, which fails and is held', sub {
@@ -68,7 +68,7 @@ for_each_io_method(
 			$alice->raises('57014', qr/user request/, 'is cancelled');
 			$aio->end_gate;
 			$alice->gives($query, 1, 'finds it');
-		}, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED');
+		}, log => qr/could not read blocks/);
 
 		$aio->scenario('connecting while catalogs are held', sub {
 			my $t = $aio->table('t', 2);
@@ -78,7 +78,7 @@ for_each_io_method(
 			$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 			$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
 			$aio->end_gate;
-		}, log => $aio->too_long);
+		}, leaves => 'nothing', log => $aio->too_long);
 
 		$aio->scenario('a hold of all that is kept does not hold who made it', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -86,7 +86,7 @@ for_each_io_method(
 			$alice->sql('SELECT io_hold(keep => true)');
 			$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
 			$alice->sql('SELECT io_hold_end(), io_release_all()');
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('a synchronous read in a batch', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -97,9 +97,9 @@ for_each_io_method(
 			$alice->starts("SELECT batch_start(), read_rel_block_ll('$t', 5, wait_complete => false),"
 				  . " (SELECT count(*) FROM $u WHERE ctid = '(3,1)'), batch_end()");
 			$aio->gate_holds(1);
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$alice->returns('||1|', 'and the batch goes on');
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
 			$aio->proves($u);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 	}, suffix => 'on', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

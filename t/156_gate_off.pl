@@ -28,13 +28,13 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
-	}, suffix => 'off', methods => ['sync'], conf => { 'test_aio.gate' => 'off' });
+	}, leaves => 'nothing', suffix => 'off', methods => ['sync'], conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
-	}, suffix => 'unloaded', methods => ['worker'], conf => { shared_preload_libraries => '' });
+	}, leaves => 'nothing', suffix => 'unloaded', methods => ['worker'], conf => { shared_preload_libraries => '' });
 
 # no process but those that read and wait
 with_each_io_method(
@@ -59,7 +59,7 @@ with_each_io_method(
 			$aio->node->start;
 			$aio->restarted;
 		}, dies => 1, log => qr/terminating connection/);
-	}, suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
+	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
 
 # Shared memory of a server that may have many processes, in MB.
 sub shared_memory
@@ -107,4 +107,4 @@ for_each_io_method(
 			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
 				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
 		});
-	}, needs => 'gate');
+	}, leaves => 'nothing', needs => 'gate');

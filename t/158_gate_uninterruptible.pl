@@ -60,8 +60,8 @@ sub scenarios
 	return;
 }
 
-with_each_io_method(\&scenarios, needs => 'gate', suffix => 'worker');
-with_each_io_method(\&scenarios, needs => 'gate', suffix => 'alone', conf => { max_worker_processes => 0 });
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker');
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { max_worker_processes => 0 });
 
 with_each_io_method(
 	sub {
@@ -85,7 +85,7 @@ with_each_io_method(
 			$controller->sql("SET test_aio.longest_hold = 2147483647; SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoGateHeld');
-			$controller->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$alice->returns('', 'reads');
 			$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -94,6 +94,6 @@ with_each_io_method(
 			$alice->returns('', 'reads');
 			$aio->proves($t);
 		});
-	}, needs => 'gate', suffix => 'usual');
+	}, leaves => 'nothing', needs => 'gate', suffix => 'usual');
 
 done_testing();

@@ -35,7 +35,7 @@ for_each_io_method(
 			$alice->returns(qr/^\n*$/, 'goes on');
 			$aio->sql('SELECT io_hold_end()');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('parallel query', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -53,11 +53,10 @@ for_each_io_method(
 			$aio->evict($t);
 			$alice->starts("SELECT count(*) FROM $t");
 			$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
-			$aio->sql('SELECT io_hold_end()');
-			$aio->sql('SELECT io_release_all()');
+			$aio->gate_release;
 			$alice->returns('400', 'counts');
 			$aio->proves($t);
-		}, skip => $sync, leaves => 'COMPLETED_SHARED', log => qr/terminating background worker|exited with exit code 1/);
+		}, skip => $sync, log => qr/terminating background worker|exited with exit code 1/);
 
 		$aio->scenario('autovacuum', sub {
 			my ($bob) = $aio->sessions('bob');
@@ -74,12 +73,11 @@ for_each_io_method(
 			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'has it leave the table, as ever');
 			$aio->sql('SELECT io_release_all()');
 			$aio->wait_for($is_held);
-			$aio->sql('SELECT io_hold_end()');
-			$aio->sql('SELECT io_release_all()');
+			$aio->gate_release;
 			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
 			set_autovacuum($aio, 'off');
 			$aio->proves($t, except => 'block 50 has no row');
-		}, log => qr/ERROR:  canceling autovacuum task/, skip => $sync);
+		}, leaves => 'nothing', log => qr/ERROR:  canceling autovacuum task/, skip => $sync);
 
 		# 64 places, of which one is always empty (18)
 		$aio->scenario('the queue of the I/O workers is full', sub {
@@ -108,6 +106,6 @@ for_each_io_method(
 			$lived or die $@;
 			$bob->returns('1', 'has it now');
 			$aio->proves($_) for $t, $u;
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
+		}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
 	},
 	needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });

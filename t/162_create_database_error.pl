@@ -51,5 +51,5 @@ for_each_io_method(
 			my $left = grep { cancelled_when_full($aio, $creator, $_) } 2 .. 7;
 			note("this server's CREATE DATABASE " . ($left ? "leaves files, $left of 6 times" : 'cleans up'));
 			$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'works the next time');
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_gate);
+		}, skip => $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $handles }, methods => [qw(worker io_uring)]);

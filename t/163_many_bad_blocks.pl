@@ -107,13 +107,13 @@ for_each_io_method(
 						my @expected = $has_bug && $nbad == 128 ? (0, $kind ? $wrong_temp : $wrong) : ($nbad, $nbad * $failures);
 						reports($aio, $alice, $t, $_, $message, @expected) for @names;
 						$aio->logs(qr/LOG: .*(?:invalid page|ignoring checksum failure) in block \d+/, $nbad * @names, 'each block is logged');
-					}, log => \@log, leaves => 'COMPLETED_SHARED');
+					}, log => \@log);
 				}
 				next if !$has_bug || !$asserts;
 				$aio->scenario("128 blocks: $what", sub {
 					my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
 					crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
-				}, dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
+				}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
 						qr/LOG: .*(?:client backend|io worker) \(PID \d+\) was terminated by signal 6/, qr/exited with exit code 2/ ]);
 			}
 		}

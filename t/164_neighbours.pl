@@ -48,7 +48,7 @@ sub beside
 	my ($suffix, $libraries, $scenario, %params) = @_;
 	my $conf = $params{conf} // {};
 	with_each_io_method(
-		sub { my ($aio) = @_; $aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) },
+		sub { my ($aio) = @_; $aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, leaves => 'nothing',
 			log => qr/could not read blocks 12\.\.12 /) },
 		methods => ['worker'], suffix => $suffix,
 		conf => { %$conf, shared_preload_libraries => $libraries });
@@ -115,7 +115,7 @@ symlink $library, $link;
 system('cp', $library, $copy);
 
 my $no_gate;
-beside('link', $link, sub { my ($aio) = @_; $no_gate = $aio->no_gate or holds_reads($aio) });
+beside('link', $link, sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)
 {
 	note($no_gate);

@@ -41,7 +41,7 @@ for_each_io_method(
 			$aio->gives('SELECT sum(c) FROM io_trace_summary, unnest(latency_histogram) c', $aio->sql('SELECT count(*) FROM io_trace'), 'so do its buckets');
 			my $buckets = $aio->sql("SELECT string_agg((SELECT count(*) FROM io_trace WHERE nblocks >= 2 ^ (b - 1) AND nblocks < 2 ^ b)::text, ',' ORDER BY b) FROM generate_series(1, 5) b");
 			$aio->gives('SELECT size_histogram FROM io_trace_summary', '{' . $buckets =~ s/(,0)+$//r . '}', 'of powers of two');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('what EXPLAIN (IO) says', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -51,7 +51,7 @@ for_each_io_method(
 			$aio->gives('SELECT ios, round(mean_size::numeric, 2) FROM io_trace_summary', "$io[0]|$io[2]", 'number and size');
 			cmp_ok($aio->sql('SELECT waits FROM io_trace_summary'), '<=', $io[1], 'no more waits');
 			$aio->gives('SELECT round(mean_in_progress::numeric, 2) FROM io_trace_summary', $io[3], 'in progress') if $aio->method eq 'worker';
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->major < 19 ? 'EXPLAIN (IO) came with 19' : undef);
+		}, skip => $aio->major < 19 ? 'EXPLAIN (IO) came with 19' : undef);
 
 		$aio->scenario('only what was asked for', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -75,7 +75,7 @@ for_each_io_method(
 			$aio->traced($who, "$u alice 3+2", 'both, and none after the end');
 			$aio->sql('SELECT io_trace_reset()');
 			$aio->gives('SELECT recorded, lost FROM io_trace_status', '0|0', 'a reset forgets');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('a batch', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -91,5 +91,5 @@ for_each_io_method(
 			$aio->comes_to_trace("string_agg(concat_ws(' ', blockno, in_progress, lookahead_distance, state), ', ' ORDER BY seq)",
 				join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');
 			$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 	}, needs => 'gate trace', methods => [qw(worker io_uring)]);

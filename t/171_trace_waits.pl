@@ -38,7 +38,7 @@ for_each_io_method(
 			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, completed_at', "SUBMITTED|t|f|1|{$a}|{NULL}|");
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|");
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$_->ends for $alice, $bob;
 			my $me = $aio->sql('SELECT pg_backend_pid()');
 			$aio->comes_to_trace('state, result, raw_result, completion_exact, executed_by, completed_by', "COMPLETED|OK|16384|t|$me|$me",
@@ -48,7 +48,7 @@ for_each_io_method(
 			$aio->gives('SELECT ios, waits, joined, errors, exact FROM io_trace_summary', '1|2|1|0|t');
 			$aio->end_trace;
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('who is cancelled waits no longer', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -62,10 +62,10 @@ for_each_io_method(
 			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
 			$bob->raises('57014', qr/user request/, 'is cancelled');
 			$aio->traced('state, wait_times[1] IS NULL, wait_times[2] > 0, wait_time = wait_times[2]', 'SUBMITTED|t|t|t');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$alice->ends;
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('who comes late does not wait', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -83,7 +83,7 @@ for_each_io_method(
 			$aio->gives("SELECT sum(waits) FROM io_trace WHERE blockno BETWEEN 40 AND 39 + $ahead", 0, 'none of these');
 			$alice->sql('COMMIT');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->method ne 'io_uring' ? undef
+		}, skip => $aio->method ne 'io_uring' ? undef
 			: $aio->major < 19 ? '18 finds with io_uring by waiting only that a read has ended'
 			: $aio->poll(sub { unseen_completions($aio) >= 0 }, 1) ? undef : 'this kernel does not tell of completions');
 
@@ -99,11 +99,11 @@ for_each_io_method(
 			}
 			$aio->traced('cardinality(waiters), cardinality(wait_times)', '4|4', 'it keeps four');
 			$aio->gives('SELECT lost, lost_waits FROM io_trace_status', '0|2', 'and counts the others');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$_->ends for @sessions;
 			$aio->traced('wait_time > (SELECT sum(w) FROM unnest(wait_times) w), wait_times[4] > 0', 't|t', 'whose time it knows as well');
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('on a simulated device', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -113,5 +113,5 @@ for_each_io_method(
 			$aio->gives('SELECT count(*), bool_and(completion_exact AND held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
 				'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
 			$aio->sql('SELECT io_device_end()');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 	}, needs => 'gate trace', methods => [qw(worker io_uring)]);

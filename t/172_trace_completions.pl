@@ -26,7 +26,7 @@ sub results
 		$aio->traced("$columns ~ '^3 2 8192 PARTIAL, 4 1 (8192 OK|- UNKNOWN)\$'", 't', 'short, and read again');
 		$aio->gives('SELECT bool_or(completion_exact), sum(errors) FROM io_trace, (SELECT errors FROM io_trace_summary) s', 't|0', 'what the gate completes it knows');
 		$aio->sql('SELECT io_fail_end()');
-	}, log => qr/could not read blocks/, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'sync' ? 'the gate does not see them' : undef);
+	}, log => qr/could not read blocks/, skip => $aio->method eq 'sync' ? 'the gate does not see them' : undef);
 
 	$aio->scenario('bad pages', sub {
 		my ($alice) = $aio->sessions('alice');
@@ -38,7 +38,7 @@ sub results
 		$aio->traced('result', 'WARNING');
 		$aio->traced('raw_result', 3 * 8192) if $exact;
 		$alice->warns(qr/invalid page in block 3/);
-	}, log => qr/invalid page|zeroing/, leaves => 'COMPLETED_SHARED');
+	}, log => qr/invalid page|zeroing/);
 }
 
 with_each_io_method(sub { results($_[0], 0) }, needs => 'gate trace', methods => [qw(worker io_uring)], suffix => 'noticed');
@@ -63,7 +63,7 @@ for_each_io_method(
 			$aio->traced("count(*) || '/' || sum(length)", $counted, 'sees every read');
 			$aio->traced("bool_and(completion_exact), bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t|t', 'who and how');
 			$aio->gives('SELECT exact, completions_exact FROM io_trace_summary, io_trace_status', 't|t');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('synchronous reads, an index', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -74,7 +74,7 @@ for_each_io_method(
 			$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND completion_exact AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
 				  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
 				"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('a temporary table', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -86,7 +86,7 @@ for_each_io_method(
 				'own|40|t|t|OK|OK', 'seen, by its name');
 			$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
 			$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
-		});
+		}, leaves => 'nothing');
 
 		$aio->scenario('completed by another', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -97,7 +97,7 @@ for_each_io_method(
 				$bob->sql("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 			});
 			$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result", 't|t||OK', 'by who wanted it');
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
+		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
 
 		$aio->scenario('parallel query', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -110,7 +110,7 @@ for_each_io_method(
 			if ($aio->method ne 'sync')
 			{
 				$aio->wait_for('SELECT count(DISTINCT pid) = 3 FROM io_held');
-				$aio->sql('SELECT io_hold_end(), io_release_all()');
+				$aio->gate_release;
 			}
 			$alice->returns('400', 'counts');
 			$aio->end_trace;
@@ -119,5 +119,5 @@ for_each_io_method(
 			$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
 			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 			$aio->proves($t);
-		});
+		}, leaves => 'nothing');
 	}, needs => 'gate trace', conf => { 'test_aio.trace_completions' => 'on' });

@@ -25,7 +25,7 @@ for_each_io_method(
 			$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 4) b");
 			$aio->gives('SELECT recorded, lost FROM io_trace_status', '5|0', 'it goes on');
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('a record is overwritten while its read is held', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -36,11 +36,11 @@ for_each_io_method(
 			$aio->comes_to_trace('waits', 1);
 			$bob->sql("SELECT count(read_rel_block_ll('$t', 10 + b)) FROM generate_series(0, 19) b");
 			$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'others are in its place');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$alice->ends;
 			$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'and stay as they are');
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('many sessions at once', sub {
 			my @sessions = $aio->sessions(map { "s$_" } 1 .. 4);
@@ -56,7 +56,7 @@ for_each_io_method(
 			is($torn, 0, 'no record is inconsistent at any time');
 			$aio->gives('SELECT recorded >= 800, recorded - lost = 20 FROM io_trace_status', 't|t', 'all are counted');
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('a crash', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -71,7 +71,7 @@ for_each_io_method(
 			my ($bob) = $aio->sessions('bob');
 			$aio->traces_of("'$t'", sub { $bob->sql("SELECT read_rel_block_ll('$t', 3)") });
 			$aio->traced('seq, blockno', '1|3', 'and there can be a new one');
-		}, dies => 1, log => qr/terminated by signal|terminating connection/);
+		}, leaves => 'nothing', dies => 1, log => qr/terminated by signal|terminating connection/);
 
 		$aio->scenario('no room', sub {
 			$aio->node->append_conf('postgresql.conf', 'test_aio.trace_size = 0');
@@ -84,6 +84,6 @@ for_each_io_method(
 				$alice->fails("SELECT count(*) FROM $call", '55000', qr/there is no I\/O trace.*test_aio\.trace_size/s, $call);
 			}
 			$aio->proves($aio->table('t', 20));
-		}, dies => 1);
+		}, leaves => 'nothing', dies => 1);
 	},
 	needs => 'gate trace', methods => ['worker'], conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });

@@ -68,7 +68,7 @@ for_each_io_method(
 			my $file = $aio->node->basedir . '/trace.json';
 			$aio->sql("COPY (SELECT io_trace_chrome()) TO '$file'");
 			ok(eval { JSON::PP->new->utf8->decode(PostgreSQL::Test::Utils::slurp_file($file)) }, 'COPY writes a JSON document as well');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('memory does not grow with the number of rows', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -84,7 +84,7 @@ for_each_io_method(
 			};
 			my $few = $left->(1);
 			cmp_ok($left->(20), '<', $few + 65536, 'as much memory for many reads as for few');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('reads that have not ended, and none', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -98,10 +98,10 @@ for_each_io_method(
 			my ($end) = of('e', @{ JSON::PP->new->decode($aio->sql('SELECT io_trace_chrome()'))->{traceEvents} });
 			ok(!$end->{args}{completed}, 'goes on to the end of the trace');
 			$aio->gives('SELECT count(*) FROM io_trace_fio_log()', 0, 'is not in the log of latencies');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->gate_release;
 			$alice->ends;
 			$aio->end_trace;
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
 		$aio->scenario('a log like those of fio', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -115,6 +115,6 @@ for_each_io_method(
 			my ($bytes, %blocks) = 0;
 			for my $line (@columns) { $bytes += $line->[3]; $blocks{ $line->[4] + 8192 * $_ }++ for 0 .. $line->[3] / 8192 - 1 }
 			is($bytes . ' ' . keys %blocks, 60 * 8192 . ' 60', 'all bytes of the table');
-		}, leaves => 'COMPLETED_SHARED');
+		});
 	},
 	needs => 'gate trace', methods => ['worker'], conf => { 'test_aio.trace_completions' => 'on' });

@@ -64,6 +64,6 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario("random actions under mixed load, seed $seed", sub { stress($aio) },
-			skip => $aio->no_gate, log => \@expected);
+			skip => $aio->lacks('gate'), log => \@expected);
 	},
-	needs => 'gate', conf => \%conf, methods => [ split /,/, $ENV{TEST_AIO_STRESS_METHODS} // '' ]);
+	leaves => 'nothing', needs => 'gate', conf => \%conf, methods => [ split /,/, $ENV{TEST_AIO_STRESS_METHODS} // '' ]);

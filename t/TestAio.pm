@@ -24,14 +24,39 @@
 #			}, skip => $aio->no_faults);
 #		});
 #
-# Each io_method that the server offers and the machine can run gets a server of
-# its own, and each scenario a schema and sessions of its own.  After each, the
-# oracles are asked (TestAio/Oracles.pm); they need not be mentioned.
+# Each io_method that the server offers and the machine can run gets a server of its own,
+# and each scenario a schema and sessions of its own.  After each scenario the oracles of
+# TestAio/Oracles.pm look for what it has left; no scenario mentions them.
 #
-# Sessions: starts, returns, raises, waits_on; sql, gives, fails; warns
-# (TestAio/Session.pm).  The server: sessions, wait_for (TestAio/Server.pm); hold,
-# release, falsify (TestAio/Faults.pm); table, evict, proves (TestAio/Data.pm);
-# io_during (TestAio/Counters.pm).
+# The subs of the library are where their names say:
+#	TestAio/Session.pm	sql, gives, fails; starts, then returns, raises, waits_on; warns
+#	TestAio/Server.pm	sessions, wait_for, pause and resume, stop
+#	TestAio/Data.pm		table, evict, warm, proves
+#	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
+#	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
+#	TestAio/Trace.pm	traced, traces_of
+#	TestAio/Counters.pm	io_during, blocks_during
+#
+# for_each_io_method(sub, …) calls the sub with each server and ends the test;
+# with_each_io_method(sub, …) does not end it.  Parameters of both:
+#	conf		settings
+#	versioned	settings by the major version from which on they are made
+#	workers		number of I/O workers
+#	methods		these io_methods only
+#	needs		"gate", "trace" or both: skips all scenarios on a server without it
+#	prepare		a sub that is called before the other one
+#	leaves		what scenarios may leave, see below
+#	suffix		a part of the server's name, if the test makes several servers
+#	initdb		arguments of initdb
+#	no_data_checksums	a cluster without checksums
+#	streaming	a cluster that a standby can follow
+#
+# $aio->scenario(name, sub, …) runs one scenario.  Parameters:
+#	leaves		the state in which idle sessions may leave AIO handles, or "nothing";
+#			COMPLETED_SHARED if not given, which a read keeps until its owner looks
+#	log		patterns of log lines that are expected, one or an array
+#	dies		true if the server restarts in the scenario
+#	skip		the reason to skip the scenario, or undef
 
 package TestAio;
 
@@ -114,18 +139,8 @@ sub _stop
 	return;
 }
 
-# Calls a function with a server of each io_method.  Parameters:
-#	conf		settings
-#	versioned	further settings, by the version from which on they are meant
-#	prepare		a function to be called before
-#	workers		number of I/O workers
-#	needs		"gate", "trace" or both: skips all where the server has none
-#	methods		only these
-#	suffix		of the server's name, if there are several
-#	initdb, no_data_checksums, streaming: as of PostgreSQL::Test::Cluster
-#
-# Servers start while the one before them is in use, and stop while the one after
-# them is.
+# Calls a function with a server of each io_method.  A server starts while the one before
+# it is in use, and stops while the one after it is.
 sub with_each_io_method
 {
 	my ($function, %params) = @_;

@@ -1,4 +1,9 @@
-# Reads that are held at their completion or end with a chosen result.
+# Faults of the SQL contract: reads that are held at their completion, or end with a
+# chosen result.
+#
+# hold() and release() call inj_io_completion_wait() and inj_io_completion_continue().
+# The server's injection points carry them out, or else the I/O gate, so most scenarios
+# with faults run on every server.  TestAio/Gate.pm has what only the gate can do.
 
 package TestAio::Faults;
 
@@ -20,9 +25,9 @@ sub no_faults
 	return $self->{no_faults} = $error ? "needs faults: $error->{message}" : undef;
 }
 
-# Why reads cannot be held at their very completion, by whoever completes them, or
-# undef.  The I/O gate holds them before they are begun, and only those that are
-# given to an I/O method.
+# Why reads cannot be held at their very completion, or undef.  Injection points hold the
+# process that completes a read.  The I/O gate holds a read before it is begun, and only
+# if it is given to an I/O method.
 sub no_injection_points
 {
 	my ($self) = @_;
@@ -32,7 +37,7 @@ sub no_injection_points
 	return $self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef;
 }
 
-# Arguments of a fault function: relation => its name, pid, block.
+# Arguments of a fault function, from relation (a name), relfilenode, pid and block.
 sub _match
 {
 	my ($self, %match) = @_;
@@ -44,7 +49,7 @@ sub _match
 	return join ', ', @arguments;
 }
 
-# From now on matching reads are held.
+# Holds matching reads from now on, and releases those of an earlier hold.
 sub hold
 {
 	my ($self, %match) = @_;
@@ -53,7 +58,7 @@ sub hold
 	return;
 }
 
-# Lets them go on.
+# Ends the hold and lets held reads go on.  Does nothing without a hold.
 sub release
 {
 	my ($self) = @_;
@@ -62,28 +67,28 @@ sub release
 	return;
 }
 
-# Process ids of those who are held at a completion.
-sub held
+# Process ids of the processes that hold a read at its completion.
+sub holders
 {
 	my ($self) = @_;
 	return split /\n/, $self->sql(
 		"SELECT pid FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait' ORDER BY pid");
 }
 
-# Test: so many processes are held.
+# Test: so many processes hold a read, now or soon.
 sub holds
 {
 	my ($self, $count, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
-	$self->poll(sub { $found = () = $self->held; $found == $count });
+	$self->poll(sub { $found = () = $self->holders; $found == $count });
 	return is($found, $count, $name // "$count held");
 }
 
-# Starts statements whose reads of a table I/O workers are to hold: 19 has a session
-# read by itself when the workers' queue is locked, and then all of it begins again.
-# The function starts them and returns their sessions.
-sub held_in_workers
+# Holds reads of a table in I/O workers.  The function starts the statements that read,
+# and returns their sessions.  A session of 19 performs its read itself when the workers'
+# queue is locked; hold_in_workers then releases all, evicts the table and starts again.
+sub hold_in_workers
 {
 	my ($self, $table, $match, $start) = @_;
 	for (1 .. 9)
@@ -103,7 +108,8 @@ sub held_in_workers
 	die "sessions always read by themselves\n";
 }
 
-# Matching reads end so: a number of bytes or a negative errno, or its name.
+# Makes matching reads end with a number of bytes, with a negative errno, or with an
+# errno by its name.
 sub falsify
 {
 	my ($self, $result, %match) = @_;
@@ -114,6 +120,7 @@ sub falsify
 	return;
 }
 
+# Ends falsify().
 sub tell_truth
 {
 	my ($self) = @_;
@@ -122,7 +129,7 @@ sub tell_truth
 	return;
 }
 
-# I/O workers fail to reopen files, or do not any more.
+# Makes I/O workers fail to reopen files, or ends that.
 sub fail_reopen
 {
 	my ($self, $fail) = @_;
@@ -131,7 +138,7 @@ sub fail_reopen
 	return;
 }
 
-# What a scenario has left in effect; ends it.
+# Ends the faults that a scenario has left in effect, and returns their names.
 sub end_faults
 {
 	my ($self) = @_;
@@ -140,6 +147,14 @@ sub end_faults
 	if ($self->{falsifying}) { push @left, 'results are falsified'; $self->tell_truth }
 	if ($self->{failing_reopen}) { push @left, 'reopening fails'; $self->fail_reopen(0) }
 	return @left;
+}
+
+# Forgets the faults of a server that has restarted, since the restart has ended them.
+sub forget_faults
+{
+	my ($self) = @_;
+	$self->{$_} = 0 for qw(holding falsifying failing_reopen);
+	return;
 }
 
 1;

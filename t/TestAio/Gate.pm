@@ -1,7 +1,10 @@
-# What scenarios ask of the I/O gate (doc/gate.md).
+# What scenarios ask of the I/O gate's own functions (doc/gate.md).
 #
-# Holds, failures and devices made by the observer outlive a scenario; end_gate()
-# ends what one has left.
+# The words are those of TestAio/Faults.pm with "gate_" in front: gate_release,
+# gate_holds.  The gate holds a read before it is begun, and io_held shows it.
+#
+# A hold, a failure or a device that the observer has made outlives its scenario;
+# end_gate() ends it.
 
 package TestAio::Gate;
 
@@ -13,18 +16,10 @@ use TestAio::Server;
 
 push @TestAio::Server::ISA, 'TestAio::Gate';
 
-# what is logged at the end of the longest hold
+# Matches what the server logs at the end of the longest hold.
 sub too_long { return qr/WARNING:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
 
-# Why there is no gate in this server, or undef.
-sub no_gate
-{
-	my ($self) = @_;
-	return $self->sql('SELECT gate FROM io_gate') eq 't' ? undef
-	  : 'needs the I/O gate: ' . $self->sql('SELECT why_not FROM io_gate');
-}
-
-# Test: so many reads are held, as soon as that is so.
+# Test: so many reads are held, now or soon.
 sub gate_holds
 {
 	my ($self, $count, $name) = @_;
@@ -34,8 +29,8 @@ sub gate_holds
 	return is($found, $count, $name // "$count reads are held");
 }
 
-# Test: these columns of the held reads, as soon as that is so.
-sub held_are
+# Test: io_held shows these columns of the held reads, now or soon.
+sub gate_shows
 {
 	my ($self, $columns, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -44,8 +39,17 @@ sub held_are
 	return is($found, $expected, $name // "held: $columns");
 }
 
-# Releases the read that covers a block.
-sub release_block
+# Ends all holds and releases all held reads.
+sub gate_release
+{
+	my ($self) = @_;
+	$self->sql('SELECT io_hold_end(), io_release_all()');
+	return;
+}
+
+# Releases the held read that covers a block.  The result is a number of bytes or a
+# negative errno; without one the read is performed.
+sub gate_release_block
 {
 	my ($self, $block, $result) = @_;
 	$result //= 'NULL';
@@ -53,8 +57,9 @@ sub release_block
 		  . " WHERE $block BETWEEN blockno AND blockno + nblocks - 1");
 }
 
-# Somebody holds, somebody reads, somebody waits: these three sessions.
-sub held_read
+# Has a controller hold a read, an issuer start it and a waiter wait for it, and returns
+# these three sessions.  $hold is SQL that the controller calls instead of io_hold().
+sub gate_hold_read
 {
 	my ($self, $table, $hold) = @_;
 	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
@@ -67,16 +72,17 @@ sub held_read
 	return ($controller, $issuer, $waiter);
 }
 
-# Waits until the server is there again, and takes what sessions have said of it.
+# Waits until the server accepts connections again, and forgets the sessions' warnings
+# about the restart.
 sub restarted
 {
 	my ($self) = @_;
 	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
-	$_->wait_for_end->{warnings} = [] for values %{ $self->{sessions} };
+	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
 	return;
 }
 
-# Ends all rules and devices, and releases what is held.
+# Ends all rules and devices, and releases all held reads.
 sub end_gate
 {
 	my ($self) = @_;

@@ -174,7 +174,8 @@ sub end_scenario
 		push @warnings, map { $session->name . ": $_" } $session->unexpected_warnings;
 	}
 	$self->note_abilities if $params{dies};
-	$self->_finds_nothing('nothing is left', $self->_reads_left($params{leaves} // ()));
+	my $leaves = $params{leaves} // $self->{leaves};
+	$self->_finds_nothing('nothing is left', $self->_reads_left($leaves eq 'nothing' ? () : $leaves));
 
 	# and then without them: nothing may depend on their being there
 	my $leaving = $self->log_size;
@@ -183,7 +184,7 @@ sub end_scenario
 	$self->{sessions} = {};
 	push @warnings, grep { /\] \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
 	is(join("\n", @warnings), '', 'no unexpected warning, nor when they leave');
-	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $params{leaves} ? $self->_reads_left : ())
+	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
 	  || $self->_end_control;
 
 	$self->note_state if $params{dies};

@@ -43,7 +43,7 @@ sub new
 	my ($class, $method, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new("$params{name}_$method");
 	my $self = bless {
-		node => $node, method => $method, sessions => {}, conf => $params{conf} // {},
+		node => $node, method => $method, sessions => {}, conf => $params{conf} // {}, leaves => $params{leaves} // 'COMPLETED_SHARED',
 	}, $class;
 	$node->init(
 		extra => $params{initdb},
@@ -69,7 +69,7 @@ sub of_backup
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
 	my $self = bless {
-		node => $node, method => $primary->method, sessions => {}, conf => {}, has_buffercache => $primary->{has_buffercache},
+		node => $node, method => $primary->method, sessions => {}, conf => {}, has_buffercache => $primary->{has_buffercache}, leaves => $primary->{leaves},
 	}, $class;
 	$self->launch->wait_until_ready;
 	$self->observe;
@@ -144,6 +144,7 @@ sub observe
 	my ($self) = @_;
 	$self->{observer}->disconnect if $self->{observer};
 	$self->{observer} = TestAio::Session->new($self, 'observer');
+	$self->forget_faults;
 	$self->sql('SET client_min_messages = error');
 	return;
 }
@@ -248,22 +249,22 @@ sub end_session
 	return;
 }
 
-# A gate in the midst of a statement: as a part of the statement, this SQL waits
-# until open_gate().  What a session has staged must not outlive its statement.
-my $gate = 'SELECT pg_advisory_xact_lock_shared(4711)';
-
-sub closed_gate
+# Returns SQL for the middle of a statement: the statement pauses there, on the wait event
+# "advisory", until resume().  A statement is the place for reads that stay staged, since
+# the server ends a batch with it.
+sub pause
 {
 	my ($self) = @_;
-	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{gate_closed}++;
-	return $gate;
+	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{is_pausing}++;
+	return 'SELECT pg_advisory_xact_lock_shared(4711)';
 }
 
-sub open_gate
+# Lets paused statements go on.
+sub resume
 {
 	my ($self) = @_;
 	$self->sql('SELECT pg_advisory_unlock(4711)');
-	$self->{gate_closed} = 0;
+	$self->{is_pausing} = 0;
 	return;
 }
 
@@ -313,12 +314,8 @@ sub pids_of_type
 	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
 }
 
-# Runs one scenario: its own schema, its own sessions, and afterwards the
-# oracles.  Parameters:
-#	leaves		state of AIO handles that idle sessions may be left with
-#	log		patterns of log lines that are expected
-#	dies		the server is expected to restart
-#	skip		a reason to skip it
+# Runs one scenario with a schema and sessions of its own, and asks the oracles.
+# TestAio.pm describes the parameters.
 sub scenario
 {
 	my ($self, $name, $body, %params) = @_;

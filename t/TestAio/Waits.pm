@@ -310,7 +310,7 @@ sub run_combination
 		$aio->proves($t) if !$end->{ddl};
 		my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event ~ 'IoGateHeld|IoDevice|completion_wait'};
 		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'nobody waits any more');
-	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
+	}, skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
 		log => [ qr/FATAL:  terminating (?:connection|background worker|autovacuum)/, qr/terminated by signal 9: Killed/, qr/PgSleep/ ]);
 	return;
@@ -345,8 +345,8 @@ sub run_conflict
 		}
 		$party->sql('ROLLBACK');
 		$party->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'reads later');
-		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
-	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($standby) : undef);
+		$standby->end_scenario(log => qr/ERROR:  canceling statement due to conflict with recovery/);
+	}, skip => $wait->{skip} ? $wait->{skip}->($standby) : undef);
 	return;
 }
 
