@@ -1,0 +1,45 @@
+# Reads that a process performs for another although the server cannot open the file there,
+# which raises an error.  Want of memory does the same; here the server may no longer
+# write to the file, and opens files for writing, too.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Gate;
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# who performs the read, and what has it do so
+		my %performers = (
+			'a session that releases it' => { hold => "io_hold('%s')", event => 'IoGateHeld', release => 'SELECT io_release_all()' },
+			"the gate's worker, of a device" => { hold => "io_device('500 ms', rel => '%s')", event => 'IoDevice' },
+			"the gate's worker, after the longest hold" => { hold => "io_hold('%s')", event => 'IoGateHeld', longest_hold => '500ms' });
+
+		for my $performer (sort keys %performers)
+		{
+			my %its = %{ $performers{$performer} };
+			$aio->scenario($performer, sub {
+				my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+				my $t = $aio->table('t', 20);
+				my $file = $aio->file_of($t);
+				$aio->sql("SET test_aio.longest_hold = '$its{longest_hold}'") if $its{longest_hold};
+				$aio->sql('SELECT ' . sprintf $its{hold}, $t);
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+				$alice->waits_on($its{event});
+				chmod 0444, $file or die "$file: $!";
+				$carol->fails("SELECT count(*) FROM $t", '42501', qr/could not open file "\S+": Permission denied/, 'the server cannot open the file');
+				$bob->sql($its{release}) if $its{release};
+				$alice->returns('', 'has read');
+				chmod 0644, $file or die "$file: $!";
+				$aio->end_gate;
+				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are there');
+				$aio->proves($t);
+			}, leaves => 'COMPLETED_SHARED', log => $aio->too_long, skip => $< ? undef : 'root may write to any file');
+		}
+	},
+	needs => 'gate', methods => [qw(worker io_uring)]);
+
+done_testing();
