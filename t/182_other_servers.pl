@@ -1,0 +1,108 @@
+# test_aio on a server that is not the one it was compiled for, and on servers whose tables
+# of callbacks are not in read-only memory.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use File::Basename qw(basename dirname);
+use PostgreSQL::Test::Utils;
+use TestAio;
+use TestAio::Neighbours;
+
+found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
+build_neighbours();
+
+# A server that has no gate anyhow shows nothing in the scenarios after this one.
+my $no_gate;
+beside('alone', 'test_aio', sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
+if ($no_gate)
+{
+	note($no_gate);
+	done_testing();
+	exit;
+}
+
+# Test: the memory of the tables is protected as the neighbour has found or made it.
+sub tables_are
+{
+	my ($aio, $neighbour, $protection) = @_;
+	$aio->sql("CREATE FUNCTION tables_protection() RETURNS text LANGUAGE C AS '$built/$neighbour', 'tables_protection'");
+	return like($aio->sql('SELECT tables_protection()'), $protection, 'the tables are as protected as before');
+}
+
+for ([ 'tables_as_they_are', qr/^r[w-]-p$/ ], [ 'tables_writable', qr/^rw-p$/ ])
+{
+	my ($neighbour, $protection) = @$_;
+	beside($neighbour, "$built/$neighbour, test_aio", sub {
+		my ($aio) = @_;
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		tables_are($aio, $neighbour, $protection);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'");
+		$aio->gate_holds(1, 'a synchronous read is held');
+		$aio->end_gate;
+		$alice->returns(1, 'reads');
+	}, %{ reach_all() });
+}
+beside('tables_executable', "$built/tables_executable, test_aio", sub {
+	my ($aio) = @_;
+	my ($alice) = $aio->sessions('alice');
+	tables_are($aio, 'tables_executable', qr/^r-xp$/);
+	my $why = "the server's tables of callbacks are in executable memory";
+	does_without($aio, $why, qr/Set "test_aio\.reach_synchronous_reads" to off/);
+	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E.*Set "test_aio\.trace_completions" to off/s, 'there is no trace either');
+}, %{ reach_all() });
+
+chomp(my $server = `"$pg_config" --version`);
+my ($major) = $server =~ /(\d+)/;
+# versions that the library claims to be compiled for: another minor one, and a pre-release
+my ($release, $beta) = ("$major.99", '19beta9');
+
+# Compiles the library once for each of the two versions; only method.o differs.
+sub cannot_compile_for_others
+{
+	return 'the objects of the library do not lie beside the tests' if !glob dirname($FindBin::RealBin) . '/src/*.o';
+	return cannot_compile('
+		compile() {
+			mkdir "$1"
+			cp -Rp "$2/Makefile" "$2/test_aio.control" "$2/src" "$1"
+			rm "$1/src/aio/method.o"
+			make -C "$1" PG_CONFIG="$0" with_llvm=no COPT="-DPG_TEST_AIO_COMPILED_FOR=\'\\"$3\\"\'" test_aio.so
+		}
+		for version in "$3" "$4"; do compile "$1/$version" "$2" "$version" & done
+		wait
+		ls "$1/$3/test_aio.so" "$1/$4/test_aio.so"', $release, $beta);
+}
+
+# Runs a scenario on a server that has the library compiled for a version.
+sub compiled_for
+{
+	my ($version, $scenario) = @_;
+	return beside($version =~ s/\W/_/r, "$built/$version/test_aio.so", $scenario, dynamic_library_path => "$built/$version:\$libdir");
+}
+
+my $reason = cannot_compile_for_others();
+SKIP:
+{
+	skip $reason, 1 if $reason;
+
+	compiled_for($release, sub {
+		my ($aio) = @_;
+		# pre-releases of a server differ from all else
+		return does_without($aio, "this server is .* and test_aio was compiled for $release, and pre-releases differ", qr/Compile test_aio anew/)
+		  if $server !~ /^PostgreSQL [\d.]+(?: |$)/;
+		my $log = slurp_file($aio->node->logfile);
+		is(scalar(() = $log =~ /WARNING:  test_aio was compiled for PostgreSQL \Q$release\E, and this server is/g), 1, 'one warning');
+		like($log, qr/HINT:  Compile test_aio anew with this server's header files/, 'and a hint');
+		holds_reads($aio);
+	});
+
+	compiled_for($beta, sub {
+		my ($aio) = @_;
+		my $differs = "this server is .* and test_aio was compiled for $beta, and pre-releases differ";
+		does_without($aio, $differs, qr/Compile test_aio anew/);
+		like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate stays out: $differs/, 'the log tells, too');
+	});
+}
+done_testing();

@@ -1,0 +1,113 @@
+# Servers that preload libraries of t/neighbours/ or copies of test_aio beside test_aio,
+# and whether the I/O gate works there.
+
+package TestAio::Neighbours;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use File::Basename qw(dirname);
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use TestAio;
+use TestAio::Gate;
+
+our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile does_without found_library holds_reads reach_all);
+
+# The directory in which libraries are compiled.  The directory above it is known once
+# PostgreSQL::Test::Utils has been initialized.
+our $built;
+INIT { $built = PostgreSQL::Test::Utils::tempdir() }
+
+our $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+
+# Runs a shell script and returns why it failed, or undef.  The script gets pg_config as
+# $0, the directory $built as $1, the checkout as $2, and the arguments after these.
+sub cannot_compile
+{
+	my ($script, @arguments) = @_;
+	my $log = "$built/compile.log";
+	local $ENV{MAKE_TMPDIR} = $built;
+	# a calling make's variables are not for these makes
+	delete local @ENV{qw(MAKEFLAGS MAKELEVEL)};
+	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, dirname($FindBin::RealBin), @arguments);
+	diag(slurp_file($log));
+	return 'cannot compile libraries here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
+}
+
+# Returns the library that CREATE EXTENSION finds, or undef.
+sub found_library
+{
+	chomp(my $libdir = `"$pg_config" --pkglibdir`);
+	my $settings = $ENV{TEMP_CONFIG} ? slurp_file($ENV{TEMP_CONFIG}) : '';
+	my ($path) = $settings =~ /^dynamic_library_path = '(.*)'/m;
+	my ($found) = grep { -e } map { s/\$libdir/$libdir/r . '/test_aio.so' } split /:/, $path // '$libdir';
+	return $found;
+}
+
+# Compiles the libraries of t/neighbours/, or skips the whole test with the reason.
+sub build_neighbours
+{
+	my $reason = cannot_compile('cp "$2"/t/neighbours/* "$1"; make -j4 -C "$1" PG_CONFIG="$0" with_llvm=no');
+	plan skip_all => $reason if $reason;
+	return;
+}
+
+# Settings with which the library changes the server's tables of callbacks.
+sub reach_all { return { 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'on' } }
+
+# Runs a scenario on a server that preloads these libraries.
+sub beside
+{
+	my ($suffix, $libraries, $scenario, %conf) = @_;
+	with_each_io_method(
+		sub {
+			my ($aio) = @_;
+			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/could not read blocks 12\.\.12 /);
+		}, methods => ['worker'], suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
+	return;
+}
+
+# Test: the gate holds reads and releases them, and its worker performs one.
+sub holds_reads
+{
+	my ($aio) = @_;
+	my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	my $t = $aio->table('t', 20);
+	$aio->gives('SELECT gate, why_not, worker IS NOT NULL FROM io_gate', 't||t', 'the server has the gate and its worker');
+	$aio->sql("SELECT io_hold('$t')");
+	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+	$bob->starts("SELECT read_rel_block_ll('$t', 12)");
+	$aio->gate_holds(2);
+	$aio->gives('SELECT io_hold_end()', 1, 'the hold ends');
+	is($aio->gate_release_block(12, "-errno_from_string('EIO')"), 't', 'one read is released with an error');
+	$bob->raises('58030', qr/Input\/output error/, 'gets the error');
+	$aio->gives('SELECT io_release_all()', 1, 'the other read is released');
+	$alice->returns('', 'reads');
+	$aio->sql("SELECT io_device('1ms', rel => '$t')");
+	$alice->gives("SELECT read_rel_block_ll('$t', 16)", '', 'reads from a simulated device');
+	$aio->end_gate;
+	$aio->proves($t);
+	return;
+}
+
+# Test: the server has no gate, for this reason, and all else works.
+sub does_without
+{
+	my ($aio, $why, $hint) = @_;
+	my ($alice) = $aio->sessions('alice');
+	my $t = $aio->table('t', 20);
+	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'the server has no gate');
+	like($aio->sql('SELECT why_not FROM io_gate'), qr/^$why$/, 'io_gate tells why');
+	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*?$hint/s, $_)
+	  for "io_hold('$t')", "io_fail('$t', -5)", 'io_release_all()', "io_device('1ms')";
+	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
+	$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(5,1)'", 1, 'reads synchronously');
+	$aio->proves($t);
+	return;
+}
+
+1;
