@@ -95,7 +95,7 @@ END
 			$bob->ends('writes to the page');
 			$alice->sql('RESET regress.fail');
 			$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
-			$aio->proves($t);
+			$aio->proves($t, blocks => 5);
 		});
 
 		$aio->scenario('vacuum waits for the pin of an I/O', sub {

@@ -1,8 +1,9 @@
 # Tables whose every page says which relation and block it is.
 #
-# There is one row a page, and it fills the page to its end: a text that is
-# made from relation, block and generation.  A page that was read only in part,
-# or that is another's or an older one, differs somewhere.
+# Each page has one row, which fills it to its end with a text made from relation, block
+# and generation.  A page that was read in part only, a page of another relation or block,
+# and an older page all differ from that text.  The table's comment is the number of
+# pages it was made with, so that a lost tail is noticed.
 
 package TestAio::Data;
 
@@ -11,16 +12,17 @@ use warnings FATAL => 'all';
 
 use Test::More;
 
+# Makes the SQL functions that write and check such tables.
 sub make_data_functions
 {
 	my ($self) = @_;
 	$self->sql(<<'END');
--- what is written all over a page
+-- Returns the text that fills a page.
 CREATE OR REPLACE FUNCTION proof(rel text, blk int, gen int) RETURNS text
 LANGUAGE sql IMMUTABLE
 AS $$ SELECT repeat(md5(rel || '/' || blk || '/' || gen), 251) $$;
 
--- a table of so many pages, without a TOAST table; kind: "", UNLOGGED, TEMP
+-- Makes a table of so many pages, without a TOAST table; kind: "", UNLOGGED, TEMP.
 CREATE OR REPLACE PROCEDURE make_table(name text, nblocks int, kind text, gen int)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,34 +30,37 @@ BEGIN
 		|| CASE WHEN kind = 'TEMP' THEN '' ELSE ' WITH (autovacuum_enabled = off)' END, kind, name);
 	EXECUTE format('INSERT INTO %1$s SELECT %1$L, i, %3$s, proof(%1$L, i, %3$s) FROM generate_series(0, %2$s - 1) i',
 		name, nblocks, gen);
+	EXECUTE format('COMMENT ON TABLE %s IS ''%s''', name, nblocks);
 END $$;
 
--- what is wrong with the pages of a table: no row if nothing is
-CREATE OR REPLACE FUNCTION problems(name text, gen int DEFAULT 0) RETURNS SETOF text
+-- Returns what is wrong with the pages of a table.  It has as many pages as given, or else
+-- as it was made with.
+CREATE OR REPLACE FUNCTION problems(name text, gen int DEFAULT 0, nblocks int DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN QUERY EXECUTE format($q$
 		WITH found AS MATERIALIZED (
-			SELECT (ctid::text::point)[0]::int AS page, * FROM %1$s),
+			SELECT (ctid::text::point)[0]::int AS page, count(*) OVER (PARTITION BY ctid) AS times, * FROM %1$s),
 		wanted AS (
-			SELECT generate_series(0, pg_relation_size(%1$L) / current_setting('block_size')::int - 1) AS page)
+			SELECT generate_series(0, %3$s - 1) AS page)
 		SELECT CASE
 			WHEN f.page IS NULL THEN format('block %%s has no row', page)
 			WHEN w.page IS NULL THEN format('block %%s is too many', page)
+			WHEN f.times > 1 THEN format('block %%s comes %%s times', page, f.times)
 			WHEN (f.rel, f.blk) IS DISTINCT FROM (%1$L, page::int) THEN format('block %%s holds block %%s of %%s', page, f.blk, f.rel)
 			WHEN f.gen <> %2$s THEN format('block %%s is of generation %%s', page, f.gen)
 			ELSE format('block %%s is not as written', page)
 			END
 		FROM wanted w FULL JOIN found f USING (page)
-		WHERE (f.rel, f.blk, f.gen, f.body) IS DISTINCT FROM (%1$L, page::int, %2$s, proof(%1$L, page::int, %2$s))
-		ORDER BY page $q$, name, gen);
+		WHERE (f.times, f.rel, f.blk, f.gen, f.body, w.page) IS DISTINCT FROM (1, %1$L, page::int, %2$s, proof(%1$L, page::int, %2$s), page)
+		ORDER BY page $q$, name, gen, coalesce(nblocks, obj_description(name::regclass, 'pg_class')::int));
 END $$;
 END
 	return;
 }
 
-# Makes a table in the scenario's schema, out of the buffer pool.  Parameters:
-# kind (UNLOGGED or TEMP), gen, session: who makes it, needed for TEMP.
+# Makes a table in the scenario's schema and evicts it.  Parameters: kind (UNLOGGED or
+# TEMP), gen, and session, which makes it and must be given for TEMP.
 sub table
 {
 	my ($self, $name, $nblocks, %params) = @_;
@@ -88,7 +93,7 @@ sub overwrite
 	return;
 }
 
-# Takes a table out of the buffer pool.
+# Evicts a table's blocks from the buffer pool.
 sub evict
 {
 	my ($self, $table, $session) = @_;
@@ -104,16 +109,18 @@ sub warm
 	return;
 }
 
-# Test: the pages are what they should be, except for the problems named.
+# Test: the pages are all there, each once, and as written.  Parameters: gen, session; blocks,
+# the number of pages if it is not the one the table was made with; except, problems that
+# are expected.
 sub proves
 {
 	my ($self, $table, %params) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $found = ($params{session} // $self)->sql("SELECT problems('$table', " . ($params{gen} // 0) . ')');
+	my $found = ($params{session} // $self)->sql("SELECT problems('$table', ${\($params{gen} // 0)}, ${\($params{blocks} // 'NULL')})");
 	return is($found, $params{except} // '', $params{name} // "$table holds what was written");
 }
 
-# Number of blocks of a table's main fork that are in the buffer pool.
+# The blocks of a table's main fork that are in the buffer pool, separated by commas.
 sub cached
 {
 	my ($self, $table) = @_;
