@@ -63,7 +63,7 @@ for_each_io_method(
 					$bob->wait_for_end;
 					$result ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
 					$bob->returns($expected, 'operations') if $expected && $aio->method ne 'sync';
-					my @found = map { [ split /\|/ ] } split /\n/, $bob->{result};
+					my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
 					my ($first, $count) = split /, /, $range;
 					is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
 					my $joined = grep { $_->[3] eq 't' } @found;
@@ -87,7 +87,7 @@ for_each_io_method(
 			$alice->ends;
 			$bob->wait_for_end;
 			my %seen;
-			$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->{result};
+			$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
 			is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
 			is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
 			$aio->proves($t);

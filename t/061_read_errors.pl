@@ -31,7 +31,7 @@ for_each_io_method(
 				for my $errno (sort keys %errors)
 				{
 					my ($sqlstate, $text) = @{ $errors{$errno} };
-					$aio->{log_start} = $aio->log_size;
+					$aio->forget_log;
 					$aio->falsify($errno, relfilenode => $node);
 					$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
 						qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);

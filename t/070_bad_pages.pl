@@ -59,8 +59,8 @@ for_each_io_method(
 		my ($aio) = @_;
 		# with another io_method another of them
 		$turn++;
-		my $inspects = $aio->has_extension('pageinspect');
-		$inspects or note('without pageinspect it is not seen that zeroed pages are empty to the last byte');
+		my $inspects = !$aio->lacks('pageinspect');
+		$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
 
 		for my $kind ('', 'TEMP')
 		{
@@ -80,7 +80,7 @@ for_each_io_method(
 					my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
 					$alice->starts($read);
 					$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
-					my $report = $severity eq 'ERROR' ? $alice->error : $alice->{warnings}[0];
+					my $report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
 					is(wording($report->{detail}), wording($detail), 'detail');
 					is(wording($report->{hint}), wording($hint), 'hint');
 					$alice->warns($pattern, $read) if $severity ne 'ERROR';

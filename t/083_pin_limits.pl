@@ -48,7 +48,7 @@ END
 			cmp_ok($pinned, '<=', $share + 2 * @tables, "not more than its share: $pinned");
 			$alice->sql('COMMIT');
 			$aio->proves($tables[5]);
-		}, leaves => 'nothing', skip => $aio->{has_buffercache} ? undef : 'needs the contrib module pg_buffercache');
+		}, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 		$aio->scenario('local', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -40,7 +40,7 @@ for_each_io_method(
 							});
 						is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
 						my $hits;
-						is($aio->_difference("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
+						is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
 								sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all is there');
 					}
 				}
@@ -60,10 +60,12 @@ for_each_io_method(
 			for my $backends ([$alice], [ $alice, $bob ])
 			{
 				my @pids = map { $_->pid } @$backends;
-				my $sum = sub { my ($from) = @_; return "SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0) FROM $from object = 'relation' AND context = 'normal'" };
+				my $sums = 'SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0)';
+				my $of_all = "$sums FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'";
+				my $of_these = "$sums FROM unnest(ARRAY[" . join(',', @pids) . "]) p, pg_stat_get_backend_io(p) WHERE object = 'relation' AND context = 'normal'";
 				my $theirs;
-				my $all = $aio->_difference($sum->("pg_stat_io WHERE backend_type = 'client backend' AND"), sub {
-						$theirs = $aio->_difference($sum->('unnest(ARRAY[' . join(',', @pids) . ']) p, pg_stat_get_backend_io(p) WHERE'), sub {
+				my $all = $aio->change_during($of_all, sub {
+						$theirs = $aio->change_during($of_these, sub {
 								for my $session (@$backends) { $aio->evict($t); $session->sql($read) }
 							}, @$backends);
 					}, @$backends);
@@ -94,7 +96,7 @@ for_each_io_method(
 				cmp_ok($reads, '<', 120, "$context: combined");
 			}
 		  SKIP: {
-				skip 'needs the contrib module pg_buffercache', 1 if !$aio->{has_buffercache};
+				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
 				my @kept = split /,/, $aio->cached($t);
 				cmp_ok(scalar @kept, '<=', 16, 'VACUUM, the last, uses its buffers again, by its own stream as well');
 			}

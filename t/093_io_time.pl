@@ -93,7 +93,7 @@ for_each_io_method(
 			my $delay = sub {
 				$alice->notices;
 				$alice->sql("VACUUM (VERBOSE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-				my ($ms) = map { /delay time: ([\d.]+) ms/ ? $1 : () } map { $_->{all} } @{ $alice->{notices} };
+				my ($ms) = map { /delay time: ([\d.]+) ms/ ? $1 : () } $alice->notices;
 				return $ms // 0;
 			};
 			$delay->();

@@ -101,7 +101,7 @@ for_each_io_method(
 			$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
 			$aio->release;
 			$alice->ends;
-			my ($waits) = $alice->{result} =~ m{"I/O Waits": (\d+)};
+			my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};
 			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'that it was held counts as a wait');
 		}, skip => $unknown // $aio->no_faults);
 	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });

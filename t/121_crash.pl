@@ -13,7 +13,7 @@ use TestAio::Gate;
 sub resources
 {
 	my ($aio) = @_;
-	my $postmaster = $aio->{postmaster};
+	my $postmaster = $aio->postmaster_pid;
 	my @fds = map { readlink($_) // '' } glob "/proc/$postmaster/fd/*";
 	open my $maps, '<', "/proc/$postmaster/maps" or return;
 	my @maps = <$maps>;
@@ -54,7 +54,7 @@ for_each_io_method(
 				  : ($aio->pids_of_type($aio->method eq 'worker' ? 'io worker' : 'checkpointer'))[0];
 				kill 'KILL', $pid;
 				$aio->poll(sub { !kill 0, $alice->pid });
-				$_->disconnect for $alice, $bob, $aio->{observer};
+				$_->disconnect for $alice, $bob;
 				# the status file says "ready" when connections are taken again
 				$aio->poll(sub { my $log = $aio->log_text; $log =~ /ready to accept connections/ }) or die "no restart\n";
 				$aio->observe;

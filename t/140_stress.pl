@@ -57,8 +57,9 @@ for_each_io_method(
 				for my $session (@sessions)
 				{
 					next if !$session->has_ended;
-					if ($session->{error} && $session->{error}{all} !~ $expected) { push @wrong, "$session->{statement}: $session->{error}{all}" }
-					elsif ($session->{result} ne '' && $session->{statement} !~ /backend_pid|SET|CALL/) { push @wrong, "$session->{statement}: $session->{result}" }
+					my ($statement, $error) = ($session->statement, $session->error);
+					if ($error && $error->{all} !~ $expected) { push @wrong, "$statement: $error->{all}" }
+					elsif ($session->result ne '' && $statement !~ /SET|CALL/) { push @wrong, "$statement: ${\$session->result}" }
 					last if @wrong;
 					my $relation = ($t, $u, $temp{ $session->name })[ rand 3 ];
 					$done++;

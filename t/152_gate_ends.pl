@@ -79,7 +79,7 @@ for_each_io_method(
 				my $stops = sub { $_->ends('reads') for @sessions[1, 2]; $aio->begin_stop('TERM'); return $aio->end_stop };
 				if ($mode eq 'smart')
 				{
-					kill 'TERM', $aio->node->{_pid};
+					$aio->signal('TERM');
 					ok($stops->(), 'stops');
 				}
 				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }

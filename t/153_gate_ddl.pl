@@ -37,7 +37,7 @@ for_each_io_method(
 				$bob->returns(qr/^$/, 'and goes on');
 				$aio->proves($t) if $stays;
 			  SKIP: {
-					skip 'needs the contrib module pg_buffercache', 1 if !$aio->{has_buffercache};
+					skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
 					$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
 				}
 			}, skip => $what eq 'VACUUM' ? $sync : undef);

@@ -15,7 +15,7 @@ sub unseen_completions
 {
 	my ($aio) = @_;
 	my $unseen = 0;
-	for my $fd (grep { (readlink($_) // '') eq 'anon_inode:[io_uring]' } glob "/proc/$aio->{postmaster}/fd/*")
+	for my $fd (grep { (readlink($_) // '') eq 'anon_inode:[io_uring]' } glob "/proc/${\$aio->postmaster_pid}/fd/*")
 	{
 		my %ring = slurp_file($fd =~ s/fd/fdinfo/r) =~ /^(CqHead|CqTail):\s*(\d+)/mg;
 		return -1 if !defined $ring{CqTail};

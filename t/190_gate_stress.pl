@@ -21,7 +21,7 @@ sub stress
 {
 	my ($aio) = @_;
 	TestAio::Stress->new($aio, $seed, 6)->run($seconds);
-	$aio->end_session($_) for values %{ $aio->{sessions} };
+	$aio->end_sessions;
 	# or shutdown would terminate it, which looks alarming
 	$aio->sql('ALTER SYSTEM SET autovacuum = off');
 	$aio->sql('SELECT pg_reload_conf()');

@@ -30,8 +30,9 @@ sub _flush
 	return;
 }
 
-# Differences of a query's columns while a function ran, joined by "/".
-sub _difference
+# By how much a query's columns change while a function runs, joined by "/".  The counting
+# sessions write down their counts before each look.
+sub change_during
 {
 	my ($self, $query, $function, @counting) = @_;
 	_flush(@counting);
@@ -47,7 +48,7 @@ sub _difference
 sub io_during
 {
 	my ($self, $session, $what, $function) = @_;
-	return $self->_difference(
+	return $self->change_during(
 		"SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$session->pid})"
 		  . " WHERE object || '/' || context = '$what'",
 		$function, $session);
@@ -59,7 +60,7 @@ sub blocks_during
 {
 	my ($self, $table, $function, @sessions) = @_;
 	my $oid = $self->sql("SELECT '$table'::regclass::oid");
-	return $self->_difference("SELECT pg_stat_get_blocks_fetched($oid), pg_stat_get_blocks_hit($oid)",
+	return $self->change_during("SELECT pg_stat_get_blocks_fetched($oid), pg_stat_get_blocks_hit($oid)",
 		$function, @sessions, $self);
 }
 

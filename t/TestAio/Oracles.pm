@@ -24,11 +24,15 @@ my $background = qr/\[\d+\]\ (?:WARNING|ERROR|FATAL|PANIC):\s/;
 # I/O that somebody else finishes may take its time, but not that long.
 use constant SETTLE => 20;
 
+# The length of the server log.
 sub log_size
 {
 	my ($self) = @_;
 	return -s $self->node->logfile // 0;
 }
+
+# Has log_text(), logs() and check_log() begin here.
+sub forget_log { my ($self) = @_; $self->{log_start} = $self->log_size; return }
 
 # The server log since the scenario began, or since an earlier log_size().
 sub log_text
@@ -47,34 +51,35 @@ sub logs
 	return ok($right, "$name: $count lines of the log match") || diag($self->log_text);
 }
 
-# Who is there now: the same must be there after every scenario.  A crash restart
-# leaves the postmaster alone, and ends the checkpointer.
+# Notes the processes that must be the same after every scenario.  A crash restart keeps
+# the postmaster and ends the checkpointer.
 sub note_state
 {
 	my ($self) = @_;
-	$self->{postmaster} = $self->_postmaster;
+	$self->{postmaster} = $self->postmaster_pid;
 	($self->{checkpointer}) = $self->pids_of_type('checkpointer') or die "there is no checkpointer\n";
 	$self->{log_start} //= 0;
 	return;
 }
 
-sub _postmaster
+# Process id of the postmaster.
+sub postmaster_pid
 {
 	my ($self) = @_;
 	return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0];
 }
 
-# What is not as note_state() has found it.
+# Names the processes that are not as note_state() has found them.
 sub _who_has_gone
 {
 	my ($self) = @_;
-	return join ', ', $self->_postmaster == $self->{postmaster} ? () : 'postmaster', kill(0, $self->{checkpointer}) ? () : 'checkpointer';
+	return join ', ', $self->postmaster_pid == $self->{postmaster} ? () : 'postmaster', kill(0, $self->{checkpointer}) ? () : 'checkpointer';
 }
 
 sub begin_scenario
 {
 	my ($self) = @_;
-	$self->{log_start} = $self->log_size;
+	$self->forget_log;
 	$self->sql('DO $$ BEGIN DROP SCHEMA IF EXISTS scenario CASCADE; CREATE SCHEMA scenario; END $$');
 	return;
 }
@@ -87,7 +92,7 @@ sub _reads_left
 	my @queries = ("SELECT 'in use: ' || a FROM pg_aios a WHERE state <> ALL ('{" . join(',', @states) . "}')");
 	# a handle that still refers to its I/O has its buffers pinned, too
 	push @queries, "SELECT pinned || ' pinned' FROM pg_buffercache_usage_counts() WHERE pinned > 0"
-	  if $self->{has_buffercache} && !@states;
+	  if !@states && !$self->lacks('pg_buffercache');
 	return @queries;
 }
 
@@ -114,7 +119,7 @@ sub _end_control
 	return;
 }
 
-# What can be asked on this server.
+# Notes which parts of test_aio this server has.
 sub note_abilities
 {
 	my ($self) = @_;
@@ -129,8 +134,13 @@ sub note_abilities
 	return;
 }
 
-# Why the server has no gate, no trace or no rules, or undef.
-sub lacks { my ($self, $what) = @_; return $self->{lacks}{$what} }
+# Why the server does not have "gate", "trace", "rules" or a contrib module, or undef.
+sub lacks
+{
+	my ($self, $what) = @_;
+	$self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what" if !exists $self->{lacks}{$what};
+	return $self->{lacks}{$what};
+}
 
 # Test: soon these queries find nothing.  One statement, since it is sent a thousand
 # times.
@@ -142,7 +152,7 @@ sub _finds_nothing
 	my $rows;
 	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, SETTLE);
 	my $right = is($rows, '', $name);
-	diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0')) if !$right && $self->{has_buffercache};
+	diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0')) if !$right && !$self->lacks('pg_buffercache');
 	return $right;
 }
 
@@ -179,9 +189,7 @@ sub end_scenario
 
 	# and then without them: nothing may depend on their being there
 	my $leaving = $self->log_size;
-	$_->disconnect for @sessions;
-	$_->quit for @sessions;
-	$self->{sessions} = {};
+	$self->end_sessions;
 	push @warnings, grep { /\] \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
 	is(join("\n", @warnings), '', 'no unexpected warning, nor when they leave');
 	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
@@ -210,7 +218,7 @@ sub check_log
 		next if grep { $line =~ $_ } @expected;
 		push @alarms, $line;
 	}
-	$self->{log_start} = $self->log_size;
+	$self->forget_log;
 	return is(join("\n", @alarms), '', 'nothing alarming in the log');
 }
 

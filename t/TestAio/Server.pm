@@ -69,7 +69,7 @@ sub of_backup
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
 	my $self = bless {
-		node => $node, method => $primary->method, sessions => {}, conf => {}, has_buffercache => $primary->{has_buffercache}, leaves => $primary->{leaves},
+		node => $node, method => $primary->method, sessions => {}, conf => {}, lacks => { pg_buffercache => $primary->lacks('pg_buffercache') }, leaves => $primary->{leaves},
 	}, $class;
 	$self->launch->wait_until_ready;
 	$self->observe;
@@ -118,7 +118,7 @@ sub start
 	$self->wait_until_ready;
 	$self->observe;
 	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
-	$self->{has_buffercache} = $self->has_extension('pg_buffercache');
+	$self->lacks('pg_buffercache');
 	$self->warm_catalogs;
 	$self->make_data_functions;
 	$self->note_abilities;
@@ -149,20 +149,33 @@ sub observe
 	return;
 }
 
-# Asks it to stop, by a signal as pg_ctl does, and does not wait until it has.
+# Closes all sessions and waits until their backends have gone.
+sub end_sessions
+{
+	my ($self) = @_;
+	my @sessions = values %{ $self->{sessions} };
+	$_->disconnect for @sessions;
+	$_->quit for @sessions;
+	$self->{sessions} = {};
+	return;
+}
+
+# Sends a signal to the postmaster.
+sub signal { my ($self, $signal) = @_; return kill $signal, $self->{node}{_pid} // return 0 }
+
+# Closes all sessions and asks the server to stop, by a signal as pg_ctl does.  Does not
+# wait until it has stopped.
 sub begin_stop
 {
 	my ($self, $signal) = @_;
-	$_->disconnect for values %{ $self->{sessions} };
-	$_->quit for values %{ $self->{sessions} };
-	$self->{sessions} = {};
+	$self->end_sessions;
 	$self->{observer}->quit if $self->{observer};
 	$self->{observer} = undef;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = 0;
 	# a server that has crashed logs nothing more
 	return if !-e $self->{node}->data_dir . '/postmaster.pid';
-	$self->{stopping} = kill $signal // 'INT', $self->{node}{_pid} // return;
+	$self->{stopping} = $self->signal($signal // 'INT');
 	return;
 }
 
@@ -191,7 +204,7 @@ sub stop_with_sessions
 	my ($self, $signal) = @_;
 	$self->{observer}->disconnect;
 	$self->{stop_began} = $self->log_size;
-	$self->{stopping} = kill $signal, $self->{node}{_pid};
+	$self->{stopping} = $self->signal($signal);
 	return $self->end_stop;
 }
 

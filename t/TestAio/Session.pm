@@ -202,10 +202,19 @@ sub warns
 # Has the server closed the connection?
 sub has_gone { return defined $_[0]->{wire}->lost }
 
-# Warnings that nobody has asked for.
-sub unexpected_warnings { return map { $_->{all} } @{ $_[0]->{warnings} } }
+# Warnings that no "warns" has taken, as hashes.
+sub warnings { return @{ $_[0]->{warnings} } }
+
+# The texts of these warnings.
+sub unexpected_warnings { return map { $_->{all} } $_[0]->warnings }
 
 sub forget_warnings { my ($self) = @_; $self->{warnings} = []; return }
+
+# The statement that was started last.
+sub statement { return $_[0]->{statement} }
+
+# The rows of the last statement that has ended, one a line.
+sub result { return $_[0]->{result} }
 
 # The last statement's error, as a hash, or undef.
 sub error { return $_[0]->{error} }
