@@ -1,8 +1,7 @@
 --
--- Faults, within one session.  There are several expected files:
+-- Faults, within one session.  There are two expected files:
 --	faults.out: the server can have faults
---	faults_1.out: it was built without injection points
---	faults_2.out: the library was not preloaded
+--	faults_1.out: it cannot, for a reason that its settings confirm
 --
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
@@ -18,6 +17,20 @@ EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
 	RETURN concat_ws(' | ', SQLSTATE, regexp_replace(SQLERRM, 'base/[0-9/t_]+', 'FILE'), nullif(hint, ''));
 END $$;
+SELECT outcome('SELECT inj_io_completion_continue()') <> 'succeeds' AS no_faults \gset
+\if :no_faults
+	\echo 'this server cannot have faults'
+	SELECT call, outcome('SELECT ' || call) LIKE CASE
+			WHEN current_setting('shared_preload_libraries') !~ 'test_aio' THEN '55000 | test_aio must be loaded via %'
+			WHEN current_setting('test_aio.gate', true) = 'off' OR why_not = 'test_aio was compiled without it' THEN '0A000 | this server has no injection points | %'
+			ELSE 'there is no reason' END AS refused
+	FROM io_gate, unnest(ARRAY['inj_io_short_read_attach(NULL)', 'inj_io_short_read_attach(0, pid => 0)', 'inj_io_short_read_detach()',
+		'inj_io_completion_wait()', 'inj_io_completion_wait(pid => -1)', 'inj_io_completion_continue()',
+		'inj_io_reopen_attach()', 'inj_io_reopen_detach()']) call;
+	DROP FUNCTION outcome(text);
+	\quit
+\endif
+
 CREATE TABLE faults_heap (i int);
 SELECT grow_rel('faults_heap', 20);
 SELECT pg_relation_filenode('faults_heap') AS filenode \gset
