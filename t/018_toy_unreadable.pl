@@ -1,0 +1,69 @@
+# buffer_create_toy() on a block that another session wants at the same moment, and that
+# cannot be read any more.  The toy is made of zeroes; when it meets the other session, the
+# block is read back.  If that fails, the zeroes must not stay in the buffer pool as a page.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Utils;
+use TestAio;
+use TestAio::Neighbours;
+
+plan skip_all => 'AddressSanitizer must be loaded before all else' if ($ENV{ASAN_OPTIONS} // '') ne '';
+build_neighbours();
+$ENV{LD_PRELOAD} = "$built/fails_to_read.so";
+my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
+
+# Two functions that use a block until they have met, at most so long.
+use constant UNTIL_THEY_MEET => <<~'SQL';
+	CREATE FUNCTION scenario.makes_toys(rel regclass) RETURNS bool LANGUAGE plpgsql AS $$
+	DECLARE
+		latest timestamptz := clock_timestamp() + '20 s';
+	BEGIN
+		WHILE clock_timestamp() < latest LOOP
+			BEGIN
+				PERFORM buffer_create_toy(rel, 3);
+			EXCEPTION
+				WHEN object_in_use THEN NULL;
+				-- it reads the block only if it has met the other
+				WHEN io_error THEN RETURN true;
+			END;
+		END LOOP;
+		RETURN false;
+	END $$;
+	CREATE FUNCTION scenario.wants_block(rel regclass) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		WHILE NOT pg_try_advisory_lock(18) LOOP
+			BEGIN
+				EXECUTE format($q$SELECT FROM %s WHERE ctid = '(3,1)'$q$, rel);
+			EXCEPTION
+				WHEN io_error THEN NULL;
+			END;
+		END LOOP;
+	END $$;
+	SQL
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('a toy of a block that cannot be read back', sub {
+			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+			my $t = $aio->table('t', 8);
+			$aio->sql(UNTIL_THEY_MEET);
+			$carol->sql('SELECT pg_advisory_lock(18)');
+			$aio->evict($t);
+			symlink $aio->file_of($t), $unreadable or die "$unreadable: $!";
+			$bob->starts("SELECT scenario.wants_block('$t')");
+			$alice->gives("SELECT scenario.makes_toys('$t')", 't', 'meets the other and cannot read the block back');
+			$carol->sql('SELECT pg_advisory_unlock(18)');
+			$bob->ends;
+			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'whoever comes later gets the error');
+			unlink $unreadable or die "$unreadable: $!";
+			$aio->proves($t);
+		}, log => qr/could not read blocks 3\.\.3 /);
+	},
+	methods => [qw(sync worker)]);
+
+unlink $unreadable;
+done_testing();
