@@ -4,9 +4,9 @@
 \echo Use "CREATE EXTENSION test_aio" to load this file. \quit
 
 -- Other users may be allowed to create functions and operators in the schema
--- that this script creates objects in.  So that none of theirs matches better,
--- queries name the schema of everything that the server provides, operators
--- included, and cast arguments to exactly the types of the function called.
+-- that this script creates objects in.  Theirs must not match better than the
+-- server's.  So queries name the schema of all that the server provides,
+-- operators included, and cast arguments to exactly the function's types.
 
 --
 -- Set-up helpers
@@ -17,7 +17,7 @@ RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION errno_from_string(text) IS
-'number of a named errno, such as EIO';
+'return the number of a named errno, for example EIO';
 
 CREATE FUNCTION grow_rel(rel regclass, nblocks int)
 RETURNS void
@@ -55,14 +55,14 @@ RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION buffer_create_toy(regclass, int4) IS
-'a buffer that holds this block, unpinned, neither valid nor dirty';
+'give this block a buffer that is neither pinned, valid nor dirty, and return its number';
 
 CREATE FUNCTION buffer_call_start_io(buffer int, for_input bool, wait bool)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION buffer_call_start_io(int, bool, bool) IS
-'start the I/O of a buffer; true if the caller owns it now';
+'start I/O on a buffer; return true if the session owns the I/O now';
 
 CREATE FUNCTION buffer_call_terminate_io(buffer int, for_input bool,
 	succeed bool, io_error bool, release_aio bool)
@@ -70,14 +70,14 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) IS
-'end the I/O of a buffer that buffer_call_start_io() has started';
+'end I/O on a buffer that buffer_call_start_io() has started';
 
 CREATE FUNCTION buffer_state(rel regclass, blockno int4,
 	OUT buffer int4, OUT flags text[], OUT refcount int4, OUT usage_count int4)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION buffer_state(regclass, int4) IS
-'the buffer of a block and what its header says; nulls when it has none';
+'show the buffer of a block and the state in its header; nulls if the block is in no buffer';
 
 CREATE FUNCTION buffers_in_progress(OUT buffer int4, OUT reltablespace oid,
 	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
@@ -86,7 +86,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 COMMENT ON FUNCTION buffers_in_progress() IS
-'shared buffers that have I/O in progress';
+'show shared buffers that have I/O in progress';
 
 --
 -- Reads
@@ -103,7 +103,7 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) IS
-'one asynchronous read, built by hand';
+'read consecutive blocks by one asynchronous read that is built by hand';
 
 CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
@@ -112,7 +112,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_buffers(regclass, int4, int4) IS
-'StartReadBuffers() and WaitReadBuffers() over a range of blocks, one row an operation';
+'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
 
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
@@ -120,7 +120,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_stream_for_blocks(regclass, int4[]) IS
-'a read stream over these blocks in this order, one row a block';
+'read these blocks, in this order, by a read stream; one row is one block';
 
 --
 -- Handles and batches
@@ -152,7 +152,7 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION handle_get_twice() IS
-'acquire two AIO handles at once, which the server refuses';
+'acquire a second AIO handle while the first is in use, which the server refuses';
 
 CREATE FUNCTION handle_get_release()
 RETURNS void
@@ -173,10 +173,10 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION batch_end() IS
-'leave batch mode, submitting what is staged';
+'leave batch mode, and submit what is staged';
 
 --
--- Faults; NULL matches all reads
+-- Faults: reads held or failed at their completion.  NULL matches all.
 --
 
 CREATE FUNCTION inj_io_completion_wait(pid int DEFAULT NULL,
@@ -186,14 +186,14 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION inj_io_completion_wait(int, oid, int4) IS
-'hold matching reads at their completion';
+'hold the completion of matching reads';
 
 CREATE FUNCTION inj_io_completion_continue()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION inj_io_completion_continue() IS
-'let held reads go on, and hold no more';
+'end the hold, and let the held reads go on';
 
 CREATE FUNCTION inj_io_short_read_attach(result int,
 	pid int DEFAULT NULL,
@@ -202,21 +202,21 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION inj_io_short_read_attach(int, int, oid) IS
-'let matching reads end with this number of bytes, or with this negative errno';
+'give matching reads this result: a number of bytes, or a negative errno';
 
 CREATE FUNCTION inj_io_short_read_detach()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION inj_io_short_read_detach() IS
-'let reads end with their own results';
+'leave the results of reads as they are';
 
 CREATE FUNCTION inj_io_reopen_attach()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION inj_io_reopen_attach() IS
-'let I/O workers fail to reopen files';
+'make I/O workers fail to reopen files';
 
 CREATE FUNCTION inj_io_reopen_detach()
 RETURNS void
@@ -231,7 +231,7 @@ RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int) IS
-'stage a read, and submit it when another session waits for it';
+'stage a read, and submit it when another session waits for it or after a timeout (ms)';
 
 --
 -- The I/O gate: reads held, failed and delayed.  NULL matches all.
@@ -254,21 +254,21 @@ RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_hold_end(int) IS
-'hold no more reads; what is held stays held';
+'end a rule of io_hold(), or all; reads that are held stay held';
 
 CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_release(int, int, int) IS
-'perform a held read, or let it end with this number of bytes or this negative errno';
+'release a held read: perform it, or give it a number of bytes or a negative errno as its result';
 
 CREATE FUNCTION io_release_all(result int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_release_all(int) IS
-'the same for all held reads';
+'release all held reads';
 
 CREATE FUNCTION io_fail(rel regclass, result int,
 	blockno int8 DEFAULT NULL,
@@ -281,14 +281,14 @@ RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) IS
-'let matching reads end with this number of bytes, or with this negative errno';
+'give matching reads this result: a number of bytes, or a negative errno';
 
 CREATE FUNCTION io_fail_end(rule int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_fail_end(int) IS
-'let reads end with their own results';
+'end a rule of io_fail(), or all';
 
 CREATE FUNCTION io_device(latency interval,
 	queue_depth int DEFAULT 32,
@@ -300,14 +300,14 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_device(interval, int, float8, int8, regclass, bool) IS
-'let matching reads take as long as on this storage';
+'simulate a storage device for matching reads';
 
 CREATE FUNCTION io_device_end(rel regclass DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_device_end(regclass) IS
-'end simulated storage';
+'end the simulated device for a relation, or all devices';
 
 CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
 	OUT off int8, OUT length int8, OUT target_desc text,
@@ -319,7 +319,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 COMMENT ON FUNCTION io_held_get() IS
-'held reads, for the view io_held';
+'return the held reads, for the view io_held';
 
 CREATE FUNCTION io_rules_get(OUT rule int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -330,7 +330,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 COMMENT ON FUNCTION io_rules_get() IS
-'rules in force, for the view io_rules';
+'return the rules in force, for the view io_rules';
 
 CREATE FUNCTION io_devices_get(
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -342,7 +342,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 COMMENT ON FUNCTION io_devices_get() IS
-'simulated storage, for the view io_devices';
+'return the simulated devices, for the view io_devices';
 
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
 	OUT provider text, OUT can_hold text[], OUT cannot_hold text[],
@@ -351,9 +351,9 @@ RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 COMMENT ON FUNCTION io_gate_get() IS
-'what can be held on this server, for the view io_gate';
+'tell what can be held on this server, for the view io_gate';
 
--- the relation if it is one of this database's
+-- null for a relation of another database
 CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
 RETURNS regclass
 LANGUAGE SQL STABLE
@@ -365,7 +365,7 @@ SELECT CASE WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
 END;
 
 COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
-'relation with this file, if it belongs to the current database';
+'return the relation of this file, if it belongs to the current database';
 
 CREATE VIEW io_held AS
 SELECT pid, io_id, io_generation, off, length, target_desc,
@@ -373,7 +373,7 @@ SELECT pid, io_id, io_generation, off, length, target_desc,
 	fork, blockno, nblocks, rule, since, waiters, f_localmem
 FROM io_held_get();
 
-COMMENT ON VIEW io_held IS 'reads that are held, and who waits for them';
+COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
 
 CREATE VIEW io_rules AS
 SELECT rule, kind,
@@ -382,7 +382,7 @@ SELECT rule, kind,
 	longest_hold, owner
 FROM io_rules_get();
 
-COMMENT ON VIEW io_rules IS 'which reads are held or fail, and how many have';
+COMMENT ON VIEW io_rules IS 'rules in force: which reads are held or fail, and how many have been';
 
 CREATE VIEW io_devices AS
 SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
@@ -390,7 +390,7 @@ SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	in_progress, queued, mean_lateness, max_lateness, owner
 FROM io_devices_get();
 
-COMMENT ON VIEW io_devices IS 'simulated storage; times of latency in ms, of lateness in us';
+COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';
 
 CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
 
@@ -412,7 +412,7 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION io_trace_stop() IS
-'record no more reads';
+'stop recording reads';
 
 CREATE FUNCTION io_trace_reset()
 RETURNS void
@@ -438,7 +438,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 COMMENT ON FUNCTION io_trace_get() IS
-'recorded reads, for the view io_trace';
+'return the recorded reads, for the view io_trace';
 
 CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
 	OUT pid int4, OUT size int4, OUT recorded int8, OUT lost int8,
@@ -448,7 +448,7 @@ RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 COMMENT ON FUNCTION io_trace_status_get() IS
-'what is being recorded, for the view io_trace_status';
+'tell what is being recorded, for the view io_trace_status';
 
 CREATE FUNCTION io_histogram_add(internal, int8)
 RETURNS internal
@@ -471,7 +471,7 @@ CREATE AGGREGATE io_histogram(value int8) (
 );
 
 COMMENT ON AGGREGATE io_histogram(int8) IS
-'how many values are below 2, below 4, below 8, and so on';
+'count values by powers of two: below 2, 2 to 3, 4 to 7, and so on';
 
 CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
 
@@ -504,14 +504,14 @@ FROM io_trace_get()
 GROUP BY relation, fork, pid;
 
 COMMENT ON VIEW io_trace_summary IS
-'recorded reads per relation and process; bucket i of a histogram is for 2^(i-1) to 2^i, of latency in us';
+'recorded reads by relation, fork and process; histograms are of io_histogram(), latencies in us';
 
 CREATE FUNCTION io_trace_chrome()
 RETURNS SETOF text
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
 
 COMMENT ON FUNCTION io_trace_chrome() IS
-'recorded reads as Chrome trace events';
+'return the recorded reads as Chrome trace events';
 
 -- time of completion (ms), latency (ns), 0 = read, bytes, offset, priority
 CREATE FUNCTION io_trace_fio_log()
@@ -529,13 +529,13 @@ SELECT pg_catalog.format('%s, %s, 0, %s, %s, 0',
 END;
 
 COMMENT ON FUNCTION io_trace_fio_log() IS
-'completed reads as a latency log of fio';
+'return the completed reads as a latency log of fio';
 
 --
 -- Privileges.  The functions in C check them as well: a grant is not enough.
 --
 
--- nothing is for the public
+-- nothing is for the public, without a list that could be incomplete
 DO $$
 DECLARE
 	command pg_catalog.text;
@@ -556,7 +556,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- who may look at pg_aios may look at the gate and at the trace
+-- roles that can read pg_aios can read the views of the gate and of the trace
 GRANT SELECT ON io_held, io_rules, io_devices, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;

@@ -76,7 +76,7 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 				# a document that makes the extension is for readers who have not
 				$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 				run_examples($aio, @{ $examples{$document} });
-			}, leaves => 'COMPLETED_SHARED', log => [qr/invalid\ page|leaked\ AIO\ handle|open\ AIO\ batch|fails\ to\ reopen\ a\ file
+			}, log => [qr/invalid\ page|leaked\ AIO\ handle|open\ AIO\ batch|fails\ to\ reopen\ a\ file
 					|LOG:\ \ could\ not\ read\ blocks\ .*:\ (?:Input\/output\ error|No\ such\ file\ or\ directory)/x]);
 		}, methods => ['worker'], needs => 'gate trace', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
 }
