@@ -86,7 +86,8 @@ open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 }
 
 /*
- * The same for the first argument, where most functions have it.
+ * Opens the relation that is the first argument of the calling function, as
+ * open_relation_by_oid() does.
  */
 Relation
 open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)

@@ -55,7 +55,8 @@ static const struct
 /*
  * errno_from_string(sym text) returns int4
  *
- * The number that this platform gives to a named errno, positive.
+ * Returns the number that this platform gives to a named errno.  The number
+ * is positive.
  */
 Datum
 errno_from_string(PG_FUNCTION_ARGS)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * buffer_state.c
- *		What the header of a block's buffer says.
+ *		Shows what the headers of buffers say.
  *
  * pg_buffercache shows valid buffers only.  What a failed read leaves behind,
  * and what temporary tables have, is to be seen nowhere else.

@@ -49,8 +49,9 @@ typedef enum Eviction
 } Eviction;
 
 /*
- * Waits for the asynchronous I/O that a buffer is part of.  False when it will
- * not end by itself: its owner has not submitted it, or we hold it.
+ * Waits for the asynchronous I/O that a buffer is part of.  Returns false,
+ * without waiting, if the I/O does not end by itself: its owner has not
+ * submitted it, or inj_io_completion_wait() holds it.
  */
 static bool
 wait_for_buffer_aio(PgAioWaitRef *iow)
@@ -87,9 +88,9 @@ wait_for_buffer_io(BufferDesc *desc)
 }
 
 /*
- * Forgets a shared buffer that has a tag but no content worth keeping: what a
- * read that failed or was never started leaves behind.  The server has no
- * function for that, it waits until the buffer is chosen as a victim.
+ * Forgets a shared buffer that has a tag but no valid content, for example
+ * after a read that failed or was never started.  The server has no function
+ * for that; it waits until the buffer is chosen as a victim.
  */
 static void
 drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
@@ -167,8 +168,9 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 }
 
 /*
- * The same for a local buffer.  Only this session has pins there, so none of them
- * passes while it waits.
+ * Removes a block from a local buffer, writing it first if it is dirty.  Only
+ * this session has pins on the buffer, so none of them goes away while it
+ * waits.
  */
 static Eviction
 evict_local_buffer(BufferDesc *desc)
@@ -220,7 +222,7 @@ wait_for_pins(IoTime begin)
 }
 
 /*
- * The shared buffer that has this tag, or NULL.
+ * Returns the shared buffer that has this tag, or NULL.
  */
 static BufferDesc *
 lookup_shared_buffer(const BufferTag *tag)
@@ -238,8 +240,8 @@ lookup_shared_buffer(const BufferTag *tag)
 }
 
 /*
- * The local buffer that has this tag, or NULL.  The server's hash table is out
- * of reach; temp_buffers is small.
+ * Returns the local buffer that has this tag, or NULL.  The server's hash
+ * table is out of reach, so this looks at all local buffers.
  */
 static BufferDesc *
 lookup_local_buffer(const BufferTag *tag)
@@ -257,8 +259,9 @@ lookup_local_buffer(const BufferTag *tag)
 }
 
 /*
- * The buffer that has this tag, or NULL.  It is not pinned: unless the caller
- * does something about it, a shared one may have another tag at any time.
+ * Returns the buffer that has this tag, or NULL.  The buffer is not pinned:
+ * unless the caller does something about it, a shared buffer may have another
+ * tag at any time.
  */
 BufferDesc *
 lookup_buffer(Relation rel, const BufferTag *tag)
@@ -311,7 +314,8 @@ raise_block_in_use(Relation rel, BlockNumber blockno)
 }
 
 /*
- * evict_block() of the main fork; an error if the block stays.
+ * Removes a block of the main fork from the buffer pool.  Raises an error if
+ * the block stays.
  */
 void
 require_evicted(Relation rel, BlockNumber blockno)
@@ -321,8 +325,9 @@ require_evicted(Relation rel, BlockNumber blockno)
 }
 
 /*
- * Does this descriptor hold a block of this relation?  A look without lock:
- * a match is checked again, and a block that comes in later is not our concern.
+ * Returns whether this descriptor holds a block of this relation.  Looks
+ * without a lock: the caller checks a match again, and a block that comes in
+ * later need not be found.
  */
 static bool
 holds_block_of(BufferDesc *desc, Relation rel)
@@ -354,8 +359,9 @@ evict_local_blocks(Relation rel)
 }
 
 /*
- * The same for the shared buffer pool.  Says whether some stay only because they
- * are pinned, perhaps for a moment.
+ * Removes all blocks of a relation from the shared buffer pool.  Returns how
+ * many stay, and sets *pinned if some stay only because they are pinned,
+ * perhaps for a moment.
  */
 static int
 evict_shared_blocks(Relation rel, bool *pinned)
@@ -385,10 +391,12 @@ evict_shared_blocks(Relation rel, bool *pinned)
 /*
  * evict_rel(rel regclass)
  *
- * Removes all blocks of all forks from the buffer pool; dirty blocks are written
- * first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that is under
- * way, and for half a second for pins to be given back.  Blocks that are pinned
- * then stay, and a WARNING counts them.
+ * Removes all blocks of all forks from the buffer pool; dirty blocks are
+ * written first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that
+ * ends by itself, and for half a second for pins to be given back.  Does not
+ * wait for I/O that its owner has not submitted, that
+ * inj_io_completion_wait() holds, or that buffer_call_start_io() has started.
+ * Blocks that are still pinned stay, and a WARNING counts them.
  */
 Datum
 evict_rel(PG_FUNCTION_ARGS)
@@ -426,7 +434,8 @@ evict_rel(PG_FUNCTION_ARGS)
 /*
  * invalidate_rel_block(rel regclass, blockno int)
  *
- * evict_rel() for one block of the main fork; no error when it is not there.
+ * Removes one block of the main fork from the buffer pool, as evict_rel()
+ * does. It is no error if the block is in no buffer.
  */
 Datum
 invalidate_rel_block(PG_FUNCTION_ARGS)
@@ -448,8 +457,8 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 }
 
 /*
- * Takes the "valid" mark from a buffer that only we have pinned and locked.
- * False when somebody else has pinned or dirtied it.
+ * Clears the "valid" flag of a buffer that only this process has pinned and
+ * locked.  Returns false if another process has pinned or dirtied the buffer.
  */
 static bool
 unset_buffer_valid(Buffer buffer)
@@ -531,8 +540,9 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 /*
  * buffer_create_toy(rel regclass, blockno int4) returns int4
  *
- * The number of a buffer that holds this block and is unpinned, neither valid
- * nor dirty: negative for a temporary table.  For buffer_call_start_io().
+ * Returns the number of a buffer that holds this block and is neither pinned,
+ * valid nor dirty.  The number is negative for a temporary table.  The buffer
+ * is for buffer_call_start_io().
  */
 Datum
 buffer_create_toy(PG_FUNCTION_ARGS)

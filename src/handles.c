@@ -61,8 +61,9 @@ acquire_handle(void)
 /*
  * handle_get()
  *
- * pgaio_io_acquire(), and remembers the handle for handle_release_last().  The
- * server drops it with a warning at the end of the statement.
+ * Acquires a handle (pgaio_io_acquire), and remembers it for
+ * handle_release_last().  The server releases the handle with a warning at
+ * the end of the statement.
  */
 Datum
 handle_get(PG_FUNCTION_ARGS)
@@ -78,8 +79,8 @@ handle_get(PG_FUNCTION_ARGS)
 /*
  * handle_release_last()
  *
- * pgaio_io_release() for the handle that handle_get() got last in this
- * session.
+ * Releases the handle that handle_get() acquired last in this session
+ * (pgaio_io_release).
  */
 Datum
 handle_release_last(PG_FUNCTION_ARGS)
@@ -155,8 +156,8 @@ handle_get_release(PG_FUNCTION_ARGS)
 /*
  * batch_start()
  *
- * pgaio_enter_batchmode().  A batch still open at the end of the
- * (sub-)transaction makes the server warn and submit what is staged.
+ * Enters batch mode (pgaio_enter_batchmode).  If a batch is open at the end
+ * of the (sub-)transaction, the server warns and submits what is staged.
  */
 Datum
 batch_start(PG_FUNCTION_ARGS)
@@ -171,7 +172,7 @@ batch_start(PG_FUNCTION_ARGS)
 /*
  * batch_end()
  *
- * pgaio_exit_batchmode(), which submits what is staged.
+ * Leaves batch mode and submits what is staged (pgaio_exit_batchmode).
  */
 Datum
 batch_end(PG_FUNCTION_ARGS)

@@ -41,8 +41,9 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
 											  void *arg);
 
 /*
- * Holds the calling process for as long as the read is to be held.  It cannot be
- * interrupted, so it looks every now and then whether it has to go on.
+ * Holds the calling process until no rule holds the read any more, at most for
+ * the longest hold.  The process cannot be interrupted, so it looks once a
+ * second whether the server stops.
  */
 static void
 hold_completion(PgAioHandle *ioh)
@@ -69,7 +70,7 @@ hold_completion(PgAioHandle *ioh)
 }
 
 /*
- * Puts a chosen result in the place of the one that a read has ended with.
+ * Replaces the result of a read by the one that a rule has chosen.
  */
 static void
 falsify_result(PgAioHandle *ioh)
@@ -115,9 +116,9 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 }
 
 /*
- * The name under which the server finds this very library.  It looks in
- * pkglibdir only, so for a library that has been loaded from elsewhere the
- * name is the way there from pkglibdir.
+ * Returns the name under which the server finds this library.  The server
+ * looks in pkglibdir only, so for a library that was loaded from elsewhere
+ * the name is the path from pkglibdir to the file.
  */
 static bool
 get_library_name(char *name, size_t size)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * library.c
- *		Which copy of the library this is, and what cannot be done with it.
+ *		The library itself: which copy of it is in charge, and errors about what it
+ *		cannot do here.
  *
  * The server may find several copies: one is preloaded by its path, say, and
  * another is where CREATE EXTENSION looks.  Only one of them may put itself into

@@ -59,8 +59,8 @@ start_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
 }
 
 /*
- * What the completion callbacks, which may run in another process, have to
- * know of this session's settings.
+ * Returns the flags by which the completion callbacks, which may run in
+ * another process, learn of this session's settings.
  */
 static int
 read_flags(bool zero_on_error)

@@ -36,7 +36,7 @@ block_list_rewind(BlockList *list)
 }
 
 /*
- * The next block number, or false after the last one.
+ * Gets the next block number.  Returns false after the last one.
  */
 static bool
 block_list_next(BlockList *list, int32 *blockno, bool *isnull)
@@ -91,8 +91,8 @@ next_block_for_stream(ReadStream *stream pg_attribute_unused(),
 }
 
 /*
- * Which block of the relation does this buffer hold?  Raises an error unless
- * the buffer is fit to be looked at.
+ * Returns which block of the relation this buffer holds.  Raises an error
+ * unless the buffer is pinned, valid and holds a block of the relation.
  */
 static BlockNumber
 block_in_buffer(Buffer buffer, Relation rel)

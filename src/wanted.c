@@ -22,7 +22,8 @@ PG_FUNCTION_INFO_V1(read_rel_block_when_wanted);
 #define LOOK_EVERY_MS 1
 
 /*
- * Waits until another session waits for this I/O.
+ * Waits until another session waits for this I/O.  Returns false if none does
+ * in time.
  */
 static bool
 wait_until_wanted(PgAioHandle *ioh, IoTime until)

@@ -143,7 +143,8 @@ replace_pointer(const void *where, const void *pointer)
 }
 
 /*
- * Has a function called whenever the buffer manager has staged a read.
+ * Registers a function that is called whenever the buffer manager has staged
+ * a read.  Returns an obstacle, or NULL.
  */
 const char *
 io_on_stage(IoStageHook hook)
@@ -169,8 +170,8 @@ io_on_stage(IoStageHook hook)
 }
 
 /*
- * Has functions called whenever a buffered read completes, in the process that
- * completes it.
+ * Registers functions that are called whenever a buffered read completes, in
+ * the process that completes it.  Returns an obstacle, or NULL.
  */
 const char *
 io_on_completion(const IoCompletionHooks *hooks)

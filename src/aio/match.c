@@ -127,7 +127,8 @@ io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 }
 
 /*
- * Takes a block number, which the caller has read as the argument's type says.
+ * Checks a block number argument, whose value the caller has read since its
+ * type differs, and puts it into the match.
  */
 void
 io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match)

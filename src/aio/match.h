@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * match.h
- *		Which reads does a rule, a device or a trace concern?
+ *		Which reads a rule, a device or a trace concerns.
  *
  * src/aio/match.h
  *

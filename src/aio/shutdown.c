@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shutdown.c
- *		Is the server shutting down?
+ *		Finds out whether the server is shutting down.
  *
  * src/aio/shutdown.c
  *

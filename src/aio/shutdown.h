@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shutdown.h
- *		Is the server shutting down?
+ *		Finding out whether the server is shutting down.
  *
  * src/aio/shutdown.h
  *

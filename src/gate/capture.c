@@ -65,8 +65,10 @@ gate_has(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * IoInterceptor.delays: returns whether a captured read is held, or on its way
- * to a device.
+ * IoInterceptor.delays: returns whether a captured read is held, or on its
+ * way to a device.  Before the read is submitted, this is what was decided
+ * when it was staged: if the rule or the device ends in between, the answer
+ * was wrong.
  */
 bool
 gate_delays(PgAioHandle *ioh)

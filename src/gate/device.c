@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device.c
- *		Simulated storage: when is a read due?
+ *		Simulated storage devices, and when a read is due on them.
  *
  * That is settled when the read is submitted.  A device has as many slots as
  * its queue is deep; a read goes to the slot that is free first, begins when
@@ -70,7 +70,7 @@ read_length(PgAioHandle *ioh)
 }
 
 /*
- * When does a read that comes now begin, and when does it end?
+ * Returns when a read that is submitted now is due, and books its slot.
  */
 static IoTime
 schedule(GateDevice *device, int64 nbytes, IoTime now)
@@ -110,8 +110,8 @@ worker_is_ready(void)
 }
 
 /*
- * Gives a read to its device.  False if that cannot take it; the caller has to
- * perform it.  The caller has the lock.
+ * Gives a read to its device.  Returns false if the device cannot take the
+ * read; the caller then performs it.  The caller has the lock.
  */
 bool
 gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
@@ -140,9 +140,9 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 }
 
 /*
- * Gives a read that an I/O worker would perform to the gate's worker, which is
- * to do it at once.  False if there are no I/O workers.  The caller has the
- * lock.
+ * Gives a read that an I/O worker would perform to the gate's worker, which
+ * performs it at once.  Returns false if there are no I/O workers.  The
+ * caller has the lock.
  */
 bool
 gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
@@ -160,8 +160,9 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 }
 
 /*
- * Counts a read that has been taken in order to be performed: before that, so
- * that who has got its blocks finds it counted.  The caller has the lock.
+ * Counts a read that a process has taken to perform it.  This comes before
+ * the read completes, so that a session that gets the blocks finds the read
+ * counted.  The caller has the lock.
  */
 void
 gate_count_served(PgAioHandle *ioh, bool by_worker)
@@ -181,7 +182,7 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
 }
 
 /*
- * Counts by how much the worker was late with it.  The caller has the lock.
+ * Adds to the lateness of the worker.  The caller has the lock.
  */
 void
 gate_count_lateness(int device, IoTime late)
@@ -224,7 +225,8 @@ gate_close(void)
 }
 
 /*
- * Ends devices: those of a session, or for a relation, or all.
+ * Ends devices: those of a session, or for a relation, or all.  Returns how
+ * many.
  */
 static int
 end_devices(int holder, const IoMatch *match)
@@ -314,8 +316,8 @@ require_worker(void)
 }
 
 /*
- * Puts a device in the place of the one for the same relation, or in a free
- * one.
+ * Replaces the device for the same relation, or puts the device in a free
+ * place.
  */
 static void
 add_device(const GateDevice *new_device)
@@ -359,9 +361,9 @@ add_device(const GateDevice *new_device)
  *			 jitter float8 DEFAULT 0, bytes_per_second int8 DEFAULT NULL,
  *			 rel regclass DEFAULT NULL, keep bool DEFAULT false)
  *
- * From now on matching reads take at least this long, and at most
- * "queue_depth" are under way at once.  With jitter, the latency is spread
- * evenly between (1 - jitter) and (1 + jitter) times what it is.
+ * Simulates a device: from now on matching reads take at least this long, and
+ * at most "queue_depth" of them are served at once.  With jitter, the latency
+ * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.
  */
 Datum
 io_device(PG_FUNCTION_ARGS)
@@ -405,8 +407,8 @@ io_device(PG_FUNCTION_ARGS)
 /*
  * io_device_end(rel regclass DEFAULT NULL) returns int
  *
- * Ends the device for a relation, or all.  What they have in hand is performed
- * at once.  Returns their number.
+ * Ends the device for a relation, or all.  The reads on them are performed at
+ * once. Returns how many have ended.
  */
 Datum
 io_device_end(PG_FUNCTION_ARGS)
@@ -423,7 +425,7 @@ io_device_end(PG_FUNCTION_ARGS)
 /*
  * io_devices_get() returns setof record
  *
- * The devices; the view "io_devices" puts names to it.
+ * Returns the devices, for the view "io_devices".
  */
 Datum
 io_devices_get(PG_FUNCTION_ARGS)

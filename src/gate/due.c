@@ -81,7 +81,7 @@ is_still_due(const GateDue *due)
 }
 
 /*
- * Adds a read.  The caller has seen that there is room.
+ * Adds a read to the queue.  The caller has seen that there is room.
  */
 void
 gate_add_due(PgAioHandle *ioh, const GateIo *io)
@@ -95,7 +95,8 @@ gate_add_due(PgAioHandle *ioh, const GateIo *io)
 }
 
 /*
- * Finds out when the first read is due.  Returns false if there is none.
+ * Gets the time at which the first read is due.  Returns false if there is
+ * none.
  */
 bool
 gate_next_due(IoTime *due)

@@ -15,7 +15,7 @@
  *		wait.c		waiting for captured reads
  *		held.c		reads that are held
  *		release.c	their release
- *		device.c	simulated storage: when is a read due?
+ *		device.c	simulated storage, and when a read is due
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
@@ -58,8 +58,10 @@ typedef enum GatePhase
  * I/O counts as submitted and stays, so that nobody waits for a captured read
  * by means of the I/O method, neither early nor late.
  *
- * Until the read is submitted only its owner looks at this; then the gate's lock
- * protects it.
+ * Until the read is submitted only its owner looks at this; then the gate's
+ * lock protects it, with two exceptions: "generation" is read without a lock
+ * by processes that wait for the read, and "phase" is looked at without a
+ * lock and then again under the lock.
  */
 typedef struct GateIo
 {

@@ -17,7 +17,7 @@
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 
-/* Is this held read meant?  Called with the gate's lock. */
+/* Returns whether this held read is to be released.  Called with the gate's lock. */
 typedef bool (*HeldTest) (PgAioHandle *ioh, const GateIo *io, void *arg);
 
 /*

@@ -26,8 +26,8 @@ PG_FUNCTION_INFO_V1(io_held_get);
 PG_FUNCTION_INFO_V1(io_gate_get);
 
 /*
- * Which processes wait for this I/O?  They are all in line for its condition
- * variable.  Returns how many, at most "max".
+ * Finds the processes that wait for this I/O: they are in line for its
+ * condition variable.  Returns how many there are, at most "max".
  */
 int
 io_waiters(PgAioHandle *ioh, int *pids, int max)
@@ -166,7 +166,7 @@ sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 /*
  * io_gate_get() returns record
  *
- * What can be held on this server; the view "io_gate" puts names to it.
+ * Returns what can be held on this server, for the view "io_gate".
  */
 Datum
 io_gate_get(PG_FUNCTION_ARGS)

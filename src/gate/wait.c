@@ -156,8 +156,9 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 }
 
 /*
- * The same for a read that is to become due.  The worker performs it then; a
- * read into local memory, only its owner can.
+ * Decides what a process that waits for a read on a device does next.  The
+ * worker performs the read when it is due; a read into local memory only its
+ * owner can perform.
  */
 static WaitAction
 look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,

@@ -99,7 +99,7 @@ end_overdue_hold(IoTime now)
 }
 
 /*
- * When is there something to do?  The caller has the lock.
+ * Returns when there is something to do.  The caller has the lock.
  */
 static IoTime
 next_event(void)

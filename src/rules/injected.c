@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * injected.c
- *		The inj_ functions: reads held at their completion, results falsified.
+ *		The inj_ functions: rules that hold completions and change results.
  *
  * There is one rule of each kind.  Any session sets and ends it, and it outlives
  * its session.  On a server with injection points the process that completes a
@@ -81,9 +81,9 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
  * inj_io_short_read_attach(result int, pid int DEFAULT NULL,
  *							relfilenode oid DEFAULT NULL)
  *
- * Has matching reads end with this result from now on: a number of bytes, if
- * they have read more (the rest is zeroed), or a negative errno.  NULL changes
- * nothing.  A later call takes the place of an earlier one.
+ * Gives matching reads this result from now on: a number of bytes below what
+ * was read (the rest is zeroed), or a negative errno.  NULL leaves the result
+ * as it is.
  */
 Datum
 inj_io_short_read_attach(PG_FUNCTION_ARGS)
@@ -108,7 +108,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 /*
  * inj_io_short_read_detach()
  *
- * Has reads end with their own results again.
+ * Leaves the results of reads as they are.
  */
 Datum
 inj_io_short_read_detach(PG_FUNCTION_ARGS)
@@ -119,8 +119,8 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 /*
  * inj_io_reopen_attach()
  *
- * Has I/O workers fail to reopen files from now on; reads through them fail with
- * ENOENT.
+ * Makes I/O workers fail to reopen files from now on; reads through them fail
+ * with ENOENT.
  */
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)

@@ -79,8 +79,8 @@ io_hold(PG_FUNCTION_ARGS)
  *		   pid int DEFAULT NULL, skip int DEFAULT 0, times int DEFAULT NULL,
  *		   fork text DEFAULT NULL, keep bool DEFAULT false) returns int
  *
- * Has matching reads end with this result from now on: a number of bytes, if
- * they have read more (the rest is zeroed), or a negative errno.  Returns the
+ * Gives matching reads this result from now on: a number of bytes, if they
+ * have read more (the rest is zeroed), or a negative errno.  Returns the
  * rule's number.
  */
 Datum
@@ -129,8 +129,8 @@ end_rules_of_kind(FunctionCallInfo fcinfo, RuleKind kind)
 /*
  * io_hold_end(rule int DEFAULT NULL) returns int
  *
- * Ends the rule, or every one of any session; those reads that are held stay so.
- * Returns how many rules have been ended.
+ * Ends this rule of io_hold(), or all of them, of any session.  Reads that
+ * are held stay held.  Returns how many rules have ended.
  */
 Datum
 io_hold_end(PG_FUNCTION_ARGS)
@@ -141,8 +141,9 @@ io_hold_end(PG_FUNCTION_ARGS)
 /*
  * io_fail_end(rule int DEFAULT NULL) returns int
  *
- * Ends the rule, or every one of any session.  Reads that have been submitted
- * keep the result that was chosen for them.  Returns how many have been ended.
+ * Ends this rule of io_fail(), or all of them, of any session.  Reads that
+ * have been submitted keep the result that was chosen for them.  Returns how
+ * many rules have ended.
  */
 Datum
 io_fail_end(PG_FUNCTION_ARGS)

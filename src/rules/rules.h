@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rules.h
- *		What is to be done about a read: one table of rules for io_hold(),
+ *		Which reads are held or fail: one table of rules for io_hold(),
  *		io_fail() and the inj_ functions.
  *
  * The rules say which reads are held, and which end with a chosen result.  They

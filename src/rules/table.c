@@ -133,7 +133,7 @@ rules_longest_hold(void)
 }
 
 /*
- * Says who carries out rules of a kind.
+ * Sets the provider that carries out rules of a kind.
  */
 void
 rules_set_provider(RuleKind kind, const RuleProvider *provider)
@@ -143,7 +143,7 @@ rules_set_provider(RuleKind kind, const RuleProvider *provider)
 }
 
 /*
- * Says why nobody carries out rules of a kind.
+ * Sets the reason why no provider carries out rules of a kind.
  */
 void
 rules_set_obstacle(RuleKind kind, const Obstacle *obstacle)
@@ -246,8 +246,8 @@ is_makers_own(const Rule *rule, bool synchronous)
 }
 
 /*
- * Returns whether a provider has to do anything about a read that this process is
- * staging, and what.
+ * Returns whether a rule of this provider has an effect on a read that this
+ * process is staging, and which effect.  Counts the match.
  */
 bool
 rules_judge(const RuleProvider *provider, PgAioHandle *ioh, RuleVerdict *verdict)
@@ -321,8 +321,9 @@ rule_holds(int id, PgAioHandle *ioh)
 }
 
 /*
- * Copies the first rule of a kind that matches a read, without counting that.
- * Returns whether there is one.  Called at completions, in critical sections.
+ * Copies the first rule of a kind that matches a read.  Returns whether there
+ * is one.  Does not count the match, so io_rules shows 0 for rules that
+ * injection points carry out.  Called at completions, in critical sections.
  */
 bool
 rules_first_match(RuleKind kind, PgAioHandle *ioh, Rule *found)
@@ -355,7 +356,7 @@ rules_await_change(long timeout_ms)
 }
 
 /*
- * Tells those who are held and those who carry rules out.
+ * Tells held processes and the providers that the rules have changed.
  */
 static void
 announce_change(void)
@@ -486,7 +487,8 @@ put_rule(const Rule *new_rule, bool replace)
 }
 
 /*
- * Adds a rule, which ends with the session unless nobody holds it.
+ * Adds a rule, which ends with the session unless it has no holder.  Returns
+ * the number.
  */
 int
 rules_add(const Rule *rule)
@@ -503,8 +505,9 @@ rules_add(const Rule *rule)
 }
 
 /*
- * Puts a rule in the place of the one of the same kind.  It keeps that one's
- * number: what it holds stays held if the new rule matches it, too.
+ * Replaces the rule of the same kind, and keeps its number: a read that the
+ * old rule holds stays held if the new rule matches it, too.  Returns the
+ * number.
  */
 int
 rules_replace(const Rule *rule)

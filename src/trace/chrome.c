@@ -98,7 +98,8 @@ append_json_string(StringInfo out, const char *text)
 }
 
 /*
- * What was read: a relation, or a file if that is all we know.
+ * Returns the name of what was read: a relation, or a file if no relation is
+ * known.
  */
 static char *
 target_name(const TraceRecord *record)
@@ -143,7 +144,7 @@ meet_process(Chrome *chrome, const TraceProcess *process)
 }
 
 /*
- * A slice of a process's thread.
+ * Puts out a slice of a process's thread.
  */
 static void
 put_slice(Chrome *chrome, int pid, const char *what, const char *target,
@@ -158,7 +159,8 @@ put_slice(Chrome *chrome, int pid, const char *what, const char *target,
 }
 
 /*
- * One end of the arrow from who has issued a read to who has completed it.
+ * Puts out one end of the arrow from the process that has issued a read to
+ * the process that has completed it.
  */
 static void
 put_flow(Chrome *chrome, const char *phase, int pid, uint64 seq, IoTime when)
@@ -181,7 +183,7 @@ put_read_end(Chrome *chrome, const TraceRecord *record, const char *phase,
 }
 
 /*
- * The read itself, from its submission to its completion.
+ * Puts out the read itself, from its submission to its completion.
  */
 static void
 put_read(Chrome *chrome, const TraceRecord *record, const char *target,
@@ -284,9 +286,9 @@ put_counter(Chrome *chrome, const Step *step, const char *name, int value)
 }
 
 /*
- * The counters: how many reads of a process are in progress, and how far it has
- * looked ahead, for as long as any are.  Resets the current memory context for
- * each step, so that memory does not grow with the number of rows.
+ * Puts out the counters of a process while it has reads in progress: how
+ * many, and how far it has looked ahead.  Resets the current memory context
+ * for each step, so that memory does not grow with the number of rows.
  */
 static void
 put_counters(Chrome *chrome)
@@ -340,8 +342,8 @@ put_records(Chrome *chrome)
 /*
  * io_trace_chrome() returns setof text
  *
- * The trace as Chrome trace events, a JSON document when the rows are put under
- * one another.  Times are those of CLOCK_MONOTONIC.
+ * Returns the trace as Chrome trace events.  The rows, one below the other,
+ * are a JSON document.  Times are those of CLOCK_MONOTONIC.
  */
 Datum
 io_trace_chrome(PG_FUNCTION_ARGS)

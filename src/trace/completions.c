@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * completions.c
- *		Exact completions.
+ *		Records exact completions, as the server's callbacks tell them.
  *
  * Completions of reads that the gate has captured are announced.  Those of other
  * reads the trace learns from the server's callbacks, if that is asked for by
@@ -77,7 +77,8 @@ end_completion(TraceRecord *record, IoTime now, PgAioResultStatus status)
 }
 
 /*
- * What a raw result says by itself, before anybody has looked at the pages.
+ * Returns the status that a raw result has by itself, before the pages have
+ * been checked.
  */
 static PgAioResultStatus
 status_of_raw(PgAioHandle *ioh, int32 raw)
@@ -90,7 +91,7 @@ status_of_raw(PgAioHandle *ioh, int32 raw)
 }
 
 /*
- * IoListener.completing: this process completes a captured read.
+ * IoListener.completing: records that this process completes a captured read.
  */
 void
 trace_completing(PgAioHandle *ioh, int32 raw_result)
@@ -114,7 +115,8 @@ trace_completing(PgAioHandle *ioh, int32 raw_result)
 }
 
 /*
- * IoListener.completed: it has done so.
+ * IoListener.completed: records that this process has completed the captured
+ * read.
  */
 void
 trace_completed(void)
@@ -162,7 +164,8 @@ callbacks_end(PgAioHandle *ioh, PgAioResult result)
 }
 
 /*
- * IoStageHook: a synchronous read is executed as soon as it is staged.
+ * IoStageHook: begins a record for a synchronous read, which is executed
+ * next.
  */
 static void
 see_synchronous(PgAioHandle *ioh)

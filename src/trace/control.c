@@ -24,8 +24,8 @@ PG_FUNCTION_INFO_V1(io_trace_status_get);
 /*
  * io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
  *
- * From now on matching reads of all processes are recorded, in place of those
- * that another call has asked for.  NULL matches all.
+ * Records matching reads of all processes from now on, in place of what an
+ * earlier call has asked for.  NULL matches all.
  */
 Datum
 io_trace_start(PG_FUNCTION_ARGS)
@@ -56,8 +56,8 @@ io_trace_start(PG_FUNCTION_ARGS)
 /*
  * io_trace_stop()
  *
- * From now on no more reads are recorded.  What those do that have been begun
- * is added to their records.
+ * Records no more reads.  Reads that have a record already go on to add to
+ * it.
  */
 Datum
 io_trace_stop(PG_FUNCTION_ARGS)
@@ -94,7 +94,7 @@ io_trace_reset(PG_FUNCTION_ARGS)
 /*
  * io_trace_status_get() returns record
  *
- * What is being traced; the view "io_trace_status" puts names to it.
+ * Returns what is being recorded, for the view "io_trace_status".
  */
 Datum
 io_trace_status_get(PG_FUNCTION_ARGS)

@@ -56,7 +56,7 @@ io_histogram_add(PG_FUNCTION_ARGS)
 /*
  * io_histogram_get(internal) returns int8[]
  *
- * The buckets up to the last that is not empty.
+ * Returns the buckets up to the last that is not empty.
  */
 Datum
 io_histogram_get(PG_FUNCTION_ARGS)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * notice.c
- *		Completions that nobody tells us of.
+ *		Notices completions that are not announced.
  *
  * That a read has completed is seen from its handle: by its state, or because
  * it is already in use for another read.  Each process keeps a list of the
@@ -39,7 +39,8 @@ static WatchedRead watched[MAX_WATCHED];
 static int	nwatched;
 
 /*
- * This process has issued a read, and will look at times what it does.
+ * Puts a read that this process has issued on the list of those that it looks
+ * at now and then.
  */
 void
 trace_watch(PgAioHandle *ioh, uint64 seq)
@@ -59,7 +60,8 @@ trace_watches(void)
 }
 
 /*
- * Has this use of the handle come to an end?  Says how, if it can be seen.
+ * Returns whether this use of the handle has come to an end, and with which
+ * outcome if that can be seen.
  */
 static bool
 has_completed(PgAioHandle *ioh, uint64 generation, TraceOutcome *outcome)
@@ -109,7 +111,8 @@ read_return(const PgAioReturn *delivered, TraceOutcome *outcome)
 }
 
 /*
- * Notes that a read has completed, no later than now, or adds to its outcome.
+ * Records that a read has completed, no later than now, or adds to its
+ * outcome.
  */
 static void
 note_completion(uint64 seq, IoTime now, const TraceOutcome *outcome)
@@ -134,8 +137,8 @@ note_completion(uint64 seq, IoTime now, const TraceOutcome *outcome)
 }
 
 /*
- * The server may deliver results from here to trace_notice_own(true), and the
- * places for them will last for as long.
+ * Prepares for results that the server delivers between this call and
+ * trace_notice_own(true).  The places for the results last for as long.
  */
 void
 trace_before_returns(void)
@@ -150,7 +153,7 @@ trace_before_returns(void)
 }
 
 /*
- * Looks at the reads that this process watches.
+ * Records which of the reads that this process watches have completed.
  */
 void
 trace_notice_own(bool returned)
@@ -176,7 +179,7 @@ trace_notice_own(bool returned)
 }
 
 /*
- * Looks whether somebody's read has completed.
+ * Records the completion of a read of any process, if it has completed.
  */
 void
 trace_notice(uint64 seq)
@@ -210,7 +213,7 @@ copy_record(uint64 seq, TraceRecord *copy)
 }
 
 /*
- * Copies a record.  False if it is not there, or not yet.
+ * Copies a record.  Returns false if there is none, or not yet.
  */
 bool
 trace_read(uint64 seq, TraceRecord *copy)
@@ -226,7 +229,8 @@ trace_read(uint64 seq, TraceRecord *copy)
 }
 
 /*
- * Called when a statement or transaction ends, among others.
+ * ResourceReleaseCallback: looks at watched reads when a statement or
+ * transaction ends.
  */
 static void
 resources_released(ResourceReleasePhase phase,

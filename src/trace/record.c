@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *		What reads do on their way, as aio/method.c announces it.
+ *		Records staging, submission and waits, as aio/method.c announces them.
  *
  * Reads are submitted in a critical section, so nothing here allocates or
  * raises an error.
@@ -65,8 +65,9 @@ is_same_fork(const PgAioTargetData *a, const PgAioTargetData *b)
 }
 
 /*
- * Number of blocks of a fork that this process has submitted reads for and not
- * yet looked at: the handles are in the list for that long.
+ * Returns the number of blocks of a fork that this process has submitted
+ * reads for and not yet looked at: their handles are in the list for that
+ * long.
  */
 static int
 blocks_ahead(const PgAioTargetData *target)
@@ -86,8 +87,9 @@ blocks_ahead(const PgAioTargetData *target)
 }
 
 /*
- * This process has staged a read; is it one to be traced?  A synchronous one
- * will be executed right away, and be neither submitted nor waited for.
+ * IoListener.staged: begins a record if the read is to be traced.  A
+ * synchronous read is executed right away, and neither submitted nor waited
+ * for.
  */
 void
 trace_staged(PgAioHandle *ioh, bool synchronous)
@@ -127,8 +129,9 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 }
 
 /*
- * This process is about to submit what it has staged.  Afterwards would be too
- * late: the reads may have completed by then.
+ * IoListener.submitting: records that this process submits what it has
+ * staged.  The end of the submission would be too late, since the reads may
+ * have completed by then.
  */
 void
 trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
@@ -180,8 +183,8 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 }
 
 /*
- * This process has submitted.  If the queue of the I/O workers was full, it has
- * executed some reads itself.
+ * IoListener.submitted: records the reads that this process has executed
+ * itself, as it does when the queue of the I/O workers is full.
  */
 void
 trace_submitted(void)
@@ -242,7 +245,8 @@ end_wait(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * This process waits for a read.  Returns whether the read is traced.
+ * IoListener.wait_begins: records that this process waits for a read.
+ * Returns whether the read is traced.
  */
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation)
@@ -269,7 +273,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * The wait is over.
+ * IoListener.wait_ends: records the end of the wait.
  */
 void
 trace_wait_ends(void)

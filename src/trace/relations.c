@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * relations.c
- *		Names for what was read.
+ *		Finds the relations that recorded reads were of.
  *
  * src/trace/relations.c
  *
@@ -19,7 +19,7 @@
 #include "utils/relfilenumbermap.h"
 
 /*
- * The temporary relation of some session that has this file.
+ * Returns the temporary relation, of any session, that has this file.
  */
 static Oid
 temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
@@ -55,8 +55,8 @@ temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 }
 
 /*
- * The relation with this file, or InvalidOid if there is none (any more), or
- * it belongs to another database.
+ * Returns the relation that has this file, or InvalidOid if there is none, or
+ * none any more, or it belongs to another database.
  */
 Oid
 trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
@@ -70,7 +70,7 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 }
 
 /*
- * The relation that a record is about.
+ * Returns the relation that a record is about.
  */
 Oid
 trace_record_relation(const TraceRecord *record)
@@ -80,7 +80,7 @@ trace_record_relation(const TraceRecord *record)
 }
 
 /*
- * The same words as in pg_aios.
+ * Describes what was read in the words of pg_aios.
  */
 char *
 trace_target_description(const TraceRecord *record)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ring.c
- *		The records of the trace in shared memory.
+ *		The ring of records in shared memory: finding, locking, reading them.
  *
  * Records are numbered, and each number has its place in the ring; a new
  * record overwrites the one that is a full round older.  Whoever adds to a
@@ -107,7 +107,7 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * The number of that record, or 0.
+ * Returns the number of the record about this use of a handle, or 0.
  */
 uint64
 trace_find(PgAioHandle *ioh, uint64 generation)
@@ -141,8 +141,8 @@ trace_lock(uint64 seq)
 }
 
 /*
- * The numbers of the records that there are.  Some of them may be overwritten
- * before they are read.
+ * Returns the range of the numbers of records that exist.  Some of the
+ * records may be overwritten before they are read.
  */
 void
 trace_range(uint64 *first, uint64 *end)

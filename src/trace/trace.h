@@ -163,8 +163,9 @@ trace_slot(uint64 seq)
 }
 
 /*
- * Is there a record about this use of a handle?  A look without its lock, which
- * is enough for those that are not traced; it may be overwritten at any time.
+ * Returns whether there is a record about this use of a handle.  Looks
+ * without the record's lock, which is enough for handles that are not traced;
+ * the record may be overwritten at any time.
  */
 static inline bool
 trace_may_have(PgAioHandle *ioh, uint64 generation)

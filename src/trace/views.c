@@ -34,8 +34,8 @@ milliseconds(IoTime time)
 }
 
 /*
- * What pg_stat_activity calls backend_type.  Of a background worker that has
- * ended nothing more is known than that.
+ * Returns what pg_stat_activity calls backend_type.  Of a background worker
+ * that has ended nothing more is known than that it was one.
  */
 const char *
 trace_process_type(const TraceProcess *process)
@@ -78,7 +78,7 @@ add_time(Row *row, IoTime time, TimestampTz clock_offset)
 }
 
 /*
- * Who has waited since when, and how long.
+ * Adds the columns about waits: the processes, the beginnings, the lengths.
  */
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
@@ -155,9 +155,9 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 /*
  * io_trace_get() returns setof record
  *
- * The records, in the order in which the reads were staged, for the view
- * "io_trace".  Columns are those of pg_aios where there is one; times are in
- * milliseconds.
+ * Returns the records, in the order in which the reads were staged, for the
+ * view "io_trace".  Columns are those of pg_aios where there is one; times
+ * are in milliseconds.
  */
 Datum
 io_trace_get(PG_FUNCTION_ARGS)
