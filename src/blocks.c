@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * blocks.c
- *		Blocks on disk: more of them, or bad ones.
+ *		Changes blocks on disk: adds blocks, rewrites them, makes them bad.
  *
  * src/blocks.c
  *
@@ -13,9 +13,7 @@
 #include "storage/checksum.h"
 #include "storage/smgr.h"
 #include "tcop/utility.h"
-#include "utils/builtins.h"
 
-PG_FUNCTION_INFO_V1(errno_from_string);
 PG_FUNCTION_INFO_V1(grow_rel);
 PG_FUNCTION_INFO_V1(modify_rel_block);
 
@@ -24,63 +22,6 @@ PG_FUNCTION_INFO_V1(modify_rel_block);
 
 /* blocks added at a time; the server may do with fewer if pins are scarce */
 #define GROW_REL_CHUNK 64
-
-static const struct
-{
-	const char *name;
-	int			number;
-}			errno_names[] =
-{
-	{"EACCES", EACCES},
-	{"EAGAIN", EAGAIN},
-	{"EBADF", EBADF},
-	{"ECANCELED", ECANCELED},
-	{"EFAULT", EFAULT},
-	{"EINTR", EINTR},
-	{"EINVAL", EINVAL},
-	{"EIO", EIO},
-	{"EMFILE", EMFILE},
-	{"ENFILE", ENFILE},
-	{"ENODEV", ENODEV},
-	{"ENOENT", ENOENT},
-	{"ENOMEM", ENOMEM},
-	{"ENOSPC", ENOSPC},
-	{"ENXIO", ENXIO},
-	{"EPERM", EPERM},
-	{"EROFS", EROFS},
-	{"ESTALE", ESTALE},
-	{"ETIMEDOUT", ETIMEDOUT},
-};
-
-/*
- * errno_from_string(sym text) returns int4
- *
- * Returns the number that this platform gives to a named errno.  The number
- * is positive.
- */
-Datum
-errno_from_string(PG_FUNCTION_ARGS)
-{
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	StringInfoData known;
-
-	require_superuser(fcinfo);
-
-	for (size_t i = 0; i < lengthof(errno_names); i++)
-	{
-		if (strcmp(errno_names[i].name, name) == 0)
-			PG_RETURN_INT32(errno_names[i].number);
-	}
-
-	initStringInfo(&known);
-	for (size_t i = 0; i < lengthof(errno_names); i++)
-		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", errno_names[i].name);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unrecognized errno name: \"%s\"", name),
-			 errdetail("Known names are %s.", known.data)));
-}
 
 /*
  * grow_rel(rel regclass, nblocks int)

@@ -50,7 +50,7 @@ refresh_filter(void)
 static bool
 is_asked_for(PgAioHandle *ioh)
 {
-	if (ioh->op != PGAIO_OP_READV || ioh->target != PGAIO_TID_SMGR)
+	if (!io_is_read(ioh))
 		return false;
 	if (my_filter != trace->filter)
 		refresh_filter();

@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * errno_names.c
+ *		The numbers of named errnos.
+ *
+ * src/errno_names.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "test_aio.h"
+
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(errno_from_string);
+
+static const struct
+{
+	const char *name;
+	int			number;
+}			errno_names[] =
+{
+	{"EACCES", EACCES},
+	{"EAGAIN", EAGAIN},
+	{"EBADF", EBADF},
+	{"ECANCELED", ECANCELED},
+	{"EFAULT", EFAULT},
+	{"EINTR", EINTR},
+	{"EINVAL", EINVAL},
+	{"EIO", EIO},
+	{"EMFILE", EMFILE},
+	{"ENFILE", ENFILE},
+	{"ENODEV", ENODEV},
+	{"ENOENT", ENOENT},
+	{"ENOMEM", ENOMEM},
+	{"ENOSPC", ENOSPC},
+	{"ENXIO", ENXIO},
+	{"EPERM", EPERM},
+	{"EROFS", EROFS},
+	{"ESTALE", ESTALE},
+	{"ETIMEDOUT", ETIMEDOUT},
+};
+
+/*
+ * errno_from_string(sym text) returns int4
+ *
+ * Returns the number that this platform gives to a named errno.  The number
+ * is positive.
+ */
+Datum
+errno_from_string(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	StringInfoData known;
+
+	require_superuser(fcinfo);
+
+	for (size_t i = 0; i < lengthof(errno_names); i++)
+	{
+		if (strcmp(errno_names[i].name, name) == 0)
+			PG_RETURN_INT32(errno_names[i].number);
+	}
+
+	initStringInfo(&known);
+	for (size_t i = 0; i < lengthof(errno_names); i++)
+		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", errno_names[i].name);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unrecognized errno name: \"%s\"", name),
+			 errdetail("Known names are %s.", known.data)));
+}
