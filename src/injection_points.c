@@ -170,7 +170,7 @@ attach_injection_points(void)
 	static const Obstacle path_too_long = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "the server's injection points cannot find test_aio",
-		.hint = "Install the library in the server's package library directory, or nearer to it: the way there must not be longer than 127 characters.",
+		.hint = "Install the library in the server's package library directory, or where the path from there is at most 127 characters long.",
 	};
 	char		library[LIBRARY_NAME_MAX + 1];
 

@@ -183,7 +183,7 @@ io_on_completion(const IoCompletionHooks *hooks)
 	server_complete_local = aio_local_buffer_readv_cb.complete_local;
 	if (server_complete_md == NULL || server_complete_shared == NULL ||
 		server_complete_local == NULL)
-		return "the server does not complete buffered reads by the callbacks known";
+		return "the server does not complete buffered reads by the callbacks that test_aio knows";
 
 	completion_hooks = hooks;
 	obstacle = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);

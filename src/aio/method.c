@@ -234,7 +234,7 @@ io_handles_obstacle(void)
 		return "the server has no AIO handles";
 	if (pgaio_ctl->io_handle_count != nprocs * io_max_concurrency ||
 		pgaio_ctl->io_handle_count > expected_handles)
-		return "the server has another number of AIO handles than it should have";
+		return "the server does not have the expected number of AIO handles";
 
 	for (uint32 i = 0; i < pgaio_ctl->io_handle_count; i++)
 	{
@@ -373,7 +373,7 @@ version_obstacle(void)
 		ereport(WARNING,
 				(errmsg("test_aio was compiled for PostgreSQL %s, and this server is %s",
 						compiled_for, server),
-				 errdetail("Its I/O gate and trace rely on internal structures."),
+				 errdetail("The I/O gate and the I/O trace rely on the server's internal structures."),
 				 errhint("%s", io_compile_anew_hint)));
 	warned = true;
 	return NULL;
@@ -388,11 +388,11 @@ io_method_obstacle(const char **hint)
 {
 #ifdef TEST_AIO_NO_GATE
 	*hint = "Compile test_aio without GATE=no.";
-	return "test_aio was compiled without it";
+	return "test_aio was compiled without the I/O gate and the I/O trace";
 #endif
 #ifndef IO_METHOD_CAN_BE_CHECKED
 	*hint = NULL;
-	return "it needs Linux, glibc and a server that forks";
+	return "the I/O gate and the I/O trace need Linux, glibc and a server that forks";
 #endif
 
 	*hint = io_compile_anew_hint;

@@ -111,16 +111,16 @@ static void
 define_settings(void)
 {
 	DefineCustomBoolVariable("test_aio.gate",
-							 "Lets reads be held, failed and delayed.",
-							 "When off, all reads are left to the server's I/O method.",
+							 "Enables the I/O gate, which holds, fails and delays reads.",
+							 "If off, the library leaves all reads to the server's I/O method.",
 							 &gate_enabled,
 							 true,
 							 PGC_POSTMASTER,
 							 0,
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("test_aio.reach_synchronous_reads",
-							 "Lets synchronous reads be held, failed and delayed, too.",
-							 "Changes a table of functions that the server means to be constant.",
+							 "Enables the I/O gate for synchronous reads, too.",
+							 "This changes a table of functions that the server means to be constant.",
 							 &reach_synchronous_reads,
 							 false,
 							 PGC_POSTMASTER,

@@ -111,7 +111,7 @@ rules_init(void)
 
 	DefineCustomIntVariable("test_aio.longest_hold",
 							"Longest time for which a read is held.",
-							"After it the read is performed and a warning logged.  What counts is the value when the hold is asked for.",
+							"After this time the read is performed, and a warning logged.  A rule keeps the value that it was made with.",
 							&longest_hold,
 							60000,
 							1,

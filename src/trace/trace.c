@@ -43,7 +43,7 @@ define_settings(void)
 {
 	DefineCustomIntVariable("test_aio.trace_size",
 							"Number of reads that the I/O trace has room for.",
-							"Zero leaves no room for a trace.",
+							"Zero disables the trace.",
 							&trace_size,
 							16384,
 							0,
@@ -52,8 +52,8 @@ define_settings(void)
 							0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("test_aio.trace_completions",
-							 "Lets the I/O trace see when reads complete, and synchronous reads.",
-							 "Changes tables of functions that the server means to be constant.",
+							 "Makes the completion times of the I/O trace exact, and records synchronous reads.",
+							 "This changes tables of functions that the server means to be constant.",
 							 &trace_completions,
 							 false,
 							 PGC_POSTMASTER,
