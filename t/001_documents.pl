@@ -5,7 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_code broken_links run_examples);
+use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links run_examples);
 
 my @documents = documents();
 
@@ -14,7 +14,7 @@ subtest 'form' => sub {
 	for my $document (@documents)
 	{
 		is_deeply([ hard_wrapped($document) ], [], "$document: one paragraph a line");
-		is_deeply([ indented_code($document) ], [], "$document: code is fenced");
+		is_deeply([ indented_sql($document) ], [], "$document: SQL is fenced");
 		is_deeply([ broken_links($document) ], [], "$document: links");
 	}
 };
@@ -69,6 +69,7 @@ with_each_io_method(
 
 for my $document (grep { @{ $examples{$_} } } @documents)
 {
+	my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|held|gate|trace))_?/ } @{ $examples{$document} };
 	with_each_io_method(
 		sub {
 			my ($aio) = @_;
@@ -78,7 +79,7 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 				run_examples($aio, @{ $examples{$document} });
 			}, log => [qr/invalid\ page|leaked\ AIO\ handle|open\ AIO\ batch|fails\ to\ reopen\ a\ file
 					|LOG:\ \ could\ not\ read\ blocks\ .*:\ (?:Input\/output\ error|No\ such\ file\ or\ directory)/x]);
-		}, methods => ['worker'], needs => 'gate trace', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
+		}, methods => ['worker'], needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
 }
 
 done_testing();

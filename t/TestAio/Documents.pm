@@ -31,7 +31,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
 our @EXPORT_OK = qw(documents document_text blocks examples configuration comparable sections
-  hard_wrapped indented_code broken_links run_examples);
+  hard_wrapped indented_sql broken_links run_examples);
 
 # "make check" compiles a copy of a part of the checkout, and says where the whole is
 my $root = $ENV{TEST_AIO_SOURCE} // "$FindBin::RealBin/..";
@@ -221,12 +221,12 @@ sub hard_wrapped
 	  grep { $is_text->($lines[$_]) && $lines[$_] !~ /^ *(?:[-*]|\d+\.) / && $is_text->($lines[ $_ - 1 ]) } 1 .. $#lines;
 }
 
-# Returns the lines that are code by indentation: examples there would not be run.
-sub indented_code
+# Returns the lines of SQL that are code by indentation: nobody would run these examples.
+sub indented_sql
 {
 	my ($document) = @_;
 	my @lines = _prose($document);
-	return map { $document . ':' . ($_ + 1) } grep { $lines[$_] =~ /^ {4}/ && $lines[ $_ - 1 ] eq '' } 1 .. $#lines;
+	return map { $document . ':' . ($_ + 1) } grep { $lines[$_] =~ /^ {4}(?:=# *)?(?:SELECT|CREATE|INSERT|SET|VACUUM|DROP) / } 1 .. $#lines;
 }
 
 # Returns the anchor that GitHub gives a heading.
