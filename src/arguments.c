@@ -114,29 +114,42 @@ check_count(const char *name, int64 count, int64 limit)
 }
 
 /*
+ * Raises an error unless this fork has all these blocks.
+ */
+void
+check_fork_block_range(Relation rel, ForkNumber forknum, int64 startblock, int64 nblocks)
+{
+	BlockNumber available = smgrnblocks(RelationGetSmgr(rel), forknum);
+	char	   *name;
+
+	if (startblock >= 0 && startblock + nblocks <= available)
+		return;
+
+	name = forknum == MAIN_FORKNUM ? psprintf("relation \"%s\"", RelationGetRelationName(rel)) :
+		psprintf("fork \"%s\" of relation \"%s\"", forkNames[forknum], RelationGetRelationName(rel));
+	if (nblocks == 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("block number " INT64_FORMAT " is out of range for %s",
+						startblock, name),
+				 errdetail("The %s has %u blocks.",
+						   forknum == MAIN_FORKNUM ? "relation" : "fork", available)));
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("block numbers " INT64_FORMAT ".." INT64_FORMAT " are out of range for %s",
+						startblock, startblock + nblocks - 1, name),
+				 errdetail("The %s has %u blocks.",
+						   forknum == MAIN_FORKNUM ? "relation" : "fork", available)));
+}
+
+/*
  * Raises an error unless the main fork has all these blocks.
  */
 void
 check_block_range(Relation rel, int64 startblock, int64 nblocks)
 {
-	BlockNumber available = main_fork_nblocks(rel);
-
-	if (startblock < 0 || startblock + nblocks > available)
-	{
-		if (nblocks == 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("block number " INT64_FORMAT " is out of range for relation \"%s\"",
-							startblock, RelationGetRelationName(rel)),
-					 errdetail("The relation has %u blocks.", available)));
-		else
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("block numbers " INT64_FORMAT ".." INT64_FORMAT " are out of range for relation \"%s\"",
-							startblock, startblock + nblocks - 1,
-							RelationGetRelationName(rel)),
-					 errdetail("The relation has %u blocks.", available)));
-	}
+	check_fork_block_range(rel, MAIN_FORKNUM, startblock, nblocks);
 }
 
 void

@@ -42,6 +42,8 @@ extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);
 extern BlockNumber main_fork_nblocks(Relation rel);
+extern void check_fork_block_range(Relation rel, ForkNumber forknum,
+								   int64 startblock, int64 nblocks);
 extern void check_block(Relation rel, int64 blockno);
 extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
 extern void check_count(const char *name, int64 count, int64 limit);
@@ -69,6 +71,12 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 extern bool buffer_is_claimed(Buffer buffer);
 extern void claims_watch(bool watch);
 extern int64 claims_end_overdue(int64 now, bool all);
+
+/* reads.c: a read built by hand, step by step */
+extern int	read_flags(bool zero_on_error);
+extern void claim_buffer_for_read(Buffer buffer, Relation rel, BlockNumber blockno);
+extern void start_claimed_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
+							   Buffer *buffers, int nblocks, int buffer_flags);
 
 /* handles.c: AIO handles and batch mode */
 extern bool suspend_batch(void);

@@ -9,6 +9,7 @@
  */
 #include "test_aio.h"
 
+#include "catalog/pg_type.h"
 #include "port/pg_bitutils.h"
 #include "utils/array.h"
 

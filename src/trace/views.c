@@ -9,6 +9,7 @@
  */
 #include "trace/trace.h"
 
+#include "catalog/pg_type.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "postmaster/bgworker.h"
