@@ -122,6 +122,29 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION read_stream_for_blocks(regclass, int4[]) IS
 'read these blocks, in this order, by a read stream; one row is one block';
 
+CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
+	fork text DEFAULT 'main',
+	nruns int4 DEFAULT 1,
+	maintenance bool DEFAULT false,
+	sequential bool DEFAULT false,
+	"full" bool DEFAULT false,
+	use_batching bool DEFAULT false,
+	per_buffer_data int4 DEFAULT 0,
+	pause_at int4[] DEFAULT '{}',
+	reset_at int4[] DEFAULT '{}',
+	end_at int4 DEFAULT NULL,
+	context text DEFAULT 'normal',
+	ring_size int4 DEFAULT NULL,
+	OUT runs int4, OUT blocks int8, OUT elapsed float8,
+	OUT user_time float8, OUT system_time float8,
+	OUT hits int8, OUT reads int8, OUT read_bytes int8, OUT read_time float8,
+	OUT waits int8)
+RETURNS record
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION read_stream_run(regclass, int4[], text, int4, bool, bool, bool, bool, int4, int4[], int4[], int4, text, int4) IS
+'run a read stream over these blocks; times in ms, reads as in pg_stat_io';
+
 --
 -- Handles and batches
 --

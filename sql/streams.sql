@@ -1,5 +1,5 @@
 --
--- Read streams: read_stream_for_blocks()
+-- Read streams: read_stream_for_blocks(), read_stream_run()
 --
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
@@ -66,5 +66,37 @@ SELECT count(*), bool_and(blocknum = (blockoff * 13) % 100) AS right FROM read_s
 CREATE INDEX streams_index ON streams_heap (blk);
 SELECT evict_rel('streams_index');
 SELECT blockoff, blocknum FROM read_stream_for_blocks('streams_index', ARRAY[1, 0, 1]);
+
+-- arrays that are not flat, as PL/pgSQL keeps them, and ones with a bitmap of no nulls
+DO $$
+DECLARE
+	blocks int[] := '{}';
+	without_nulls int[] := '{5,NULL,7}';
+BEGIN
+	FOR i IN 0 .. 9 LOOP
+		blocks[i] := 99 - i;
+	END LOOP;
+	without_nulls[2] := 6;
+	RAISE NOTICE '%, %', (SELECT array_agg(blocknum ORDER BY blockoff) FROM read_stream_for_blocks('streams_heap', blocks)),
+		(SELECT array_agg(blocknum ORDER BY blockoff) FROM read_stream_for_blocks('streams_heap', without_nulls));
+	RAISE NOTICE '%, %', (SELECT r.blocks FROM read_stream_run('streams_heap', blocks, per_buffer_data => 8) r),
+		(SELECT r.blocks FROM read_stream_run('streams_heap', without_nulls, per_buffer_data => 8) r);
+	blocks[4] := NULL;
+	PERFORM read_stream_run('streams_heap', blocks);
+EXCEPTION WHEN null_value_not_allowed THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
+
+-- streams without a result set; what has been read is the same, however it is read
+\set blocks 'ARRAY(SELECT (i * 37) % 100 FROM generate_series(0, 999) i ORDER BY i)'
+SELECT evict_rel('streams_heap');
+SELECT runs, blocks, read_bytes / current_setting('block_size')::int AS blocks_read, elapsed > 0 AS elapsed FROM read_stream_run('streams_heap', :blocks);
+SELECT runs, blocks, hits, reads FROM read_stream_run('streams_heap', :blocks, nruns => 5, "full" => true);
+SELECT runs, blocks, hits, reads FROM read_stream_run('streams_heap', :blocks, maintenance => true, sequential => true, use_batching => true, per_buffer_data => 24);
+SELECT runs, blocks, hits >= 10 AS hits, reads FROM read_stream_run('streams_heap', :blocks, end_at => 10);
+SELECT blocks, reads FROM read_stream_run('streams_heap', :blocks, reset_at => '{0,10,500,1000}', per_buffer_data => 5);
+SELECT blocks, reads FROM read_stream_run('streams_heap', '{}', reset_at => '{0}', end_at => 0);
+SELECT blocks FROM read_stream_run('streams_temp', :blocks, context => 'bulkread');
+SELECT blocks FROM read_stream_run('streams_heap', '{0}', fork => 'vm');
 
 DROP TABLE streams_heap, streams_temp;

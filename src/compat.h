@@ -14,13 +14,16 @@
 #ifndef TEST_AIO_COMPAT_H
 #define TEST_AIO_COMPAT_H
 
-#include "catalog/pg_type.h"
+#if PG_VERSION_NUM >= 190000
+#include "executor/instrument_node.h"
+#endif
 #include "storage/aio.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/dsm_registry.h"
-#include "utils/arrayaccess.h"
+#include "storage/read_stream.h"
+#include "utils/array.h"
 
 #if PG_VERSION_NUM < 180000
 #error "test_aio needs PostgreSQL 18 or later"
@@ -112,24 +115,44 @@ page_set_checksum(Page page, BlockNumber blkno)
 #endif
 }
 
-/* Iteration over an array of int4, flat or expanded. */
-static inline void
-int4_array_iter_setup(array_iter *iter, AnyArrayType *array)
+/* Read streams of 19 can pause, and count waits. */
+#if PG_VERSION_NUM >= 190000
+#define STREAM_CAN_PAUSE true
+#define STREAM_COUNTS_WAITS true
+typedef IOStats StreamStats;
+#else
+#define STREAM_CAN_PAUSE false
+#define STREAM_COUNTS_WAITS false
+typedef struct StreamStats
+{
+	int64		wait_count;
+} StreamStats;
+#endif
+
+static inline BlockNumber
+stream_pause(ReadStream *stream pg_attribute_unused())
 {
 #if PG_VERSION_NUM >= 190000
-	array_iter_setup(iter, array, sizeof(int32), true, TYPALIGN_INT);
+	return read_stream_pause(stream);
 #else
-	array_iter_setup(iter, array);
+	return InvalidBlockNumber;
 #endif
 }
 
-static inline Datum
-int4_array_iter_next(array_iter *iter, bool *isnull, int i)
+static inline void
+stream_resume(ReadStream *stream pg_attribute_unused())
 {
 #if PG_VERSION_NUM >= 190000
-	return array_iter_next(iter, isnull, i);
-#else
-	return array_iter_next(iter, isnull, i, sizeof(int32), true, TYPALIGN_INT);
+	read_stream_resume(stream);
+#endif
+}
+
+static inline void
+stream_count(ReadStream *stream pg_attribute_unused(),
+			 StreamStats *stats pg_attribute_unused())
+{
+#if PG_VERSION_NUM >= 190000
+	read_stream_enable_stats(stream, stats);
 #endif
 }
 
