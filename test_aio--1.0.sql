@@ -114,6 +114,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION read_buffers(regclass, int4, int4) IS
 'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
 
+CREATE FUNCTION start_read_buffers(rel regclass, startblock int4, nblocks int4,
+	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
+	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[])
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION start_read_buffers(regclass, int4, int4) IS
+'StartReadBuffers() over a range of blocks, without waiting, one row an operation';
+
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
 RETURNS SETOF record

@@ -20,7 +20,7 @@ CREATE FUNCTION attempt_all(rel text) RETURNS TABLE (attempts bigint, outcome te
 	SELECT count(*), attempt(format(call, quote_literal(rel))) FROM unnest(ARRAY[
 		'grow_rel(%s, 1)', 'modify_rel_block(%s, 0)', 'evict_rel(%s)', 'invalidate_rel_block(%s, 0)',
 		'buffer_create_toy(%s, 0)', 'buffer_state(%s, 0)', 'read_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
-		'read_stream_for_blocks(%s, ''{0}'')']) call
+		'start_read_buffers(%s, 0, 1)', 'read_stream_for_blocks(%s, ''{0}'')', 'read_stream_run(%s, ''{0}'')']) call
 	GROUP BY 2 ORDER BY 2
 $$;
 CREATE TABLE bad_heap (i int);
@@ -49,8 +49,8 @@ SELECT count(*) FROM read_stream_for_blocks('bad_heap', NULL);
 -- blocks outside of the fork
 SELECT call, attempt(format(call, b)) FROM unnest(ARRAY[
 	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)', 'buffer_state(''bad_heap'', %s)',
-	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)',
-	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')']) call,
+	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)', 'start_read_buffers(''bad_heap'', %s, 2)',
+	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')', 'read_stream_run(''bad_heap'', ''{0,%s}'')']) call,
 	unnest(ARRAY['-1', '200', '2147483647', '-2147483648']) b;
 SELECT attempt('read_rel_block_ll(''bad_heap'', 199, nblocks => 2)');
 SELECT attempt('read_buffers(''bad_heap'', 199, 2)');
@@ -63,7 +63,18 @@ SELECT n, regexp_replace(attempt(format('read_rel_block_ll(''bad_heap'', 0, nblo
 SELECT n, regexp_replace(attempt(format('read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
 SELECT pg_relation_size('bad_heap') / current_setting('block_size')::int AS blocks;
 
+SELECT n, regexp_replace(attempt(format('start_read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
+SELECT call, attempt(format('read_stream_run(''bad_heap'', ''{0,1}'', %s)', call)) FROM unnest(ARRAY[
+	'nruns => 0', 'nruns => -1', 'nruns => 1000001', 'per_buffer_data => -1', 'per_buffer_data => 1025',
+	'end_at => -1', 'end_at => 3', 'reset_at => ''{-1}''', 'reset_at => ''{3}''', 'reset_at => ''{1,1}''', 'reset_at => ''{2,1}''',
+	'reset_at => ''{{1}}''', 'reset_at => ''{NULL}''', 'pause_at => ''{3}''', 'pause_at => ''{1,0}''',
+	'context => ''normal'', ring_size => 8', 'context => ''x''', 'context => ''vacuum'', ring_size => 16777217',
+	'context => ''vacuum'', ring_size => -1', 'context => ''vacuum'', ring_size => 0', 'fork => ''x''', 'fork => ''init''',
+	'nruns => NULL', 'fork => NULL', 'pause_at => NULL', '"full" => NULL', 'context => NULL']) call;
+SELECT attempt('read_stream_run(NULL, ''{0}'')'), attempt('read_stream_run(''bad_heap'', NULL)');
+
 -- arrays
+SELECT a, attempt(format('read_stream_run(''bad_heap'', %L, nruns => 2, end_at => 0)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;
 SELECT a, attempt(format('read_stream_for_blocks(''bad_heap'', %L)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;
 
 -- buffers
@@ -91,6 +102,7 @@ SELECT attempt('handle_get_twice()');
 -- loops can be ended
 SET statement_timeout = 100;
 SELECT count(*) FROM read_stream_for_blocks('bad_heap', ARRAY(SELECT i % 200 FROM generate_series(1, 3000000) i)), generate_series(1, 1000000000);
+SELECT * FROM read_stream_run('bad_heap', ARRAY(SELECT i % 200 FROM generate_series(1, 1000) i), nruns => 1000000);
 RESET statement_timeout;
 
 -- outside of a function that catches errors
@@ -99,6 +111,8 @@ SELECT evict_rel('bad_view');
 SELECT read_rel_block_ll('bad_heap', 200);
 SELECT * FROM read_buffers('bad_heap', 0, 0);
 SELECT * FROM read_stream_for_blocks('bad_heap', '{0,NULL}');
+SELECT * FROM start_read_buffers('bad_heap', 0, 0);
+SELECT * FROM read_stream_run('bad_heap', '{0}', nruns => 0);
 SELECT buffer_call_start_io(0, true, true);
 \set VERBOSITY default
 

@@ -23,28 +23,36 @@
 
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
+PG_FUNCTION_INFO_V1(start_read_buffers);
 
 /*
- * Starts a read of consecutive blocks into buffers that are pinned and not
- * valid, the way bufmgr.c does it.
+ * Marks a buffer that is pinned and not valid as having I/O in progress.  Its wait
+ * reference is not set yet.
  */
-static void
-start_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
-		   Buffer *buffers, int nblocks, int buffer_flags)
+void
+claim_buffer_for_read(Buffer buffer, Relation rel, BlockNumber blockno)
+{
+	/* an error undoes what has been started, and releases the handle */
+	if (!start_buffer_io(buffer, true, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("block %u of relation \"%s\" is being read by another session",
+						blockno, RelationGetRelationName(rel))));
+}
+
+/*
+ * Starts a read of consecutive blocks into claimed buffers, the way bufmgr.c does
+ * it.
+ */
+void
+start_claimed_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
+				   Buffer *buffers, int nblocks, int buffer_flags)
 {
 	bool		is_temp = RelationUsesLocalBuffers(rel);
 	void	   *pages[MAX_IO_COMBINE_LIMIT];
 
 	for (int i = 0; i < nblocks; i++)
-	{
-		/* an error undoes what has been started, and releases the handle */
-		if (!start_buffer_io(buffers[i], true, false))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("block %u of relation \"%s\" is being read by another session",
-							blockno + i, RelationGetRelationName(rel))));
 		pages[i] = BufferGetBlock(buffers[i]);
-	}
 
 	pgaio_io_set_handle_data_32(ioh, (uint32 *) buffers, nblocks);
 	pgaio_io_register_callbacks(ioh,
@@ -62,7 +70,7 @@ start_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
  * Returns the flags by which the completion callbacks, which may run in
  * another process, learn of this session's settings.
  */
-static int
+int
 read_flags(bool zero_on_error)
 {
 	int			flags = 0;
@@ -149,7 +157,9 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	ioh = pgaio_io_acquire(CurrentResourceOwner, io_return);
 	pgaio_io_get_wref(ioh, &iow);
 
-	start_read(ioh, rel, blockno, buffers, nblocks, read_flags(zero_on_error));
+	for (int i = 0; i < nblocks; i++)
+		claim_buffer_for_read(buffers[i], rel, blockno + i);
+	start_claimed_read(ioh, rel, blockno, buffers, nblocks, read_flags(zero_on_error));
 
 	if (smgr_release_all)
 		smgrreleaseall();
@@ -179,7 +189,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* One StartReadBuffers() of read_buffers(). */
+/* One StartReadBuffers(). */
 typedef struct StartedRead
 {
 	ReadBuffersOperation operation;
@@ -214,28 +224,18 @@ put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read,
 }
 
 /*
- * read_buffers(rel regclass, startblock int4, nblocks int4)
- *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
- *					   foreign_io bool, nblocks int4, buf int4[])
- *
- * StartReadBuffers() over the range, as many operations as it takes; once all
- * are started, WaitReadBuffers() for each that needs it.  One row an
- * operation.  All blocks are pinned at once, so at most half of the buffer
- * pool can be asked for.
+ * Prepares the result of read_buffers() or start_read_buffers(), and starts their
+ * reads.  Returns how many; "reads" and "buffers" have room for one a block.  All
+ * blocks are pinned at once, so at most half of the buffer pool can be asked for.
  */
-Datum
-read_buffers(PG_FUNCTION_ARGS)
+static int
+start_reads(FunctionCallInfo fcinfo, Relation rel, StartedRead **reads, Buffer **buffers)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		startblock = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
 	bool		is_temp = RelationUsesLocalBuffers(rel);
-	StartedRead *reads;
-	Buffer	   *buffers;
 	int			nreads = 0;
 	int			started = 0;
-	bool		batch_was_open;
 
 	check_count("nblocks", nblocks, (is_temp ? num_temp_buffers : NBuffers) / 2);
 	check_block_range(rel, startblock, nblocks);
@@ -243,12 +243,12 @@ read_buffers(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
-	reads = palloc0_array(StartedRead, nblocks);
-	buffers = palloc0_array(Buffer, nblocks);
+	*reads = palloc0_array(StartedRead, nblocks);
+	*buffers = palloc0_array(Buffer, nblocks);
 
 	while (started < nblocks)
 	{
-		StartedRead *read = &reads[nreads++];
+		StartedRead *read = &(*reads)[nreads++];
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -260,7 +260,7 @@ read_buffers(PG_FUNCTION_ARGS)
 
 		read->blockoff = started;
 		read->nblocks = Min(nblocks - started, io_combine_limit);
-		read->io_reqd = StartReadBuffers(&read->operation, &buffers[started],
+		read->io_reqd = StartReadBuffers(&read->operation, &(*buffers)[started],
 										 startblock + started,
 										 &read->nblocks, 0);
 		/* a retry in WaitReadBuffers() could change it */
@@ -269,19 +269,91 @@ read_buffers(PG_FUNCTION_ARGS)
 		started += read->nblocks;
 	}
 
+	return nreads;
+}
+
+/*
+ * read_buffers(rel regclass, startblock int4, nblocks int4)
+ *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
+ *					   foreign_io bool, nblocks int4, buf int4[])
+ *
+ * StartReadBuffers() over the range, as many operations as it takes; once all
+ * are started, WaitReadBuffers() for each that needs it.  One row an
+ * operation.
+ */
+Datum
+read_buffers(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	StartedRead *reads;
+	Buffer	   *buffers;
+	int			nreads = start_reads(fcinfo, rel, &reads, &buffers);
 	/* the retry of a short read must not be staged */
-	batch_was_open = suspend_batch();
+	bool		batch_was_open = suspend_batch();
 
 	for (int i = 0; i < nreads; i++)
 	{
 		if (reads[i].io_reqd)
 			(void) WaitReadBuffers(&reads[i].operation);
-		put_started_read(rsinfo, &reads[i], startblock, buffers);
+		put_started_read((ReturnSetInfo *) fcinfo->resultinfo, &reads[i],
+						 PG_GETARG_INT32(1), buffers);
 	}
 
 	resume_batch(batch_was_open);
 
-	for (int i = 0; i < nblocks; i++)
+	for (int i = 0; i < PG_GETARG_INT32(2); i++)
+		ReleaseBuffer(buffers[i]);
+
+	relation_close(rel, AccessShareLock);
+
+	return (Datum) 0;
+}
+
+/*
+ * Makes sure that the server does not write the result of a read to the
+ * operation, which nobody will look at.
+ */
+static void
+abandon_read(ReadBuffersOperation *operation)
+{
+	PgAioHandle *ioh;
+
+	if (!pgaio_wref_valid(&operation->io_wref))
+		return;
+
+	/* the handle may serve another read by now; then it points elsewhere */
+	ioh = &pgaio_ctl->io_handles[operation->io_wref.aio_index];
+	if (ioh->owner_procno == MyProcNumber && ioh->report_return == &operation->io_return)
+		ioh->report_return = NULL;
+}
+
+/*
+ * start_read_buffers(rel regclass, startblock int4, nblocks int4)
+ *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
+ *					   foreign_io bool, nblocks int4, buf int4[])
+ *
+ * The same as read_buffers(), without WaitReadBuffers(): the reads are abandoned.
+ * The buffers stay pinned by the AIO subsystem until the reads complete.  An error
+ * of such a read shows nowhere but in the buffers, and the rest of a short read is
+ * not read.  With a batch open, what is staged is submitted when the batch ends.
+ */
+Datum
+start_read_buffers(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	StartedRead *reads;
+	Buffer	   *buffers;
+	int			nreads = start_reads(fcinfo, rel, &reads, &buffers);
+
+	for (int i = 0; i < nreads; i++)
+	{
+		if (reads[i].io_reqd)
+			abandon_read(&reads[i].operation);
+		put_started_read((ReturnSetInfo *) fcinfo->resultinfo, &reads[i],
+						 PG_GETARG_INT32(1), buffers);
+	}
+
+	for (int i = 0; i < PG_GETARG_INT32(2); i++)
 		ReleaseBuffer(buffers[i]);
 
 	relation_close(rel, AccessShareLock);

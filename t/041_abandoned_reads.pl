@@ -1,0 +1,106 @@
+# Reads that are started and that nobody waits for (start_read_buffers): they complete
+# all the same, leave nothing behind, and are not in the way of others.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+my $columns = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'UNLOGGED', 'TEMP')
+		{
+			$aio->scenario("started, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				$alice->sql('SET io_combine_limit = 4');
+				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
+				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'now they are there');
+				$aio->proves($t, session => $alice);
+				$alice->sql("SELECT evict_rel('$t')");
+				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
+				$alice->gives("SELECT evict_rel('$t')", '', 'can be evicted');
+				$aio->proves($t, session => $alice);
+			}, leaves => 'COMPLETED_SHARED');
+
+			$aio->scenario("more than there are handles, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				$alice->sql('SET io_combine_limit = 1');
+				$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
+				$aio->proves($t, session => $alice);
+			}, leaves => 'COMPLETED_SHARED');
+
+			$aio->scenario("and then an error, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'of the statement');
+				$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
+				$aio->proves($t, session => $alice);
+			}, leaves => 'COMPLETED_SHARED');
+
+			$aio->scenario("and then no table, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'dropped');
+			}, leaves => 'COMPLETED_SHARED');
+		}
+
+		$aio->scenario('in a batch', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			# or the server looks into its catalogs in the batch
+			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
+			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'submitted at its end');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED');
+
+		$aio->scenario('and the session ends', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
+			$aio->end_session($alice);
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads them');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('does not wait', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->hold(relation => $t);
+			$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$bob->waits_on_others_io if $aio->no_injection_points;
+			$aio->release;
+			$bob->returns('1', 'gets the block');
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'a worker or the session itself would be held, and not the read'));
+
+		$aio->scenario('that fails', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->falsify('EIO', relation => $t);
+			$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'nobody is told');
+			$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.3/, 'but the next reader');
+			$aio->tell_truth;
+			$aio->proves($t);
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults, log => qr/could not read blocks 0\.\.3/);
+
+		$aio->scenario('arguments', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			$aio->table('mine', 10, kind => 'TEMP', session => $alice);
+			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
+			$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
+			$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
+			$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
+			$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
+			$aio->proves('mine', session => $alice);
+		});
+	});
