@@ -258,12 +258,12 @@ COMMENT ON FUNCTION inj_io_reopen_detach() IS
 'let I/O workers reopen files';
 
 CREATE FUNCTION read_rel_block_when_wanted(rel regclass, blockno int,
-	timeout int DEFAULT 10000)
+	timeout int DEFAULT 10000, stage bool DEFAULT true)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int) IS
-'stage a read, and submit it when another session waits for it or after a timeout (ms)';
+COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int, bool) IS
+'begin a read, and go on when another session waits for it or after a timeout (ms)';
 
 --
 -- The I/O gate: reads held, failed and delayed.  NULL matches all.

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * wanted.c
- *		A read that is submitted only when another session waits for it.
+ *		A read that goes on only when another session waits for it.
  *
- * See doc/io_uring-wait-hang.md for what that does to some servers.
+ * The two places where it stops are those where a waiter of some servers is
+ * forgotten: doc/io_uring-wait-hang.md, doc/io_uring-buffer-wait-hang.md.
  *
  * src/wanted.c
  *
@@ -13,7 +14,11 @@
 
 #include "gate/gate.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/proclist.h"
+#include "storage/spin.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
@@ -22,15 +27,47 @@ PG_FUNCTION_INFO_V1(read_rel_block_when_wanted);
 #define LOOK_EVERY_MS 1
 
 /*
- * Waits until another session waits for this I/O.  Returns false if none does
- * in time.
+ * Returns whether another session waits for a staged read.
  */
 static bool
-wait_until_wanted(PgAioHandle *ioh, IoTime until)
+read_is_wanted(void *ioh)
 {
 	int			pid;
 
-	while (io_waiters(ioh, &pid, 1) == 0)
+	return io_waiters(ioh, &pid, 1) > 0;
+}
+
+/*
+ * Returns whether another session sleeps until a buffer has no I/O in progress.
+ * A session in the list that does not sleep yet may still find a wait reference.
+ */
+static bool
+buffer_is_wanted(void *desc)
+{
+	ConditionVariable *cv = BufferDescriptorGetIOCV((BufferDesc *) desc);
+	proclist_mutable_iter iter;
+	bool		found = false;
+
+	SpinLockAcquire(&cv->mutex);
+	proclist_foreach_modify(iter, &cv->wakeup, cvWaitLink)
+	{
+		if (GetPGProcByNumber(iter.cur)->wait_event_info == WAIT_EVENT_BUFFER_IO)
+			found = true;
+	}
+	SpinLockRelease(&cv->mutex);
+
+	return found;
+}
+
+/*
+ * Waits until a condition holds.  Returns false if it does not in time.
+ */
+static bool
+wait_until(bool (*condition) (void *arg), void *arg, int timeout)
+{
+	IoTime		until = io_now() + timeout * NS_PER_MS;
+
+	while (!condition(arg))
 	{
 		if (io_now() >= until)
 			return false;
@@ -44,13 +81,71 @@ wait_until_wanted(PgAioHandle *ioh, IoTime until)
 }
 
 /*
+ * Stages a read of a block in a batch, and submits it when it is wanted.
+ */
+static bool
+submit_when_wanted(Relation rel, BlockNumber blockno, int timeout)
+{
+	ReadBuffersOperation *operation;
+	Buffer		buffer = InvalidBuffer;
+	bool		wanted = false;
+
+	/* the server may write to it until the end of the statement */
+	operation = MemoryContextAllocZero(TopTransactionContext, sizeof(*operation));
+	operation->rel = rel;
+	operation->smgr = RelationGetSmgr(rel);
+	operation->persistence = rel->rd_rel->relpersistence;
+	operation->forknum = MAIN_FORKNUM;
+
+	pgaio_enter_batchmode();
+	if (StartReadBuffer(operation, &buffer, blockno, 0) &&
+		pgaio_wref_valid(&operation->io_wref))
+		wanted = wait_until(read_is_wanted,
+							&pgaio_ctl->io_handles[operation->io_wref.aio_index],
+							timeout);
+	pgaio_exit_batchmode();
+
+	/* the AIO subsystem has a pin of its own */
+	ReleaseBuffer(buffer);
+
+	return wanted;
+}
+
+/*
+ * Marks the buffer of a block as having I/O in progress, and stages and submits
+ * the read when the buffer is wanted.
+ */
+static bool
+stage_when_wanted(Relation rel, BlockNumber blockno, int timeout)
+{
+	Buffer		buffer = pin_block_as_invalid(rel, blockno);
+	PgAioHandle *ioh;
+	bool		wanted;
+
+	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
+
+	/* in the server's order: acquiring could wait */
+	ioh = pgaio_io_acquire(CurrentResourceOwner, NULL);
+	claim_buffer_for_read(buffer, rel, blockno);
+	wanted = wait_until(buffer_is_wanted, get_buffer_descriptor(buffer), timeout);
+	start_claimed_read(ioh, rel, blockno, &buffer, 1, read_flags(false));
+
+	ReleaseBuffer(buffer);
+
+	return wanted;
+}
+
+/*
  * read_rel_block_when_wanted(rel regclass, blockno int,
- *							  timeout int DEFAULT 10000) returns bool
+ *							  timeout int DEFAULT 10000,
+ *							  stage bool DEFAULT true) returns bool
  *
- * Stages a read of one block in a batch, and submits it only when another
- * session waits for it, at the latest after so many milliseconds.  Does not wait
- * for the read.  True if another session came.  With io_method=sync, or if the
- * block is in the buffer pool already, nothing is staged.
+ * Begins a read of one block, goes on when another session waits for it, at the
+ * latest after so many milliseconds, and does not wait for the read itself.  True
+ * if another session came.  With "stage" it stops when the read is staged in a
+ * batch and not submitted; with io_method=sync, or if the block is in the buffer
+ * pool already, nothing is staged.  Without, it stops when the buffer has I/O in
+ * progress and no wait reference; the block is evicted before.
  */
 Datum
 read_rel_block_when_wanted(PG_FUNCTION_ARGS)
@@ -58,9 +153,8 @@ read_rel_block_when_wanted(PG_FUNCTION_ARGS)
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	int32		timeout = PG_GETARG_INT32(2);
-	ReadBuffersOperation *operation;
-	Buffer		buffer = InvalidBuffer;
-	bool		wanted = false;
+	bool		stage = PG_GETARG_BOOL(3);
+	bool		wanted;
 
 	check_block(rel, blockno);
 	check_count("timeout", timeout, PG_INT32_MAX);
@@ -73,22 +167,10 @@ read_rel_block_when_wanted(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a batch is in progress already")));
 
-	/* the server may write to it until the end of the statement */
-	operation = MemoryContextAllocZero(TopTransactionContext, sizeof(*operation));
-	operation->rel = rel;
-	operation->smgr = RelationGetSmgr(rel);
-	operation->persistence = rel->rd_rel->relpersistence;
-	operation->forknum = MAIN_FORKNUM;
-
-	pgaio_enter_batchmode();
-	if (StartReadBuffer(operation, &buffer, blockno, 0) &&
-		pgaio_wref_valid(&operation->io_wref))
-		wanted = wait_until_wanted(&pgaio_ctl->io_handles[operation->io_wref.aio_index],
-								   io_now() + timeout * NS_PER_MS);
-	pgaio_exit_batchmode();
-
-	/* the AIO subsystem has a pin of its own */
-	ReleaseBuffer(buffer);
+	if (stage)
+		wanted = submit_when_wanted(rel, blockno, timeout);
+	else
+		wanted = stage_when_wanted(rel, blockno, timeout);
 	relation_close(rel, AccessShareLock);
 
 	PG_RETURN_BOOL(wanted);

@@ -130,6 +130,15 @@ my %waits = (
 			return "SELECT count(*) FROM read_buffers('$t', 3, 1)";
 		},
 	},
+	'read_rel_block_when_wanted, not staged' => {
+		event => 'PgSleep',
+		own => 1,
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$party->starts("SELECT read_rel_block_when_wanted('$t', 3, 600000, stage => false)");
+			return "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+		},
+	},
 );
 
 # Ends.  "do" is done while the party waits, "raises" what becomes of
