@@ -5,7 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links run_examples);
+use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links missing_files run_examples);
 
 my @documents = documents();
 
@@ -16,6 +16,7 @@ subtest 'form' => sub {
 		is_deeply([ hard_wrapped($document) ], [], "$document: one paragraph a line");
 		is_deeply([ indented_sql($document) ], [], "$document: SQL is fenced");
 		is_deeply([ broken_links($document) ], [], "$document: links");
+		is_deeply([ missing_files($document) ], [], "$document: files that it names");
 	}
 };
 

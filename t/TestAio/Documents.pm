@@ -30,8 +30,8 @@ use IPC::Run ();
 use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
-our @EXPORT_OK = qw(documents document_text blocks examples configuration comparable sections
-  hard_wrapped indented_sql broken_links run_examples);
+our @EXPORT_OK = qw(documents examples configuration sections
+  hard_wrapped indented_sql broken_links missing_files run_examples);
 
 # "make check" compiles a copy of a part of the checkout, and says where the whole is
 my $root = $ENV{TEST_AIO_SOURCE} // "$FindBin::RealBin/..";
@@ -253,6 +253,15 @@ sub broken_links
 		push @broken, "$document: $link" if !$exists;
 	}
 	return @broken;
+}
+
+# Returns the files of the checkout that a document names and that do not exist.  Names with
+# NNN or ID are patterns; src/backend is the server's.
+sub missing_files
+{
+	my ($document) = @_;
+	my @names = (join "\n", _prose($document)) =~ m{`((?:bench|doc|mutants|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
+	return map { "$document: $_" } grep { !m{NNN|/ID_|^src/backend/} && !-e "$root/$_" } @names;
 }
 
 # A psql that runs one example after the other.
