@@ -29,7 +29,7 @@ my $members = "SELECT objid FROM pg_depend WHERE deptype = 'e' AND refclassid = 
   . " AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'test_aio')";
 my $functions = <<"END";
 SELECT proname, regexp_replace(format('%s(%s) → %s', proname, pg_get_function_arguments(oid), pg_get_function_result(oid)),
-	'::(regclass|integer|bigint|oid|text|"char"|double precision)', '', 'g')
+	'::(regclass|integer|bigint|oid|text|"char"|double precision)([[][]])?', '', 'g')
 FROM pg_proc p
 WHERE oid IN ($members AND classid = 'pg_proc'::regclass)
 	AND NOT (prokind = 'f' AND (oid IN (SELECT refobjid FROM pg_depend WHERE classid = 'pg_rewrite'::regclass AND refclassid = 'pg_proc'::regclass)
