@@ -16,8 +16,12 @@
 
 #include <dlfcn.h>
 
+#include "access/htup_details.h"
+#include "catalog/pg_extension.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 /* the copy of the library that was preloaded; shared by all copies */
 #define RENDEZVOUS "test_aio preloaded copy"
@@ -107,4 +111,63 @@ library_begins(void)
 	*preloaded = MemoryContextStrdup(TopMemoryContext, library_path());
 
 	return true;
+}
+
+/*
+ * Returns the version of the extension in this database, or NULL if there is no
+ * extension, because somebody has made its functions by hand.
+ */
+static char *
+extension_version(void)
+{
+	HeapTuple	tuple = SearchSysCache1(EXTENSIONNAME, CStringGetDatum("test_aio"));
+	char	   *version;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	version = TextDatumGetCString(SysCacheGetAttrNotNull(EXTENSIONNAME, tuple,
+														 Anum_pg_extension_extversion));
+	ReleaseSysCache(tuple);
+
+	return version;
+}
+
+/*
+ * Returns whether version a, such as 1.10, is older than version b, such as 1.9.
+ */
+static bool
+version_is_older(const char *a, const char *b)
+{
+	int			a_major = 0,
+				a_minor = 0,
+				b_major = 0,
+				b_minor = 0;
+
+	(void) sscanf(a, "%d.%d", &a_major, &a_minor);
+	(void) sscanf(b, "%d.%d", &b_major, &b_minor);
+
+	return a_major < b_major || (a_major == b_major && a_minor < b_minor);
+}
+
+/*
+ * Raises an error unless the library and the SQL script that made its functions
+ * are of the same version.  Their arguments and results may differ otherwise.
+ */
+void
+require_same_version(void)
+{
+	char	   *version = extension_version();
+
+	if (version == NULL)
+		return;
+	if (strcmp(version, PG_TEST_AIO_VERSION) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("library of test_aio %s cannot serve extension of version %s",
+						PG_TEST_AIO_VERSION, version),
+				 errdetail("The library is \"%s\".", library_path()),
+				 version_is_older(version, PG_TEST_AIO_VERSION) ?
+				 errhint("Run \"ALTER EXTENSION test_aio UPDATE\" in this database.") :
+				 errhint("Install test_aio %s, and restart the server if the library is preloaded.", version)));
+	pfree(version);
 }

@@ -33,6 +33,7 @@ extern const Obstacle not_set_up;
 extern bool shmem_requested;
 extern bool library_begins(void);
 extern const char *library_path(void);
+extern void require_same_version(void);
 pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
 
 /* arguments.c: the "rel" argument and what comes with it */

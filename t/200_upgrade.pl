@@ -1,0 +1,110 @@
+# How the extension goes from one version to the next: a pretended next version is built
+# from this checkout, as doc/releasing.md tells, and a server is given its library and its
+# scripts.  A library and a script of different versions refuse each other.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+my $checkout = dirname($FindBin::RealBin);
+my $built = PostgreSQL::Test::Utils::tempdir();
+
+my ($version) = slurp_file("$checkout/test_aio.control") =~ /^default_version = '(.*)'/m;
+my $next = $version =~ s/(\d+)$/$1 + 1/er;
+
+# What a release does: a new version in the control file, and a script that updates.
+# Objects that were compiled for this version are taken, but for those that name it.
+my $script = <<'END';
+cp -Rp "$2"/Makefile "$2"/test_aio.control "$2"/*.sql "$2"/src "$1"
+cd "$1"
+sed -i "s/^default_version = .*/default_version = '$4'/" test_aio.control
+printf '%s\n' "CREATE FUNCTION is_new(sym text) RETURNS int4 AS 'MODULE_PATHNAME', 'errno_from_string' LANGUAGE C STRICT;" >"test_aio--$3--$4.sql"
+rm -f test_aio.so src/library.o src/test_aio.o
+make -s -j2 PG_CONFIG="$0" with_llvm=no all
+make -s PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
+END
+
+# Compiles the next version; returns why it failed, or undef.
+sub cannot_compile
+{
+	local $ENV{MAKE_TMPDIR} = $built;
+	# those of a calling make are not for this one
+	delete local @ENV{qw(MAKEFLAGS MAKELEVEL)};
+	my $log = "$built/compile.log";
+	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, $checkout, $version, $next);
+	diag(slurp_file($log));
+	return 'cannot compile the extension here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
+}
+
+my $reason = cannot_compile();
+plan skip_all => $reason if $reason;
+
+my $node = PostgreSQL::Test::Cluster->new('upgrade');
+$node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'test_aio'");
+
+# Where the server of this version finds the library and the scripts.
+my $conf = slurp_file($node->data_dir . '/postgresql.conf');
+my ($libraries) = $conf =~ /^dynamic_library_path = '(.*)'/m;
+my ($scripts) = $conf =~ /^extension_control_path = '(.*)'/m;
+$libraries //= '$libdir';
+$scripts //= '$system';
+
+# Starts the server with the library and the scripts of that version.
+sub start_with
+{
+	my ($which) = @_;
+	my ($lib, $share) = $which eq $next ? ("$built/stage/lib:", "$built/stage/share:") : ('', '');
+	$node->stop if -e $node->data_dir . '/postmaster.pid';
+	$node->append_conf('postgresql.conf', "dynamic_library_path = '$lib$libraries'\nextension_control_path = '$share$scripts'");
+	$node->start;
+	return;
+}
+
+sub gives
+{
+	my ($sql, $expected, $what) = @_;
+	is($node->safe_psql('postgres', $sql), $expected, $what);
+	return;
+}
+
+sub refuses
+{
+	my ($sql, $refused, $what) = @_;
+	my ($rc, undef, $stderr) = $node->psql('postgres', $sql);
+	isnt($rc, 0, "$what: refused");
+	like($stderr, $refused, "$what: why, and what to do");
+	return;
+}
+
+my $installed = "SELECT extversion FROM pg_extension WHERE extname = 'test_aio'";
+my $evict = "SELECT evict_rel('t')";
+
+start_with($version);
+$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS test_aio; CREATE TABLE t (i int)');
+gives($installed, $version, 'a server of this version');
+gives("SELECT grow_rel('t', 4)", '', 'works');
+
+start_with($next);
+my $old_script = qr/ERROR:  library of test_aio \Q$next\E cannot serve extension of version \Q$version\E.*HINT:  Run "ALTER EXTENSION test_aio UPDATE"/s;
+refuses($evict, $old_script, 'a function for superusers, new library');
+refuses('SELECT count(*) FROM io_held', $old_script, 'a view, new library');
+$node->safe_psql('postgres', 'ALTER EXTENSION test_aio UPDATE');
+gives($installed, $next, 'the extension is updated');
+gives($evict, '', 'and works');
+gives('SELECT count(*) FROM io_held', 0, 'and so does a view');
+gives("SELECT is_new('EIO')", 5, 'and what is new');
+$node->safe_psql('postgres', 'DROP EXTENSION test_aio; CREATE EXTENSION test_aio');
+gives($installed, $next, 'created anew, it is of the next version');
+
+start_with($version);
+refuses($evict, qr/ERROR:  library of test_aio \Q$version\E cannot serve extension of version \Q$next\E.*HINT:  Install test_aio \Q$next\E/s,
+	'a function for superusers, old library');
+$node->stop;
+
+done_testing();
