@@ -18,7 +18,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-all demo mutants servers structure strict dist deb rpm clean distclean
+.PHONY: help check check-all demo mutants servers structure strict indent dist deb rpm clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -43,10 +43,11 @@ help:
 # make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
 # make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors; CC=clang or gcc
+# make indent          format the C sources as PostgreSQL's pgindent does
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
 # make deb             as root: build, check, install, test and remove the Debian
 #                      packages in a root file system of their own
-# make rpm             as root: the same with RPM packages, but for the tests
+# make rpm             as root: the same with RPM packages
 # make clean           remove what was built here
 # make distclean       remove the work directory "build" too
 # END
@@ -78,6 +79,9 @@ strict:
 	@$(provide)
 	@servers/run '$(server)' "$$PWD/servers/build" 'strict-$(CC)' CC='$(CC)' COPT='$(strict_flags)'
 	@echo 'no warnings: $(CC), $(server)'
+
+indent:
+	@servers/indent
 
 dist:
 	@packaging/dist
