@@ -23,7 +23,15 @@ my $script = <<'END';
 cp -Rp "$2"/Makefile "$2"/test_aio.control "$2"/*.sql "$2"/src "$1"
 cd "$1"
 sed -i "s/^default_version = .*/default_version = '$4'/" test_aio.control
-printf '%s\n' "CREATE FUNCTION is_new(sym text) RETURNS int4 AS 'MODULE_PATHNAME', 'errno_from_string' LANGUAGE C STRICT;" >"test_aio--$3--$4.sql"
+cat >"test_aio--$3--$4.sql" <<SQL
+\\echo Use "ALTER EXTENSION test_aio UPDATE TO '$4'" to load this file. \\quit
+
+CREATE FUNCTION is_new(sym text)
+RETURNS int4
+AS 'MODULE_PATHNAME', 'errno_from_string' LANGUAGE C STRICT;
+
+REVOKE ALL ON FUNCTION is_new(text) FROM PUBLIC;
+SQL
 rm -f test_aio.so src/library.o src/test_aio.o
 make -s -j2 PG_CONFIG="$0" with_llvm=no all
 make -s PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
