@@ -25,16 +25,30 @@ inside() {
 }
 inside_environment=()
 
-# Makes the copy anew, with the packages that are named.
+# Makes the copy, with the packages that all scripts here need.  One that an earlier
+# script has given back is taken again.
 make_root() {
-	local log=$source_dir/build/packaging/root.log
-	rm -rf --one-file-system "$root"
-	mkdir -p "${root%/*}"
+	local log=$source_dir/build/packaging/root.log packages made_of
+	packages=("${packages_deb[@]}" "${packages_rpm[@]}" "${packages_extension[@]}")
 	"$source_dir/servers/provide" 18-stock 19-stock
-	cp -a "$cache/stock" "$root"
+	made_of=$(cat "$cache/stock/.test_aio" && printf '%s\n' "${packages[@]}")
+	if [ "$(cat "$root.given_back" 2>/dev/null)" = "$made_of" ]; then
+		rm -rf "$root/work" "$root.given_back"
+	else
+		rm -rf --one-file-system "$root" "$root.given_back"
+		mkdir -p "${root%/*}"
+		cp -a "$cache/stock" "$root"
+		mkdir -p "$root/work"
+		: >"$log"
+		step "installing tools in a copy of the stock servers' root" "$log" install_inside "${packages[@]}"
+	fi
 	mkdir -p "$root/work"
-	: >"$log"
-	step "installing $* in a copy of the stock servers' root" "$log" install_inside "$@"
+	printf '%s\n' "$made_of" >"$root.made_of"
+}
+
+# Says that what was installed in the copy is gone again.
+give_back_root() {
+	mv "$root.made_of" "$root.given_back"
 }
 
 install_inside() {
