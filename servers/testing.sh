@@ -1,16 +1,23 @@
 # shellcheck shell=bash
-# Testing a staged extension: what both servers/check and the meson build do.
-# Wants PG_CONFIG; $stage is where the extension was installed to, $state where
-# test servers and their logs go.
+# Servers with a staged extension, for servers/check, the meson build, mutants and
+# benchmarks.  Wants PG_CONFIG; $stage is where the extension was installed to, $state
+# where test servers and their logs go.
 
 bindir=$("$PG_CONFIG" --bindir)
 test_tools=$(dirname "$("$PG_CONFIG" --pgxs)")/../test
 PATH=$bindir:$PATH
 
-write_settings() {
-	cat >"$state/settings.conf" <<-END
+# Prints the settings by which a server finds the staged extension.
+staged_settings() {
+	cat <<-END
 		extension_control_path = '$stage/share:\$system'
 		dynamic_library_path = '$stage/lib:\$libdir'
+	END
+}
+
+write_settings() {
+	staged_settings >"$state/settings.conf"
+	cat >>"$state/settings.conf" <<-END
 		shared_preload_libraries = 'test_aio'
 		fsync = off
 	END
