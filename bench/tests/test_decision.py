@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unittest
 
-from test_aio_bench.decision import BAD, CANNOT_TELL, GOOD, decide, decide_all
-from test_aio_bench.stats import Ratio
+from lab.decision import BAD, CANNOT_TELL, GOOD, decide, decide_all
+from lab.stats import Ratio
 
 from .test_report import report
 

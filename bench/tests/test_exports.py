@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from test_aio_bench import panels, timeline, trace
+from timeline import command, panels, trace
 
 from . import browser, perfetto, recorded
 
@@ -41,7 +41,7 @@ class Exports(unittest.TestCase):
         self.assertEqual(sum(len(panel.ios) for panel in drawn), len(self.rows))
         path = self.directory / "timeline.svg"
         with contextlib.redirect_stdout(None):
-            self.assertEqual(timeline.main([self.recorded.dsn, "-o", str(path)]), 0)
+            self.assertEqual(command.main([self.recorded.dsn, "-o", str(path)]), 0)
         self.assertIn("<svg", path.read_text())
 
     def test_perfetto(self) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from test_aio_bench import ceiling, fio, pagecache, processes
+from lab import fio, pagecache, processes
 
 
 class PageCache(unittest.TestCase):
@@ -40,10 +43,6 @@ class Fio(unittest.TestCase):
     def test_neighbours_are_combined_up_to_the_limit(self) -> None:
         self.assertEqual(fio.combined([0, 1, 2, 3, 4, 9, 8, 9], 4), [(0, 4), (4, 1), (9, 1), (8, 2)])
 
-    def test_every_block_once(self) -> None:
-        for order in ceiling.orders(100).values():
-            self.assertEqual(sorted(order), list(range(100)))
-
     def test_log(self) -> None:
         self.assertEqual(
             fio.iolog(Path("/f"), [(2, 1), (0, 2)]).splitlines(),
@@ -51,36 +50,49 @@ class Fio(unittest.TestCase):
         )
 
     def test_result(self) -> None:
-        job = {"read": {"runtime": 200, "io_bytes": 10**8, "clat_ns": {"mean": 50000.0}}, "usr_cpu": 10.0, "sys_cpu": 20.0}
+        job = {"read": {"runtime": 200, "io_bytes": 10**8}}
         result = fio.parse("note: something\n" + json.dumps({"jobs": [job]}))
-        self.assertEqual((result.ms, result.mb_per_s, result.latency_us), (200, 500, 50))
-        self.assertAlmostEqual(result.cpu, 0.3)
+        self.assertEqual((result.ms, result.mb_per_s), (200, 500))
 
 
 class Processes(unittest.TestCase):
-    def test_name_in_the_inner_namespace(self) -> None:
-        self.assertEqual(processes.inner_pid("Name:\tpostgres\nNSpid:\t13433\t7\n"), 7)
-        self.assertIsNone(processes.inner_pid("Name:\tpostgres\n"))
+    """The processes of a directory: those that a test has started in it."""
 
-    def test_cpu_with_any_name(self) -> None:
-        stat = "7 (a) b (c) S " + " ".join(["0"] * 10) + f" {2 * processes.TICKS} {processes.TICKS} 0"
-        self.assertEqual(processes.cpu_of_stat(stat), processes.Cpu(2, 1))
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name).resolve()
 
-    def test_ours(self) -> None:
-        ours = Path("/proc/self")
-        self.assertGreater(processes.cpu_us([ours]), 0)
-        with processes.MemoryPeak([ours]) as peak:
-            held = bytearray(os.urandom(1 << 24))
-        self.assertGreater(peak.kb, 0)
-        del held
+    def start(self, code: str) -> subprocess.Popen[str]:
+        child = subprocess.Popen([sys.executable, "-c", code], cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(child.communicate)
+        assert child.stdout
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        return child
 
-    def test_ended_meanwhile(self) -> None:
-        self.assertIsNone(processes.inner_pid(processes._read(Path("/proc/nonexistent/status"))))
-        self.assertEqual(processes.cpu_us([Path("/proc/nonexistent")]), 0)
+    def test_ended_children_with_any_name(self) -> None:
+        stat = "7 (a) b (c) S " + " ".join(["0"] * 12) + f" {2 * processes.TICKS} {processes.TICKS} 0"
+        self.assertEqual(processes.ended_us(stat), 3e6)
 
-    def test_processes_that_cannot_be_seen(self) -> None:
-        with self.assertRaises(ProcessLookupError):
-            processes.find_all(Path("/nonexistent"), {1})
+    def test_cpu_of_those_that_run_and_those_that_ended(self) -> None:
+        burn = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+        self.start(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\n{burn}\nprint('ready', flush=True)\nsys.stdin.read()")
+        self.assertGreater(processes.used(self.directory).all, 350_000)
+        self.assertEqual(processes.used(self.directory / "elsewhere").all, 0)
+
+    def test_memory_of_a_child_that_comes_later(self) -> None:
+        child = self.start(
+            "import subprocess, sys\nprint('ready', flush=True)\ninput()\n"
+            "subprocess.run([sys.executable, '-c', 'import os, sys; held = os.urandom(1 << 24); print(1, flush=True); sys.stdin.readline()'])")
+        assert child.stdin and child.stdout
+        with processes.MemoryPeak(self.directory) as peak:
+            child.stdin.write("\n")
+            child.stdin.flush()
+            child.stdout.readline()
+            deadline = time.monotonic() + 30
+            while peak.kb < 1 << 14 and time.monotonic() < deadline:
+                time.sleep(0.01)
+        self.assertGreaterEqual(peak.kb, 1 << 14)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import re
 import tempfile
 import unittest
@@ -16,8 +17,8 @@ from unittest import mock
 import psycopg
 from rich.console import Console
 
-from test_aio_bench import arguments, casefile, lab, lab_arguments, measure, page, picture, stage
-from test_aio_bench.results import Report, Run
+from lab import arguments, casefile, command, measure, page, picture, session, stage
+from lab.results import Report, Run
 
 from .test_report import report, shown
 
@@ -38,18 +39,36 @@ def many() -> Report:
 class CommandLine(unittest.TestCase):
     def test_cases_by_id(self) -> None:
         for name in ("r3", "R3", "r03_repeated_blocks"):
-            self.assertEqual(arguments.find_case(name), CASES / "r03_repeated_blocks.toml")
-        self.assertEqual(arguments.find_case("own/x.toml"), Path("own/x.toml"))
+            self.assertEqual(arguments.find_cases(name), [CASES / "r03_repeated_blocks.toml"])
+        self.assertEqual(arguments.find_cases("own/x.toml"), [Path("own/x.toml")])
+        self.assertEqual([path.stem for path in arguments.find_cases("c")], ["c01_ceiling", "c02_ceiling_scan"])
         with self.assertRaises(argparse.ArgumentTypeError):
-            arguments.find_case("r99")
+            arguments.find_cases("r99")
 
     def test_every_behaviour_has_a_case(self) -> None:
         ids = {casefile.load(path).id for path in CASES.glob("*.toml")}
         self.assertLessEqual({f"R{number}" for number in range(1, 15)}, ids)
 
     def test_servers(self) -> None:
-        self.assertEqual(lab_arguments.server_name("18-stock"), "18-stock")
-        self.assertEqual(lab_arguments.server_name("/x/bin/pg_config"), "pg_config:/x/bin/pg_config")
+        for text, name, label in (("18-stock", "18-stock", ""), ("/x/bin/pg_config", "pg_config:/x/bin/pg_config", ""),
+                                  ("before=/x/bin/pg_config", "pg_config:/x/bin/pg_config", "before"), ("old=18-stock", "18-stock", "old")):
+            self.assertEqual(arguments.server_name(text), arguments.ServerName(name, label))
+
+    def test_servers_of_the_environment(self) -> None:
+        with mock.patch.dict(os.environ, {"PG_CONFIG": "/x/pg_config:/y/pg_config"}):
+            for parse in (lambda: arguments.parse(["r3"]), lambda: arguments.parse_demo([])):
+                given = parse()
+                assert given
+                self.assertEqual([server.name for server in given.servers], ["pg_config:/x/pg_config", "pg_config:/y/pg_config"])
+
+    def test_wrong_arguments_set_nothing_up(self) -> None:
+        wrong = (["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
+                 ["r3", "--server", "a=x", "--server", "a=y"])
+        with mock.patch.object(command.provide, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
+            for argv in wrong:
+                self.assertEqual(command.main(argv), 2, argv)
+            self.assertEqual(command.main(["r99", "--bisect", "2"]), 129)
+        provide.assert_not_called()
 
 
 class Failures(unittest.TestCase):
@@ -57,14 +76,13 @@ class Failures(unittest.TestCase):
         """Neither do they when the session is interrupted."""
         measured = [report(), psycopg.OperationalError("gone"), KeyboardInterrupt()]
         with tempfile.TemporaryDirectory() as directory:
-            given = lab_arguments.parse(["r3", "r9", "r10", "--output", directory, "--work", directory])
-            assert given
             console = Console(file=io.StringIO())
             with (
-                mock.patch.object(lab._Lab, "_measure", side_effect=measured), mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
+                mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.provide, "provide", return_value=True),
+                mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
                 mock.patch.object(stage, "Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
             ):
-                self.assertEqual(lab.main(given), 130)
+                self.assertEqual(command.main(["r3", "r9", "r10", "--output", directory, "--work", directory]), 130)
             self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),
                              ["r03_repeated_blocks.jsonl", "r03_repeated_blocks.png", "r03_repeated_blocks.svg", "report.html"])
             text = Path(directory, "report.html").read_text()
@@ -79,6 +97,10 @@ class Groups(unittest.TestCase):
         self.assertEqual([len(group) for group in groups], [9, 9])
         self.assertEqual({variant.value_of("io_method") for variant in groups[0]}, {"worker"})
 
+    def test_interleaved_ones_are_one(self) -> None:
+        case = casefile.load(CASES / "k03_gate_scan.toml")
+        self.assertEqual([len(group) for group in measure.groups(case, case.variants)], [6])
+
 
 class Contrasts(unittest.TestCase):
     def test_variants_that_differ_in_one_value(self) -> None:
@@ -90,8 +112,8 @@ class Contrasts(unittest.TestCase):
 
     def test_expected_by_server(self) -> None:
         case = casefile.load(CASES / "r09_backward.toml")
-        self.assertEqual(case.contrasts[0].expected_sign(180006), "more")
-        self.assertIsNone(case.contrasts[0].expected_sign(200000))
+        self.assertEqual(case.file.contrast[0].expected_sign(180006), "more")
+        self.assertIsNone(case.file.contrast[0].expected_sign(200000))
 
 
 class Reports(unittest.TestCase):
@@ -117,6 +139,18 @@ class Reports(unittest.TestCase):
             path = Path(directory, "x.png")
             picture.draw(many(), path)
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+
+    def test_curves(self) -> None:
+        made = replace(report(), case=casefile.load(CASES / "g02_sessions.toml"), runs={})
+        for number, variant in enumerate(made.case.variants, 1):
+            figures = {"time_per_block": 3.0 * number, "cpu_per_block": 2.0, "memory": 1.0}
+            made.runs[variant.label] = {server.label: [Run(n, figures) for n in range(1, 8)] for server in made.servers}
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "x.svg")
+            picture.draw(made, path)
+            text = path.read_text()
+        for words in ("sessions", "time per block", "CPU time per block", "memory of processes", "19rc1, io_uring"):
+            self.assertIn(f"<!-- {words}", text)
 
 
 if __name__ == "__main__":

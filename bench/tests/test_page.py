@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from test_aio_bench import page
+from lab import page
 
 from . import browser
 from .test_report import report

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from test_aio_bench import casefile, picture, table, wording
-from test_aio_bench.machine import Machine, Storage
-from test_aio_bench.results import Report, Run, Server, Setting, Skipped
+from lab import casefile, picture, results, table, wording
+from lab.machine import Machine, Storage
+from lab.results import Report, Run, Server, Setting, Skipped
 
 CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"
 TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}
@@ -99,18 +99,26 @@ class Tables(unittest.TestCase):
         self.assertIn("18.6 only: jit = off", lines)
 
 
-class Json(unittest.TestCase):
-    def test_every_run_and_ratio(self) -> None:
-        data = json.loads(report(2, "io_uring").as_json())
-        self.assertEqual([len(result["runs"]) for result in data["results"]], [7] * 4)
+class Saved(unittest.TestCase):
+    def test_a_report_is_read_again(self) -> None:
+        made = report(2, "io_uring")
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "x.jsonl")
+            path.write_text(made.as_json_lines())
+            again = results.load(path)
+            self.assertEqual(again.as_json_lines(), made.as_json_lines())
+            self.assertEqual(shown(again, 80), shown(made, 80))
+            path.write_text("{}\n")
+            with self.assertRaises(ValueError):
+                results.load(path)
+
+    def test_ratios(self) -> None:
+        lines = [json.loads(line) for line in report(2, "io_uring").as_json_lines().splitlines()]
         self.assertEqual(
-            [(ratio["variant"], ratio["ratio"], ratio["sign"], ratio["expected_sign"]) for ratio in data["ratios"]],
+            [(line["variant"], line["ratio"], line["sign"], line["expected_sign"]) for line in lines if line["line"] == "ratio"],
             [("worker", 2.0, "slower", "slower"), ("sync", 1.0, "same", "same")],
         )
-        self.assertEqual({entry["variant"] for entry in data["skipped"]}, {"io_uring"})
-
-    def test_one_server_has_no_ratio(self) -> None:
-        self.assertEqual(json.loads(report(1).as_json())["ratios"], [])
+        self.assertNotIn('"ratio"', report(1).as_json_lines())
 
 
 class Pictures(unittest.TestCase):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-from test_aio_bench.runs import figures_of_pgbench, figures_of_plan
-from test_aio_bench.servers import ServerError
+from lab.runs import figures_of_pgbench, figures_of_plan
+from lab.servers import ServerError
 
 
 def explained(**more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Plans(unittest.TestCase):
 class Pgbench(unittest.TestCase):
     def test_latency(self) -> None:
         said = "number of failed transactions: 0 (0.000%)\nlatency average = 3.141 ms\ntps = 10 (including reconnection times)\n"
-        self.assertEqual(figures_of_pgbench(said), {"latency": 3.141})
+        self.assertEqual(figures_of_pgbench(said), {"latency": 3.141, "tps": 10})
 
     def test_failures_are_no_figures(self) -> None:
         with self.assertRaises(ServerError):

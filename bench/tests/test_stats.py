@@ -6,7 +6,7 @@ import unittest
 
 import numpy
 
-from test_aio_bench import stats
+from lab import stats
 
 
 class Summaries(unittest.TestCase):

@@ -9,9 +9,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from test_aio_bench import panels, timeline, trace
-from test_aio_bench.panels import Window
-from test_aio_bench.trace import Wait
+from timeline import command, panels, trace
+from timeline.panels import Window
+from timeline.trace import Wait
 
 from . import browser, traces
 
@@ -26,7 +26,7 @@ def run(*arguments: str) -> tuple[int, str]:
     """Exit status, and what was said."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = timeline.main(list(arguments))
+        status = command.main(list(arguments))
     return status, said.getvalue()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from test_aio_bench.variants import Variant, combinations, for_server
+from lab.variants import Variant, combinations, for_server
 
 
 class Settings(unittest.TestCase):

@@ -1,0 +1,204 @@
+"""Command lines of the lab and of the demo.  Standard library only: they are read
+before anything is installed or set up."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import project
+
+CASES = project.ROOT / "bench" / "cases"
+STOCK = ("18-stock", "19-stock")
+
+# R3 on this machine's storage, and the same where each read takes 1 ms
+DEMO = ("r03_repeated_blocks", "r03_device")
+
+# as casefile.MIN_RUNS
+MIN_RUNS = 7
+
+
+@dataclass(frozen=True)
+class ServerName:
+    #: what servers/run calls the server
+    name: str
+    #: what the user calls it; empty: by its version
+    label: str = ""
+    #: the checkout of test_aio to build for it; None: this one
+    extension: Path | None = None
+
+    @property
+    def is_own(self) -> bool:
+        return self.name.startswith("pg_config:")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    cases: tuple[Path, ...]
+    servers: tuple[ServerName, ...]
+    output: Path
+    #: its file system is measured
+    work: Path
+    #: values that a variant must have, separated by commas; empty: all of them
+    only: str = ""
+    quick: bool = False
+    #: None: what the case says
+    runs: int | None = None
+    most_runs: int | None = None
+    seconds: float | None = None
+    narrow: float | None = None
+    bisect: float | None = None
+    #: nothing is measured: the files of results to show again
+    saved: tuple[Path, ...] = ()
+
+
+def server_name(text: str) -> ServerName:
+    """[LABEL=]SERVER; a path is that of a pg_config."""
+    label, _, name = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: a server, or LABEL=SERVER")
+    return ServerName(f"pg_config:{Path(name).absolute()}" if "/" in name and not name.startswith("pg_config:") else name, label)
+
+
+def _extension(text: str) -> tuple[str, Path]:
+    label, _, path = text.partition("=")
+    if not label or not Path(path, "servers", "build").exists():
+        raise argparse.ArgumentTypeError(f"{text!r}: LABEL=DIR, where DIR is a checkout of test_aio")
+    return label, Path(path).absolute()
+
+
+def _of_environment() -> list[ServerName]:
+    """Those of PG_CONFIG, separated by blanks or colons."""
+    return [server_name(path if "/" in path else f"./{path}") for path in os.environ.get("PG_CONFIG", "").replace(":", " ").split()]
+
+
+def _titles(directory: Path) -> dict[Path, tuple[str, str]]:
+    """Id and title of each case, as its file has them, unchecked."""
+    found = {}
+    for path in sorted(directory.glob("*.toml")):
+        data = tomllib.loads(path.read_text())
+        found[path] = (str(data.get("id", "")), str(data.get("title", "")))
+    return found
+
+
+def find_cases(name: str, directory: Path = CASES) -> list[Path]:
+    """A path; or of our cases one, by its id or file name (r1, R1, r01_alternating),
+    those of a letter (r), or all."""
+    if name.endswith(".toml") or "/" in name:
+        return [Path(name)]
+    titles = _titles(directory)
+    letter = re.compile("" if name == "all" else rf"{name}\d" if re.fullmatch("[a-z]", name.lower()) else "$.", re.IGNORECASE)
+    found = [path for path, (id, _) in titles.items() if name == path.stem or name.lower() == id.lower() or letter.match(id)]
+    if not found:
+        raise argparse.ArgumentTypeError(f"no case is called {name!r}; bench/lab --list shows them")
+    return found
+
+
+def _show_cases() -> None:
+    for path, (id, title) in _titles(CASES).items():
+        print(f"{id:10} {path.stem:24} {title}")
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError("more than 0")
+    return value
+
+
+def _runs(text: str) -> int:
+    number = int(text)
+    if number < MIN_RUNS:
+        raise argparse.ArgumentTypeError(f"at least {MIN_RUNS}, or the interval of the ratio says nothing")
+    return number
+
+
+def _common(parser: argparse.ArgumentParser, output: str) -> None:
+    parser.add_argument("--server", action="append", type=server_name, metavar="[LABEL=]SERVER",
+                        help="once or twice: the path of a pg_config, or a name that servers/provide --list shows; LABEL is what it is called"
+                             " in the report (default: the servers of PG_CONFIG, else 18-stock and 19-stock)")
+    parser.add_argument("--extension", action="append", type=_extension, default=[], metavar="LABEL=DIR",
+                        help="build test_aio from another checkout for the server with this label")
+    parser.add_argument("--runs", type=_runs, help="rounds at least (default: what the case says)")
+    parser.add_argument("--output", type=Path, default=project.ROOT / "build" / output, metavar="DIR",
+                        help=f"where results, pictures and pages go (default: build/{output})")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR",
+                        help="where the clusters are meanwhile: its file system is measured (default: %(default)s)")
+
+
+def _servers(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[ServerName, ...]:
+    servers = tuple(parsed.server or _of_environment() or map(ServerName, STOCK))
+    if len(servers) > 2:
+        parser.error("more than two servers")
+    labels = [server.label for server in servers if server.label]
+    if len(set(labels)) < len(labels):
+        parser.error(f"two servers have the label {labels[0]}")
+    if unknown := dict(parsed.extension).keys() - set(labels):
+        parser.error(f"--extension: no server has the label {', '.join(unknown)}")
+    return tuple(replace(server, extension=dict(parsed.extension).get(server.label)) for server in servers)
+
+
+def _found(parser: argparse.ArgumentParser, names: list[str]) -> tuple[Path, ...]:
+    try:
+        return tuple(dict.fromkeys(path for name in names for path in find_cases(name)))
+    except (argparse.ArgumentTypeError, OSError, tomllib.TOMLDecodeError) as error:
+        parser.error(str(error))
+
+
+def parse_demo(argv: list[str] | None = None) -> Arguments:
+    parser = argparse.ArgumentParser(
+        prog="bench/demo",
+        description="Shows R3, a read stream that meets its own blocks again, on two servers: measured with direct I/O and on a simulated"
+        " device of 1 ms, then drawn as a timeline of I/Os.  What is missing is set up before.",
+    )
+    _common(parser, "demo")
+    parsed = parser.parse_args(argv)
+    return Arguments(_found(parser, list(DEMO)), _servers(parser, parsed), parsed.output.absolute(), parsed.work, runs=parsed.runs)
+
+
+def parse(argv: list[str] | None = None) -> Arguments | None:
+    """The lab's arguments.  None: there was nothing to measure, only to show."""
+    parser = argparse.ArgumentParser(
+        prog="bench/lab",
+        description="Measures cases of bench/cases on two servers, one against the other, or on one.",
+        epilog="With --bisect the exit status is 0 for good, 1 for bad, 125 for cannot tell, as git bisect run wants it.",
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="r1, r01_alternating, a path; a letter: all cases of that letter; or: all")
+    parser.add_argument("--list", action="store_true", help="show the cases")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of case files, which is kept as cases/schema.json")
+    _common(parser, "lab")
+    parser.add_argument("--only", default="", metavar="VALUES",
+                        help="of what is varied only this, as: --only 'io_uring, direct'")
+    parser.add_argument("--quick", action="store_true",
+                        help=f"{MIN_RUNS} rounds and no more: whether it works and which sign, no figures to keep")
+    parser.add_argument("--most-runs", type=_runs, help="rounds at most (default: what the case says)")
+    parser.add_argument("--seconds", type=_positive, help="no further round of a variant begins later (default: what the case says)")
+    parser.add_argument("--narrow", type=_positive, metavar="SHARE",
+                        help="rounds are added until the interval's ends are no further apart (default: what the case says, 0.1)")
+    parser.add_argument("--bisect", type=_positive, metavar="THRESHOLD",
+                        help="bad if the first server's figure is at least so many times the second's")
+    parser.add_argument("--show", action="append", type=Path, default=[], metavar="FILE",
+                        help="measure nothing: show results that were saved as CASE.jsonl, and draw their pictures and page into DIR")
+    parsed = parser.parse_args(argv)
+    if parsed.schema:
+        from . import casefile
+
+        print(casefile.schema(), end="")
+        return None
+    if parsed.list:
+        _show_cases()
+        return None
+    if bool(parsed.cases) == bool(parsed.show):
+        parser.error("which case? bench/lab --list shows them; all is all of them; --show takes no case")
+    servers = _servers(parser, parsed)
+    cases = _found(parser, parsed.cases)
+    if parsed.bisect and (len(servers) != 2 or len(cases) != 1):
+        parser.error("--bisect compares two servers by one case: the first is judged, the second is what it is held against")
+    return Arguments(
+        cases, servers, parsed.output.absolute(), parsed.work, parsed.only, parsed.quick, parsed.runs, parsed.most_runs, parsed.seconds,
+        parsed.narrow, parsed.bisect, tuple(parsed.show),
+    )

@@ -1,0 +1,286 @@
+"""Case files: what is set up, run, varied and expected, in TOML.
+
+The models below are the whole format; pydantic checks files against them, and
+cases/schema.json, which editors read, is made of them.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Literal, Optional, Union
+
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
+
+from .figures import FIGURES, Figure
+from .variants import OWN, Variant, combinations
+
+# A bootstrap of fewer rounds would promise more than they can tell.
+MIN_RUNS = 7
+
+Text = Union[StrictStr, List[StrictStr]]
+Value = Union[StrictBool, StrictInt, StrictFloat, StrictStr]
+FigureName = Literal[tuple(FIGURES)]  # type: ignore[valid-type]
+Sign = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in figure.signs}))]  # type: ignore[valid-type]
+
+
+class CaseError(Exception):
+    """A case file that does not say what it has to."""
+
+
+class _Table(BaseModel, extra="forbid"):
+    """A table of the file; keys that it does not know are errors."""
+
+
+class Setup(_Table):
+    sql: List[StrictStr] = Field(description="statements that set the case up, once a server")
+    direct_io: StrictBool = Field(False, description="read directly, where the file system can")
+    relation: StrictStr = Field("", description="what cache, device and fio are about")
+
+
+class RunTable(_Table):
+    runs: conint(strict=True, ge=MIN_RUNS) = Field(description="rounds at least")
+    most_runs: StrictInt = Field(description="rounds at most")
+    seconds: conint(strict=True, gt=0) = Field(120, description="no further round of a variant begins later")
+    narrow: float = Field(0.1, gt=0, description="rounds are added until the interval's ends are no further apart than this share")
+    before: Text = Field([], description="statements before each run, not measured")
+    statement: Text = Field(description="of several statements the last one is measured")
+    after: Text = Field([], description="statements after each run, not measured")
+    measure: FigureName = Field("time", description="the figure that servers are compared by")
+    also: List[FigureName] = Field([], description="figures that are shown beside it")
+    unit: StrictStr = Field("", description="unit of the figure, where it has none of its own")
+    explain: Optional[StrictBool] = Field(None, description="false: the statement has no EXPLAIN; its time is the client's")
+    shared_read_blocks: StrictInt = Field(0, description="a run that reads fewer blocks is an error")
+    pgbench: List[StrictStr] = Field([], description="options of pgbench, which then runs the statement")
+    blocks: StrictStr = Field("", description="blocks that a run reads, for figures per block; may be a {parameter}")
+    fio: StrictStr = Field("", description="query for an array of blocks of setup.relation, which fio reads before each run")
+    interleave: StrictBool = Field(False, description="variants take turns, and the server is started anew for each run")
+    axis: StrictStr = Field("", description="the picture has curves over the values of this")
+
+
+class Contrast(_Table):
+    """Two values of what is varied, compared on each server by itself."""
+
+    of: StrictStr
+    to: StrictStr
+    expect: Dict[str, Sign] = Field({}, description="sign by major version; a version not named promises nothing")
+
+    def expected_sign(self, version_num: int) -> str | None:
+        return self.expect.get(str(version_num // 10000))
+
+
+class Published(_Table):
+    """Figures of somebody else's, shown beside the measured ones."""
+
+    source: StrictStr
+    before_ms: Optional[float] = None
+    after_ms: Optional[float] = None
+    figures: Optional[StrictStr] = Field(None, description="figures that are not a before and an after")
+
+    @property
+    def ratio(self) -> float | None:
+        return self.before_ms / self.after_ms if self.before_ms and self.after_ms else None
+
+
+class CaseFile(_Table):
+    id: StrictStr
+    title: StrictStr
+    commit: StrictStr = Field("", description="the server's commit that made the difference")
+    known: StrictStr = Field(description="which server is known to have it, and what this machine cannot show")
+    vary: Dict[str, List[Value]] = Field({}, description=f"settings and their values, or {', '.join(OWN)}")
+    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = Field({}, description="what takes the place of {name}, or labels of it")
+    settings: Dict[str, Union[Value, Dict[str, Value]]] = Field({}, description="of all servers; tables 18, 19: from that major version on")
+    setup: Setup
+    run: RunTable
+    expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = Field({}, description="gone_in, at_least, and signs of variants")
+    contrast: List[Contrast] = []
+    published: Optional[Published] = None
+
+
+def _statements(value: str | list[str]) -> tuple[str, ...]:
+    return tuple(each.strip() for each in ([value] if isinstance(value, str) else value))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case file, and what follows from it."""
+
+    #: of the file, without .toml
+    name: str
+    file: CaseFile
+    varied: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    #: by name, then by label: what takes the place of {name}
+    parameters: dict[str, dict[str, str]]
+
+    @property
+    def id(self) -> str:
+        return self.file.id
+
+    @property
+    def title(self) -> str:
+        return self.file.title
+
+    @property
+    def known(self) -> str:
+        return " ".join(self.file.known.split())
+
+    @property
+    def setup(self) -> Setup:
+        return self.file.setup
+
+    @property
+    def run(self) -> RunTable:
+        return self.file.run
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        return _statements(self.run.before)
+
+    @property
+    def statement(self) -> tuple[str, ...]:
+        """The last one is measured."""
+        return _statements(self.run.statement)
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        return _statements(self.run.after)
+
+    @property
+    def measure(self) -> str:
+        return self.run.measure
+
+    @property
+    def figure(self) -> Figure:
+        return FIGURES[self.measure]
+
+    @property
+    def figures(self) -> set[str]:
+        """All that a run has to tell."""
+        return {self.measure, *self.run.also}
+
+    @property
+    def unit(self) -> str:
+        return self.run.unit or self.figure.unit
+
+    @property
+    def explain(self) -> bool:
+        return self.measure != "value" if self.run.explain is None else self.run.explain
+
+    @property
+    def gone_in(self) -> int:
+        return int(self.file.expect.get("gone_in", 0))
+
+    @property
+    def at_least(self) -> float | None:
+        """The least ratio, whatever the machine; None: nothing is promised."""
+        value = self.file.expect.get("at_least")
+        return None if value is None else float(value)
+
+    @property
+    def expected(self) -> dict[str, str]:
+        """Signs, by values of what is varied."""
+        return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
+
+    @property
+    def told_apart_by(self) -> str:
+        """What the labels of variants say, as a column's title."""
+        return ", ".join(name for name in self.varied if name not in self.variants[0].constant)
+
+    @property
+    def constants(self) -> str:
+        """What is the same for all variants, though no server's setting may say it."""
+        return ", ".join(f"{name}: {value}" for name, value in self.variants[0].values if name in self.variants[0].constant)
+
+    def expected_sign(self, label: str, version_a: int, version_b: int) -> str | None:
+        """The sign that the case promises for a pair of servers, if it does.  Of
+        several keys that match the variant, the one with most words counts."""
+        if not version_a < self.gone_in <= version_b:
+            return None
+        variant = next(variant for variant in self.variants if variant.label == label)
+        matching = [words for words in self.expected if variant.matches(words)]
+        return self.expected[max(matching, key=lambda words: words.count(","))] if matching else None
+
+    def substituted(self, text: str, variant: Variant) -> str:
+        for name, texts in self.parameters.items():
+            label = variant.value_of(name)
+            assert label
+            text = text.replace("{" + name + "}", texts[label])
+        return text
+
+    def data(self) -> dict[str, Any]:
+        """What the file says; from_data() makes the case of it again."""
+        # pydantic 2 has other names than 1
+        dump = getattr(self.file, "model_dump", None) or self.file.dict
+        return dump(exclude_unset=True)
+
+
+def _problems(case: Case) -> list[str]:
+    """What is wrong between the file's parts."""
+    found = []
+    run, signs = case.run, case.figure.signs
+
+    def matches(words: str) -> bool:
+        return any(variant.matches(words) for variant in case.variants)
+
+    if run.runs > run.most_runs:
+        found.append("run.runs must be at most run.most_runs")
+    for name, values in case.file.vary.items():
+        found += [f"vary.{name}: {value!r} is not one of {known}" for value in values if (known := OWN.get(name)) and value not in known]
+    if not case.setup.relation and (run.fio or not {"cache", "device"}.isdisjoint(case.varied)):
+        found.append("setup.relation must be given where cache or device is varied, or fio reads")
+    if "gate" in case.varied and not run.interleave:
+        found.append("vary.gate needs run.interleave, as the rule ends with the server")
+    if run.axis and run.axis not in case.varied:
+        found.append(f"run.axis: {run.axis} is not varied")
+    if case.expected and not case.gone_in:
+        found.append("expect.gone_in must be given, as an integer")
+    found += [f"expect.{words} = {sign!r}: neither a variant's sign nor one of {signs}"
+              for words, sign in case.expected.items() if sign not in signs or not matches(words)]
+    for contrast in case.file.contrast:
+        found += [f"contrast: {value!r} is no value of what is varied" for value in (contrast.of, contrast.to) if not matches(value)]
+        found += [f"contrast.expect: {sign!r} is not one of {signs}" for sign in contrast.expect.values() if sign not in signs]
+    return found
+
+
+def _told(error: ValidationError) -> list[str]:
+    """pydantic's complaints, each once: of several types none of which fits it has several."""
+    return list(dict.fromkeys(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))
+
+
+def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
+    """The case of what a file says.  Raises CaseError."""
+    where = where or name
+    try:
+        file = CaseFile(**data)
+    except ValidationError as error:
+        raise CaseError("\n".join(f"{where}: {problem}" for problem in _told(error))) from error
+    # a list's values stand for themselves
+    parameters = {
+        name: values if isinstance(values, dict) else {str(value): str(value) for value in values}
+        for name, values in file.parameters.items()
+    }
+    vary = file.vary | {name: list(texts) for name, texts in parameters.items()}
+    if not vary or not all(vary.values()):
+        raise CaseError(f"{where}: vary must be given, and each name in it needs values")
+    case = Case(name, file, tuple(vary), combinations(vary), parameters)
+    if problems := _problems(case):
+        raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
+    return case
+
+
+def load(path: Path) -> Case:
+    """The case of a file.  Raises CaseError."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise CaseError(f"{path}: {error}") from error
+    return from_data(path.stem, data, str(path))
+
+
+def schema() -> str:
+    """The format as JSON schema, for editors: cases/schema.json."""
+    make = getattr(CaseFile, "model_json_schema", None) or CaseFile.schema
+    return json.dumps(make(), separators=(",", ":"), sort_keys=True).replace('"description"', '\n"description"') + "\n"

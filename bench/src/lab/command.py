@@ -1,0 +1,110 @@
+"""bench/lab: cases on two servers, told as tables, JSON lines, pictures and a page.
+Modules that are not Python's own are imported once they are certain to be there."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from . import arguments, provide
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .arguments import Arguments
+    from .results import Report
+
+
+def _tell_decision(report: Report, only: str, threshold: float, console: Console) -> int:
+    from . import decision, session
+
+    labels = [variant.label for variant in session.variants(report.case, only)]
+    for label in labels:
+        ratio = report.ratio(label)
+        told = f"{ratio.ratio:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "not measured"
+        said = decision.NAMES[decision.decide(ratio, threshold)]
+        console.print(f"{label}: {told} against {threshold:g}: {said}", markup=False)
+    return decision.decide_all(report, labels, threshold)
+
+
+def _measured(given: Arguments, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
+    """Adds the reports of all cases: a case that fails does not keep the others from being measured."""
+    from . import casefile, decision, session
+    from .output import Output
+    from .servers import ServerError
+
+    cases = [casefile.load(path) for path in given.cases]
+    enough = (lambda ratio: decision.decide(ratio, given.bisect) != decision.CANNOT_TELL) if given.bisect else None
+    effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
+    for case in cases:
+        # what is not there is told before anything begins
+        session.variants(case, given.only)
+    with session.begin(given.servers, given.work, console) as lab:
+        lab.expect(cases, effort, given.only)
+        for case in cases:
+            try:
+                report = lab.measure(case, effort, given.only)
+                # a picture that cannot be drawn would fail in the page again
+                Output(given.output).keep(report)
+                reports.append(report)
+            except Exception as error:
+                told = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
+                failures.append((case.id, told))
+                lab.progress.note(f"{case.id} failed: {told}")
+
+
+def run(given: Arguments) -> int:
+    """Measures, or reads, and shows.  Returns the exit status."""
+    from . import decision, results, stage, table
+    from .output import Output
+
+    def body(console: Console) -> int:
+        reports: list[Report] = []
+        failures: list[tuple[str, str]] = []
+        try:
+            if given.saved:
+                reports += map(results.load, given.saved)
+                for report in reports:
+                    Output(given.output).keep(report)
+            else:
+                _measured(given, console, reports, failures)
+        finally:
+            # before it is shown, and even if interrupted: hours of measuring are not lost
+            written = None
+            if not given.bisect and (reports or failures):
+                written = Output(given.output).write_page(reports, failures, given.quick)
+        if given.bisect:
+            return _tell_decision(reports[0], given.only, given.bisect, console) if reports else decision.CANNOT_TELL
+        for report in reports:
+            table.show(report, console)
+        console.print(str(written), soft_wrap=True, markup=False)
+        return 1 if failures else 0
+
+    # a revision that cannot be measured is neither good nor bad
+    return stage.perform("bench/lab", body, decision.CANNOT_TELL if given.bisect else 1)
+
+
+def _bisecting(argv: list[str]) -> bool:
+    return any(argument.startswith("--bisect") for argument in argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    # git bisect run takes 1 for "bad", 125 for "cannot tell", and gives up at 128 and more
+    bisecting = _bisecting(sys.argv[1:] if argv is None else argv)
+    try:
+        given = arguments.parse(argv)
+    except SystemExit as status:
+        # wrong usage, which argparse has told, is no verdict on a revision
+        return 129 if bisecting and status.code else int(status.code or 0)
+    if given is None:
+        return 0
+    try:
+        if not provide.provide("bench/lab", () if given.saved else given.servers):
+            return 125 if bisecting else 1
+        return run(given)
+    except KeyboardInterrupt:
+        return 130
+    except Exception:
+        traceback.print_exc()
+        return 125 if bisecting else 1

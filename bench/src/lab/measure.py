@@ -1,0 +1,204 @@
+"""Runs a case: set-up, then interleaved rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from . import wording
+from .casefile import Case
+from .progress import Progress
+from .results import Report, Server, Setting, Skipped
+from .runs import execute, run_once
+from .servers import Cluster, ServerError
+from .stats import Ratio
+from .variants import Variant, for_server
+
+# Where a cluster's files are, and what initdb found in the environment.
+NOT_OF_INTEREST = """
+    name IN ('config_file', 'data_directory', 'hba_file', 'hosts_file', 'ident_file')
+    OR name LIKE 'lc\\_%' OR name IN ('TimeZone', 'log_timezone', 'DateStyle', 'default_text_search_config')
+"""
+
+DATABASE = "bench"
+
+
+@dataclass
+class Contestant:
+    """A server, and the cluster that it is measured in."""
+
+    info: Server
+    cluster: Cluster
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the rounds of a variant end."""
+
+    runs: int
+    most_runs: int
+    #: no round of a group begins later than this
+    seconds: float
+    enough: Callable[[Ratio], bool]
+
+
+def tells(ratio: Ratio) -> bool:
+    return ratio.sign is not None
+
+
+def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Setting, ...]:
+    rows = execute(cluster, f"""
+        SELECT name, current_setting(name), coalesce(boot_val || coalesce(' ' || unit, ''), '')
+          FROM pg_settings
+         WHERE source NOT IN ('default', 'client', 'session')
+           AND context <> 'internal' AND setting IS DISTINCT FROM boot_val
+           AND NOT ({NOT_OF_INTEREST})
+         ORDER BY name""")
+    return tuple(Setting(*row) for row in rows if row[0] not in varied)
+
+
+def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
+    """version(), and what the server is called, unlike the others: as the user says, else by its version."""
+    row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
+    assert row
+    label = cluster.label or row[1].split()[0]
+    return row[0], f"{label} ({len(taken) + 1})" if label in taken else label
+
+
+def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
+    settings = for_server(case.file.settings, cluster.version_num)
+    if case.setup.direct_io and direct_io:
+        settings["debug_io_direct"] = "data"
+    return settings | (variant.settings(case.parameters, cluster.version_num) if variant else {})
+
+
+def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Progress) -> list[Contestant]:
+    """Sets the case up in every cluster, in a database of its own, and asks the
+    servers who they are."""
+    contestants: list[Contestant] = []
+    for cluster in clusters:
+        progress.running(f"{case.id}: {cluster.server}: setting the case up")
+        cluster.start(settings_of(case, direct_io, cluster))
+        cluster.use("postgres")
+        execute(cluster, f"DROP DATABASE IF EXISTS {DATABASE}")
+        execute(cluster, f"CREATE DATABASE {DATABASE}")
+        cluster.use(DATABASE)
+        for statement in case.setup.sql:
+            execute(cluster, statement)
+        version, label = identify(cluster, [other.info.label for other in contestants])
+        info = Server(cluster.server, label, version, cluster.version_num, _differing_settings(cluster, case.varied))
+        contestants.append(Contestant(info, cluster))
+        cluster.stop()
+    return contestants
+
+
+def groups(case: Case, variants: tuple[Variant, ...]) -> list[list[Variant]]:
+    """Variants that are measured in the same rounds: those that a server need not be
+    started anew for, and all of a case that interleaves them."""
+    if case.run.interleave:
+        return [list(variants)]
+    by_settings: dict[str, list[Variant]] = {}
+    for variant in variants:
+        # the names of two versions' settings differ, but not which are alike
+        by_settings.setdefault(repr(sorted(variant.settings(case.parameters, 190000).items())), []).append(variant)
+    return list(by_settings.values())
+
+
+def steps(case: Case, variants: tuple[Variant, ...], servers: int, runs: int) -> int:
+    return len(variants) * servers * (runs + 1)
+
+
+def _start(contestant: Contestant, variant: Variant, report: Report) -> str | None:
+    """Why it cannot do this, if it cannot."""
+    if variant.value_of("io") == "direct" and (reason := report.storage.no_direct_io):
+        return reason
+    if variant.value_of("io_method") == "io_uring" and (reason := contestant.cluster.why_no_io_uring()):
+        return reason
+    try:
+        contestant.cluster.start(settings_of(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
+    except ServerError as error:
+        # in one line, where the server has said it in one
+        fatal = [line for line in str(error).splitlines() if "FATAL:" in line]
+        return fatal[-1].partition("FATAL:")[2].strip() if fatal else str(error)
+    return None
+
+
+#: the variants of a group, with the servers that can do them
+Able = dict[Variant, list[Contestant]]
+
+
+def _able(contestants: list[Contestant], group: list[Variant], report: Report, progress: Progress) -> Able:
+    """Starts the servers that can do this; of the others the report says why not."""
+    able: Able = {variant: [] for variant in group}
+    # with other settings a server has to be asked again
+    for asked in [[variant] for variant in group] if report.case.run.interleave else [group]:
+        for contestant in contestants:
+            reason = _start(contestant, asked[0], report)
+            for variant in asked:
+                if reason is None:
+                    able[variant].append(contestant)
+                else:
+                    report.skipped.append(Skipped(contestant.info.label, variant.label, reason))
+                    progress.note(f"{variant.label} skipped on {contestant.info.label}: {reason}")
+            if report.case.run.interleave:
+                contestant.cluster.stop()
+    return able
+
+
+def _run_round(able: Able, number: int, report: Report, progress: Progress) -> None:
+    order = 1 if number % 2 == 0 else -1
+    for variant in list(able)[::order]:
+        for contestant in able[variant][::order]:
+            label = contestant.info.label
+            progress.running(f"{report.case.id}: {variant.label}: {label}, run {number}")
+            if report.case.run.interleave:
+                contestant.cluster.start(settings_of(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
+            run = run_once(contestant.cluster, report.case, variant, number)
+            if report.case.run.interleave:
+                contestant.cluster.stop()
+            # round 0 is not counted: it fills caches, and the pool of I/O workers
+            if number > 0:
+                report.runs[variant.label][label].append(run)
+            progress.advance()
+
+
+def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:
+    ratios = [ratio for variant in group if (ratio := report.ratio(variant.label))]
+    labels = {variant.label for variant in group}
+    # those within the group: the others have not been measured yet, or no longer
+    ratios += [found.ratio for found in report.contrasts() if {found.of, found.to} <= labels]
+    return all(limits.enough(ratio) for ratio in ratios)
+
+
+def _note(variant: Variant, report: Report, progress: Progress) -> None:
+    values = {label: report.values(variant.label, label) for label in report.runs[variant.label]}
+    medians = [f"{label} {wording.amount(report.case, median(each))}" for label, each in values.items()]
+    runs = max(map(len, values.values()))
+    progress.note(f"{report.case.id}: {variant.label}: {', '.join(medians)}: medians of {runs} runs")
+
+
+def measure(contestants: list[Contestant], variants: tuple[Variant, ...], limits: Limits, report: Report, progress: Progress) -> None:
+    """All servers run at once, and their runs alternate: what the machine does
+    meanwhile hits them alike.  Every other round goes in reverse order."""
+    for group in groups(report.case, variants):
+        able = _able(contestants, group, report, progress)
+        each_round = sum(map(len, able.values()))
+        progress.expect_more((each_round - len(contestants) * len(group)) * (limits.runs + 1))
+        for variant in group:
+            report.runs[variant.label] = {contestant.info.label: [] for contestant in able[variant]}
+        deadline = time.monotonic() + limits.seconds
+        for number in range(limits.most_runs + 1):
+            if number > limits.runs:
+                if time.monotonic() > deadline or _enough(group, report, limits):
+                    break
+                progress.expect_more(each_round)
+            _run_round(able, number, report, progress)
+        for contestant in contestants:
+            contestant.cluster.stop()
+        for variant in group:
+            if able[variant]:
+                _note(variant, report, progress)
+    if not any(report.runs.values()):
+        raise ServerError("nothing could be measured, for the reasons above")

@@ -1,0 +1,146 @@
+"""The report page: one HTML file with all cases of a session and their pictures,
+which needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import html
+import tempfile
+from pathlib import Path
+
+from . import picture, wording
+from .results import Report
+from .stats import Ratio
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+.wide { overflow-x: auto }
+.interval { white-space: nowrap }
+img { width: 100%; height: auto }
+pre { background: #f5f5f5; padding: .7rem; overflow-x: auto; white-space: pre-wrap }
+.as-expected { color: #00684a } .unexpected { color: #b3261e; font-weight: bold } .note { color: #666 }
+section { border-top: 3px solid #222; margin-top: 3rem }
+"""
+
+
+def _text(value: str) -> str:
+    return html.escape(value)
+
+
+def _row(cells: list[str], tag: str = "td") -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _table(rows: list[str]) -> str:
+    """Too wide for a narrow window, it is scrolled, not the page."""
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
+
+
+def _verdict(report: Report, sign: str | None, expected: str | None) -> str:
+    words = wording.verdict(report.case.figure.sign(sign), expected)
+    kind = "" if expected is None or sign is None else "as-expected" if "as expected" in words else "unexpected"
+    return f'<span class="{kind}">{_text(words)}</span>'
+
+
+def _interval(ratio: Ratio) -> str:
+    return f'<span class="interval">{ratio.low:.2f} – {ratio.high:.2f}</span>'
+
+
+def _comparisons(report: Report) -> list[list[str]]:
+    """What is compared, the ratio, its interval, the verdict; one row each."""
+    rows = []
+    for variant in report.runs:
+        if ratio := report.ratio(variant):
+            what = f"{' / '.join(server.label for server in report.servers)}, {variant}"
+            rows.append([_text(what), wording.factor(ratio.ratio), _interval(ratio),
+                         _verdict(report, ratio.sign, report.expected_sign(variant))])
+    for found in report.contrasts():
+        rows.append([_text(f"{found.server}: {found.of} / {found.to}"), wording.factor(found.ratio.ratio),
+                     _interval(found.ratio), _verdict(report, found.ratio.sign, found.expected_sign)])
+    return rows
+
+
+def _overview(reports: list[Report]) -> str:
+    lines = [_row(["case", "compared", "ratio", "95 % interval", ""], "th")]
+    for report in reports:
+        for number, row in enumerate(_comparisons(report)):
+            link = f'<a href="#{report.case.name}">{_text(report.case.id)}</a> {_text(report.case.title)}'
+            lines.append(_row([link if number == 0 else "", *row]))
+    return _table(lines)
+
+
+def _figures(report: Report) -> str:
+    case = report.case
+    lines = [_row([case.told_apart_by, "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.run.also)], "th")]
+    for variant, by_server in report.runs.items():
+        for label, runs in by_server.items():
+            if summary := report.summary(variant, label):
+                also = [report.summary(variant, label, name) for name in case.run.also]
+                lines.append(_row([
+                    _text(variant), _text(label), f"<b>{wording.amount(case, summary.median)}</b>",
+                    f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}", str(len(runs)),
+                    *(wording.number(each.median) if each else "–" for each in also),
+                ]))
+    return _table(lines)
+
+
+def _image(report: Report) -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        svg = Path(directory, "picture.svg")
+        picture.draw(report, svg)
+        data = base64.b64encode(svg.read_bytes()).decode()
+    # not inline: the names inside of several SVG pictures are alike
+    return f'<img alt="{_text(wording.finding(report))}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _statements(report: Report) -> str:
+    case = report.case
+    return "<pre>" + _text(";\n".join((*case.before, *case.statement, *case.after))) + "</pre>"
+
+
+def _section(report: Report) -> str:
+    case = report.case
+    commit = f' <span class="note">server commit {_text(case.file.commit)}</span>' if case.file.commit else ""
+    settings = "; ".join(
+        f"{server.label}: " + ", ".join(f"{each.name} = {each.value or repr('')}" for each in server.settings)
+        for server in report.servers
+    )
+    promised = ""
+    if told := wording.promise(report):
+        promised = f"<p class={'as-expected' if all(report.promises().values()) else 'unexpected'}>{_text(told)}.</p>"
+    published = ""
+    if case.file.published:
+        figures = f"{case.file.published.before_ms:g} ms before, {case.file.published.after_ms:g} ms after" if case.file.published.ratio else case.file.published.figures
+        published = f"<p>Published: {_text(str(figures))} ({_text(case.file.published.source)}).</p>"
+    comparisons = _table([_row(row) for row in _comparisons(report)])
+    skipped = "".join(f"<p class=unexpected>{_text(line)}</p>" for line in wording.skipped(report))
+    return f"""<section id="{case.name}"><h2>{_text(case.id)}: {_text(case.title)}{commit}</h2>
+<p><b>{_text(wording.finding(report))}.</b></p>{promised}
+<p>{_text(case.known)}</p>{published}{skipped}
+{_image(report)}
+{_figures(report)}{comparisons}
+{_statements(report)}
+<p class=note>{_text("; ".join(filter(None, (case.constants, settings))))}</p></section>"""
+
+
+def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
+    body = ["<h1>Read-path lab</h1>"]
+    if reports:
+        first = reports[0]
+        servers = "; ".join(f"{server.label}: {server.version} ({server.name})" for server in first.servers)
+        body.append(f"<p>{_text(servers)}<br>{_text(wording.machine(first))}<br>{_text(wording.storage(first))}"
+                    f"<br>test_aio {_text(first.commit)}, {_text(first.started)}</p>")
+        if first.machine.is_busy:
+            body.append(f"<p class=unexpected>Something else used {first.machine.cpu_in_use:.0%} of the CPU before the first run.</p>")
+    if quick:
+        body.append("<p class=unexpected>A quick session: signs at best, no figures to keep.</p>")
+    body += [f"<p class=unexpected>{_text(case)} could not be measured: {_text(why)}</p>" for case, why in failures]
+    body.append(_overview(reports))
+    body += map(_section, reports)
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Read-path lab</title><style>{STYLE}</style></head>
+<body>{''.join(body)}</body></html>
+"""

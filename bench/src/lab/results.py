@@ -1,0 +1,201 @@
+"""What was measured, and on what: everything that table, JSON and picture show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import casefile, stats
+from .casefile import Case, Contrast
+from .machine import Machine, Storage
+from .variants import Variant
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    value: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Server:
+    #: what servers/run calls it
+    name: str
+    #: its version, short, and unlike that of the others
+    label: str
+    version: str
+    version_num: int
+    #: those that differ from the server's defaults, the varied ones apart
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    #: runs with one number were made one right after the other
+    round: int
+    #: by name, as in figures.py
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    server: str
+    variant: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ContrastResult:
+    """Two variants on one server."""
+
+    server: str
+    of: str
+    to: str
+    ratio: stats.Ratio
+    expected_sign: str | None
+
+
+@dataclass
+class Report:
+    case: Case
+    commit: str
+    started: str
+    machine: Machine
+    storage: Storage
+    servers: list[Server]
+    #: by variant, then by server, both by label
+    runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
+        """Of what the case measures, or of another figure; runs without it are left out."""
+        name = figure or self.case.measure
+        return [run.figures[name] for run in self.runs.get(variant, {}).get(server, []) if name in run.figures]
+
+    def summary(self, variant: str, server: str, figure: str | None = None) -> stats.Summary | None:
+        values = self.values(variant, server, figure)
+        return stats.summarize(values) if values else None
+
+    def ratio(self, variant: str) -> stats.Ratio | None:
+        """Of the first server's figure to the second's, if there are two."""
+        if len(self.servers) != 2:
+            return None
+        first, second = (self.values(variant, server.label) for server in self.servers)
+        return stats.compare(first, second) if first and second else None
+
+    def _contrast(self, of: Variant, contrast: Contrast) -> list[ContrastResult]:
+        name = next(name for name, value in of.values if value == contrast.of)
+        to = of.replaced(name, contrast.to)
+        # without interleave, settings do not change from one run to the next
+        paired = self.case.run.interleave or of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
+        found = []
+        for server in self.servers:
+            first, second = (self.values(each.label, server.label) for each in (of, to))
+            if first and second:
+                ratio = stats.compare(first, second, paired)
+                found.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num)))
+        return found
+
+    def contrasts(self) -> list[ContrastResult]:
+        """Of variants that differ in nothing but the two values to compare."""
+        return [
+            found
+            for contrast in self.case.file.contrast
+            for of in self.case.variants if of.matches(contrast.of)
+            for found in self._contrast(of, contrast)
+        ]
+
+    def numbers_of_runs(self) -> list[int]:
+        """The different ones, sorted: more runs where fewer did not tell."""
+        return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
+
+    def expected_sign(self, variant: str) -> str | None:
+        if len(self.servers) != 2:
+            return None
+        first, second = self.servers
+        return self.case.expected_sign(variant, first.version_num, second.version_num)
+
+    def promises(self) -> dict[str, bool]:
+        """Whether the ratio is as high as the case says, by variant."""
+        return {
+            variant: ratio.ratio >= self.case.at_least
+            for variant in self.runs
+            if self.case.at_least and self.expected_sign(variant) and (ratio := self.ratio(variant))
+        }
+
+    @property
+    def direct_io(self) -> bool | None:
+        """None: it is varied."""
+        if "io" in self.case.varied:
+            return None
+        return self.case.setup.direct_io and self.storage.no_direct_io is None
+
+    def provenance(self) -> dict[str, Any]:
+        return {
+            "name": self.case.name,
+            "case": self.case.data(),
+            "project_commit": self.commit,
+            "started": self.started,
+            "machine": asdict(self.machine),
+            "storage": asdict(self.storage),
+            "direct_io": self.direct_io,
+            "servers": [asdict(server) for server in self.servers],
+        }
+
+    def _ratios(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "variant": variant,
+                "of": self.servers[0].label,
+                "to": self.servers[1].label,
+                **asdict(ratio),
+                "sign": self.case.figure.sign(ratio.sign),
+                "expected_sign": self.expected_sign(variant),
+            }
+            for variant in self.runs if (ratio := self.ratio(variant))
+        ]
+
+    def _contrasts(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "server": found.server, "of": found.of, "to": found.to, **asdict(found.ratio),
+                "sign": self.case.figure.sign(found.ratio.sign), "expected_sign": found.expected_sign,
+            }
+            for found in self.contrasts()
+        ]
+
+    def as_json_lines(self) -> str:
+        """Every line says what it is: first where all of it comes from, then a
+        line a run, a ratio, a contrast, and what was skipped.  load() reads it."""
+        lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
+        for variant, by_server in self.runs.items():
+            for server, runs in by_server.items():
+                lines += [{"line": "run", "case": self.case.id, "variant": variant, "server": server, "measure": self.case.measure, **asdict(run)}
+                          for run in runs]
+        lines += [{"line": "ratio", "case": self.case.id, **ratio} for ratio in self._ratios()]
+        lines += [{"line": "contrast", "case": self.case.id, **contrast} for contrast in self._contrasts()]
+        lines += [{"line": "skipped", "case": self.case.id, **asdict(skipped)} for skipped in self.skipped]
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def load(path: Path) -> Report:
+    """The report that as_json_lines() has written to a file.  Raises ValueError or
+    casefile.CaseError for a file that is none."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    try:
+        first = lines[0]
+        servers = [Server(**{**server, "settings": tuple(Setting(**each) for each in server["settings"])}) for server in first["servers"]]
+        report = Report(casefile.from_data(first["name"], first["case"], str(path)), first["project_commit"], first["started"],
+                        Machine(**first["machine"]), Storage(**first["storage"]), servers)
+        for line in lines[1:]:
+            if line["line"] == "run":
+                by_server = report.runs.setdefault(line["variant"], {})
+                by_server.setdefault(line["server"], []).append(Run(line["round"], line["figures"]))
+            elif line["line"] == "skipped":
+                report.skipped.append(Skipped(line["server"], line["variant"], line["reason"]))
+    except (IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not the results of bench/lab: {error!r}") from error
+    return report

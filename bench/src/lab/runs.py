@@ -1,0 +1,237 @@
+"""One run: the state of the caches, the statement, and what is to be known of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from . import fio, pagecache, processes
+from .casefile import Case
+from .machine import BLOCK
+from .results import Run
+from .servers import Cluster, ServerError
+from .variants import Variant
+
+# Above this, a page cache that was to be cold was not.
+STAYED = 0.05
+
+# of the simulated device: more than any stream here has under way
+DEVICE_DEPTH = 64
+
+IO_COUNTS = """
+    SELECT coalesce(sum(reads), 0)::float8, coalesce(sum(read_bytes), 0)::float8 FROM pg_stat_io
+     WHERE object IN ('relation', 'temp relation') AND backend_type IN ('client backend', 'background worker', 'standalone backend')
+"""
+
+
+def execute(cluster: Cluster, statement: str) -> psycopg.Cursor[Any]:
+    try:
+        return cluster.session.execute(statement.encode())
+    except psycopg.Error as error:
+        raise ServerError(f"{cluster.server}: {error}\nwhen running: {statement}") from error
+
+
+def _value(cluster: Cluster, statement: str) -> Any:
+    row = execute(cluster, statement).fetchone()
+    assert row
+    return row[0]
+
+
+def relation_file(cluster: Cluster, relation: str) -> Path:
+    return Path(cluster.directory, "data", _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
+
+
+def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
+    state = variant.value_of("cache")
+    if not state:
+        return {}
+    assert case.setup.relation
+    if state == "warm":
+        execute(cluster, f"SELECT count(*) FROM pg_prewarm('{case.setup.relation}')")
+        return {}
+    execute(cluster, f"SELECT pg_buffercache_evict_relation('{case.setup.relation}')")
+    file = relation_file(cluster, case.setup.relation)
+    if state == "cold kernel":
+        stayed = pagecache.forget(file)
+        if stayed > STAYED:
+            raise ServerError(f"{cluster.server}: {stayed:.0%} of {case.setup.relation} stayed in the page cache, which was to be cold")
+        return {"page_cache": stayed}
+    return {"page_cache": pagecache.fill(file)}
+
+
+def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
+    """The device ends with the session, so what is measured elsewhere than in it
+    meets the device as well."""
+    latency = variant.value_of("device")
+    if not latency:
+        return
+    execute(cluster, f"SELECT io_device_end('{case.setup.relation}')")
+    if latency != "none":
+        execute(cluster, f"SELECT io_device('{latency}', {DEVICE_DEPTH}, rel => '{case.setup.relation}')")
+
+
+def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for child in plan.get("Plans", []) for node in _nodes(child))]
+
+
+def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
+    """What EXPLAIN tells; what it does not tell is left out."""
+    plan = explained["Plan"]
+    figures = {
+        "time": explained["Execution Time"],
+        "read_blocks": plan["Shared Read Blocks"] + plan["Local Read Blocks"],
+    }
+    if "Shared I/O Read Time" in plan:
+        figures["read_time"] = plan["Shared I/O Read Time"] + plan["Local I/O Read Time"]
+    # a function's own reads are nobody's node
+    if scans := [node for node in _nodes(plan) if node.get("I/O Count")]:
+        count = sum(node["I/O Count"] for node in scans)
+        figures["waits"] = sum(node["I/O Waits"] for node in scans)
+        figures["in_progress"] = sum(node["Average I/Os In Progress"] * node["I/O Count"] for node in scans) / count
+    return figures
+
+
+def explain(cluster: Cluster, statement: str) -> dict[str, float]:
+    # EXPLAIN's clock: the server's own, and rows need not travel to the client.
+    # TIMING OFF, as two clock readings a row would be part of what is measured.
+    io = ", IO" if cluster.version_num >= 190000 else ""
+    return figures_of_plan(_value(cluster, f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS{io}, FORMAT JSON) {statement}")[0])
+
+
+def _time(cluster: Cluster, statement: str) -> dict[str, float]:
+    start = time.perf_counter()
+    execute(cluster, statement)
+    return {"time": (time.perf_counter() - start) * 1000}
+
+
+def figures_of_pgbench(said: str) -> dict[str, float]:
+    figures = {}
+    for name, pattern in (("latency", "latency average = ([0-9.]+) ms"), ("tps", "tps = ([0-9.]+)"),
+                          ("transactions", "number of transactions actually processed: ([0-9]+)")):
+        if found := re.search(f"^{pattern}", said, re.MULTILINE):
+            figures[name] = float(found[1])
+    if failed := re.search(r"^number of failed transactions: ([0-9]+)", said, re.MULTILINE):
+        if failed[1] != "0":
+            raise ServerError(f"pgbench: {failed[1]} transactions failed")
+    return figures
+
+
+def _pgbench(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    script = cluster.directory / "pgbench.sql"
+    # pgbench's own commands have a line each, and the statement has one
+    lines = statement.splitlines()
+    commands = [line for line in lines if line.startswith("\\")]
+    sql = " ".join(" ".join(line for line in lines if line not in commands).split())
+    script.write_text("".join(f"{line}\n" for line in [*commands, f"{sql};"]))
+    done = cluster.ask(
+        "pgbench", "--no-vacuum", f"--file={script}", f"--host={cluster.directory}", "--username=postgres",
+        *(case.substituted(option, variant) for option in case.run.pgbench), cluster.database,
+    )
+    if done.returncode != 0:
+        raise ServerError(f"{cluster.server}: pgbench: {done.stderr.strip()}")
+    return figures_of_pgbench(done.stdout)
+
+
+def _io_counts(cluster: Cluster) -> tuple[float, float]:
+    # what a session has counted becomes visible when it goes idle
+    execute(cluster, "SELECT pg_stat_force_next_flush()")
+    row = execute(cluster, IO_COUNTS).fetchone()
+    assert row
+    return row[0], row[1]
+
+
+def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
+    """fio's time for the blocks of a query, at the depth and with the longest read of the server."""
+    blocks = _value(cluster, case.substituted(case.run.fio, variant))
+    depth = int(_value(cluster, "SHOW effective_io_concurrency"))
+    longest = int(_value(cluster, "SELECT setting FROM pg_settings WHERE name = 'io_combine_limit'"))
+    log = cluster.directory.with_name(f"{cluster.directory.name}.iolog")
+    log.write_text(fio.iolog(relation_file(cluster, case.setup.relation), fio.combined(blocks, longest)))
+    return {"fio": fio.run(log, depth, longest).ms}
+
+
+def _set_gate(cluster: Cluster, variant: Variant) -> None:
+    """The rule of a gate that has one: for a relation that nobody reads."""
+    if variant.value_of("gate") == "rule":
+        execute(cluster, "CREATE TABLE IF NOT EXISTS unread ()")
+        execute(cluster, "SELECT io_hold('unread', keep => true)")
+
+
+def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    if case.run.pgbench:
+        return _pgbench(cluster, case, variant, statement)
+    if case.measure == "value":
+        return {"value": float(_value(cluster, statement))}
+    return explain(cluster, statement) if case.explain else _time(cluster, statement)
+
+
+def _measured_with_kernel(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    """Figures of the statement, and of what the kernel has counted meanwhile."""
+    data = cluster.directory / "data"
+    cpu = not {"cpu", "worker_cpu", "cpu_per_block"}.isdisjoint(case.figures)
+    with processes.MemoryPeak(data) if "memory" in case.figures else nullcontext() as peak:
+        before = processes.used(data) if cpu else None
+        figures = _measured(cluster, case, variant, statement)
+        if before:
+            after = processes.used(data)
+            transactions = figures.get("transactions", 1)
+            figures["cpu"] = (after.all - before.all) / transactions
+            figures["worker_cpu"] = max(0.0, after.workers - before.workers) / transactions
+    if peak:
+        figures["memory"] = peak.kb / 1024
+    return figures
+
+
+def _per_block(case: Case, variant: Variant, figures: dict[str, float]) -> dict[str, float]:
+    if not case.run.blocks:
+        return {}
+    blocks = int(case.substituted(case.run.blocks, variant))
+    found = {"time_per_block": figures.get("latency", figures.get("time", 0)) * 1000 / blocks}
+    if "cpu" in figures:
+        found["cpu_per_block"] = figures["cpu"] * figures.get("transactions", 1) / blocks
+    return found
+
+
+def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
+    figures = _fio(cluster, case, variant) if case.run.fio else {}
+    figures |= _set_caches(cluster, case, variant)
+    *first, last = (case.substituted(each, variant) for each in case.statement)
+    _set_gate(cluster, variant)
+    for statement in (case.substituted(each, variant) for each in case.before):
+        execute(cluster, statement)
+    _set_device(cluster, case, variant)
+    for statement in first:
+        execute(cluster, statement)
+    counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)
+    reads, read_bytes = _io_counts(cluster) if counting else (0.0, 0.0)
+    figures |= _measured_with_kernel(cluster, case, variant, last)
+    figures |= _per_block(case, variant, figures)
+    if "fio" in figures:
+        figures["of_fio"] = figures["fio"] / figures["time"]
+    if counting:
+        reads_after, bytes_after = _io_counts(cluster)
+        figures["ios"] = reads_after - reads
+        if figures["ios"]:
+            figures["mean_blocks"] = (bytes_after - read_bytes) / BLOCK / figures["ios"]
+    for statement in case.after:
+        execute(cluster, case.substituted(statement, variant))
+    _check(cluster, case, figures)
+    return Run(number, figures)
+
+
+def _check(cluster: Cluster, case: Case, figures: dict[str, float]) -> None:
+    """A figure that cannot be is an error, not a result."""
+    read = figures.get("read_blocks", 0)
+    if read < case.run.shared_read_blocks:
+        raise ServerError(
+            f"{cluster.server}: read {read} blocks where {case.run.shared_read_blocks} were"
+            f" expected: after \"{'; '.join(case.before)}\" the others were still in the buffer pool"
+        )
+    if figures.get(case.measure, 0) <= 0:
+        raise ServerError(f"{cluster.server}: {case.measure} is {figures.get(case.measure)}: {json.dumps(figures)}")

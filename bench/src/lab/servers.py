@@ -1,0 +1,150 @@
+"""Private clusters of the servers to measure.
+
+What runs a server is servers/run: it makes an ordinary user of root and enters
+the root file system of the stock servers.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from . import project
+
+STATEMENT_TIMEOUT = "5min"
+
+
+class ServerError(Exception):
+    """A server that could not be made, started or asked."""
+
+
+def _tail(path: Path, lines: int = 15) -> str:
+    try:
+        return "\n".join("  | " + line for line in path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError as error:
+        return f"  | {error}"
+
+
+class Cluster:
+    """A cluster in a directory of its own, and the one session that measures."""
+
+    def __init__(self, server: str, directory: Path, label: str = "", extension: Path | None = None) -> None:
+        #: what servers/run calls the server
+        self.server = server
+        #: what the user calls it; empty: by its version
+        self.label = label
+        #: the checkout of test_aio to build; None: this one
+        self.extension = extension
+        self.directory = directory
+        #: what sessions connect to
+        self.database = "postgres"
+        self._process: subprocess.Popen[str] | None = None
+        self._session: psycopg.Connection[Any] | None = None
+        self._version_num: int | None = None
+        directory.mkdir()
+
+    def _command(self, *command: str) -> list[str]:
+        read = ["--read", str(self.extension)] if self.extension else []
+        return [str(project.RUN), "--work", str(self.directory), *read, self.server, *command]
+
+    def _begin(self, script: str, *arguments: str) -> None:
+        """Starts a script of bench/inside; what it says on stderr is kept."""
+        with self._log_of(script).open("w") as errors:
+            self._process = subprocess.Popen(
+                self._command("sh", "-c", f'exec "$TEST_AIO_SOURCE/bench/inside/{script}" "$@"', "sh", *arguments),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                # Ctrl-C is for us alone: servers are stopped in order
+                start_new_session=True,
+            )
+
+    def _log_of(self, script: str) -> Path:
+        # beside it: servers/run takes an empty directory only
+        return self.directory.with_name(f"{self.directory.name}.{script}.log")
+
+    def ask(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command inside the server's environment."""
+        return subprocess.run(
+            self._command(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
+    def begin_prepare(self) -> None:
+        self._begin("prepare", *([str(self.extension)] if self.extension else []))
+
+    def finish_prepare(self) -> None:
+        assert self._process
+        self._process.communicate()
+        status = self._process.returncode
+        self._process = None
+        if status != 0:
+            raise ServerError(
+                f"{self.server}: building the extension or making a cluster failed:\n"
+                + _tail(self._log_of("prepare"))
+            )
+
+    def start(self, settings: dict[str, str]) -> None:
+        """Returns when the server accepts connections."""
+        lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
+        (self.directory / "settings.conf").write_text("".join(lines))
+        self._begin("serve")
+        assert self._process and self._process.stdout
+        if self._process.stdout.readline() != "ready\n":
+            self.stop()
+            raise ServerError(
+                f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n"
+                + _tail(self.directory / "server.log")
+            )
+
+    def _disconnect(self) -> None:
+        if self._session:
+            self._session.close()
+            self._session = None
+
+    def stop(self) -> None:
+        """Ends whatever runs here, in order: that is what the end of its input means."""
+        self._disconnect()
+        if self._process:
+            self._process.communicate()
+            self._process = None
+
+    def use(self, database: str) -> None:
+        self._disconnect()
+        self.database = database
+
+    @property
+    def version_num(self) -> int:
+        """As server_version_num; known without a connection, as settings depend on it."""
+        if self._version_num is None:
+            said = self.ask("sh", "-c", '"$PG_CONFIG" --version').stdout
+            # "PostgreSQL 18.6 (Debian …)", "PostgreSQL 19rc1"
+            found = re.search(r"PostgreSQL (\d+)(?:\.(\d+))?", said)
+            if not found:
+                raise ServerError(f"{self.server}: pg_config --version says {said!r}")
+            self._version_num = int(found[1]) * 10000 + int(found[2] or 0)
+        return self._version_num
+
+    def why_no_io_uring(self) -> str | None:
+        """Why the server cannot use io_uring here; None if it can.  Asked where the
+        server will run, as limits and seccomp filters are inherited."""
+        said = self.ask("sh", "-c", 'exec "$TEST_AIO_SOURCE/servers/io_uring_probe" "$PG_CONFIG"')
+        if said.returncode == 0:
+            return None
+        if said.returncode == 1:
+            return said.stdout.strip()
+        raise ServerError(f"{self.server}: {said.stderr.strip()}")
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host=str(self.directory), user="postgres", dbname=self.database, autocommit=True,
+            # what hangs is an error, not a benchmark without end
+            options=f"-c statement_timeout={STATEMENT_TIMEOUT}",
+        )
+
+    @property
+    def session(self) -> psycopg.Connection[Any]:
+        if self._session is None:
+            self._session = self.connect()
+        return self._session

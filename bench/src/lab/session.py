@@ -1,0 +1,115 @@
+"""A run of the lab: cases on servers, measured one after another.
+
+This is what programs call; bench/lab, bench/demo and others to come stand on it.
+
+    with session.begin(servers, Path("/var/tmp"), Console()) as lab:
+        report = lab.measure(casefile.load(path))
+
+A report (results.py) has the runs, ratios and contrasts; output.py writes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from timeline.trace import Trace
+
+from . import casefile, machine, measure, project, stage, traced
+from .arguments import ServerName
+from .casefile import Case
+from .measure import Contestant, Limits
+from .progress import Progress
+from .results import Report
+from .servers import Cluster
+from .stats import Ratio
+from .variants import Variant
+
+# of --quick: enough to see whether it works, not to publish
+QUICK_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a case is measured; None: as long as the case says."""
+
+    quick: bool = False
+    runs: int | None = None
+    most_runs: int | None = None
+    seconds: float | None = None
+    narrow: float | None = None
+    #: whether an interval needs no more rounds; None: it tells and is narrow
+    enough: Callable[[Ratio], bool] | None = None
+
+    def limits(self, case: Case) -> Limits:
+        runs = self.runs or (casefile.MIN_RUNS if self.quick else case.run.runs)
+        most_runs = self.most_runs or (runs if self.quick else case.run.most_runs)
+        narrow = self.narrow or case.run.narrow
+        return Limits(
+            runs, max(runs, most_runs), self.seconds or (QUICK_SECONDS if self.quick else case.run.seconds),
+            self.enough or (lambda ratio: measure.tells(ratio) and ratio.is_narrow(narrow)),
+        )
+
+
+def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
+    """The variants that have these values, separated by commas."""
+    chosen = tuple(variant for variant in case.variants if not only or variant.matches(only))
+    if not chosen:
+        raise casefile.CaseError(f"{case.id} has no variant with {only!r}: {'; '.join(each.label for each in case.variants)}")
+    return chosen
+
+
+class Session:
+    """Clusters with the extension, on a machine that has been described."""
+
+    def __init__(self, clusters: list[Cluster], work: Path, progress: Progress) -> None:
+        self._clusters = clusters
+        self.progress = progress
+        self.machine = machine.describe_machine()
+        self.storage = machine.describe_storage(work)
+        self._set_up: tuple[Case, list[Contestant]] | None = None
+
+    def expect(self, cases: Sequence[Case], effort: Effort, only: str = "") -> None:
+        """Tells the progress bar how many runs there will be."""
+        self.progress.expect(sum(
+            measure.steps(case, variants(case, only), len(self._clusters), effort.limits(case).runs) for case in cases
+        ))
+
+    def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
+        """The report of a case, measured on all servers.  Raises ServerError."""
+        try:
+            contestants = measure.introduce(self._clusters, case, self.storage.no_direct_io is None, self.progress)
+            self._set_up = case, contestants
+            report = Report(
+                case, project.commit(), time.strftime("%Y-%m-%dT%H:%M:%S%z"), self.machine, self.storage,
+                [contestant.info for contestant in contestants],
+            )
+            measure.measure(contestants, variants(case, only), effort.limits(case), report, self.progress)
+            return report
+        except Exception:
+            for cluster in self._clusters:
+                cluster.stop()
+            raise
+
+    def trace(self) -> list[Trace]:
+        """A traced run of the case measured last, on each server."""
+        assert self._set_up
+        case, contestants = self._set_up
+        variant = traced.first_possible(case, contestants)
+        found = []
+        for contestant in contestants:
+            self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
+            found.append(traced.run(contestant, case, variant, self.storage.no_direct_io is None))
+        return found
+
+
+@contextmanager
+def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterator[Session]:
+    """A session in a directory for clusters, which are gone at its end."""
+    with stage.directory(work) as directory, Progress(console) as progress, stage.clusters(servers, directory, progress) as clusters:
+        yield Session(clusters, directory, progress)

@@ -1,0 +1,160 @@
+"""The report on a terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import wording
+from .results import Report, Server
+
+
+# They name a directory that is gone afterwards; the JSON file has them whole.
+PATHS = ("dynamic_library_path", "extension_control_path", "unix_socket_directories")
+
+
+def _settings(server: Server) -> list[str]:
+    shown = [f"{setting.name} = {setting.value or repr('')}" for setting in server.settings if setting.name not in PATHS]
+    return shown + [f"{setting.name} = …" for setting in server.settings if setting.name in PATHS]
+
+
+def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
+    """Those that all servers have, and what each has besides."""
+    per_server = {server.label: _settings(server) for server in report.servers}
+    common = [
+        setting for setting in next(iter(per_server.values()))
+        if all(setting in settings for settings in per_server.values())
+    ]
+    return ", ".join(common), {
+        label: ", ".join(setting for setting in settings if setting not in common)
+        for label, settings in per_server.items()
+    }
+
+
+def _other_figures(report: Report) -> Table:
+    """Medians of what else the case wants to be known."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
+    table.add_column("server", no_wrap=True)
+    for name in report.case.run.also:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for variant, by_server in report.runs.items():
+        for number, label in enumerate(by_server):
+            table.add_row("" if number else variant, label, *(_also(report, variant, label, name) for name in report.case.run.also))
+    return table
+
+
+def _shortened(sql: str) -> str:
+    return " ".join(sql.split())
+
+
+def _provenance(report: Report) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for number, server in enumerate(report.servers):
+        # the rest of version() says for which machine and by which compiler
+        version = server.version.partition(" on ")[0]
+        grid.add_row("" if number else "servers", Text(f"{server.label}: {version}, {server.name}"))
+    grid.add_row("project", Text(f"test_aio {report.commit}"))
+    grid.add_row("machine", Text(wording.machine(report)))
+    if report.machine.is_busy:
+        grid.add_row("", Text(f"busy: something else used {report.machine.cpu_in_use:.0%} of the CPU before the first run", style="bold red"))
+    grid.add_row("storage", Text(wording.storage(report)))
+    common, own = _own_and_common_settings(report)
+    grid.add_row("not default", Text(common))
+    for label, settings in own.items():
+        if settings:
+            grid.add_row("", Text(f"{label} only: {settings}"))
+    grid.add_row("varied", Text(report.case.told_apart_by))
+    if report.case.constants:
+        grid.add_row("not varied", Text(report.case.constants))
+    grid.add_row("statement", Text(_shortened("; ".join(report.case.statement))))
+    for what, statements in (("before it", report.case.before), ("after it", report.case.after)):
+        if statements:
+            grid.add_row(what, Text(_shortened("; ".join(statements))))
+    return grid
+
+
+def _also(report: Report, variant: str, label: str, name: str) -> str:
+    summary = report.summary(variant, label, name)
+    return wording.number(summary.median) if summary else "–"
+
+
+def _results(report: Report) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
+    table.add_column("server", no_wrap=True)
+    table.add_column("median", justify="right", no_wrap=True)
+    table.add_column("min – max", justify="right", no_wrap=True)
+    table.add_column("MAD", justify="right", no_wrap=True)
+    if compared := len(report.servers) == 2:
+        table.add_column(" / ".join(server.label for server in report.servers), no_wrap=True)
+    for variant, by_server in report.runs.items():
+        ratio = report.ratio(variant)
+        for number, label in enumerate(by_server):
+            summary = report.summary(variant, label)
+            if not summary:
+                continue
+            cells: list[str | Text] = [
+                "" if number else variant,
+                label,
+                Text(wording.amount(report.case, summary.median), style="bold"),
+                f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}",
+                wording.number(summary.mad),
+            ]
+            if ratio and number == 0:
+                cells.append(Text.assemble((wording.factor(ratio.ratio), "bold"), f"  [{ratio.low:.2f}, {ratio.high:.2f}]"))
+            elif ratio:
+                cells.append(wording.verdict(report.case.figure.sign(ratio.sign), report.expected_sign(variant)))
+            table.add_row(*cells, end_section=number == len(by_server) - 1)
+    published = report.case.file.published
+    if published and published.ratio:
+        table.add_row("published", "before", f"{published.before_ms:g} ms", "", "", *[wording.factor(published.ratio)] * compared)
+        table.add_row("", "after", f"{published.after_ms:g} ms")
+    return table
+
+
+def _clock(report: Report) -> str:
+    if report.case.measure != "time":
+        return ""
+    if report.case.explain:
+        return " Time is the server's own: EXPLAIN (ANALYZE, TIMING OFF), Execution Time."
+    return " Time is the client's: there is no EXPLAIN of this statement."
+
+
+def show(report: Report, console: Console, whole: bool = True) -> None:
+    """Not whole: without what it ran on and how it was measured."""
+    case = report.case
+    console.print()
+    console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.file.commit})" if case.file.commit else ""))
+    if whole:
+        console.print(_provenance(report))
+    console.print(_results(report))
+    if report.case.run.also:
+        console.print(_other_figures(report))
+    notes = [
+        f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation.{_clock(report)}",
+    ]
+    if len(report.servers) == 2:
+        notes.append("Ratio of the medians, with the 95 % interval of a bootstrap over the rounds.")
+    if case.file.published:
+        figures = f"{case.file.published.figures}; " if case.file.published.figures else ""
+        notes.append(f"Published: {figures}{case.file.published.source}.")
+    notes.append(f"Known: {case.known}")
+    for note in notes if whole else notes[-1:]:
+        console.print(Text(note, style="dim"))
+    for found in report.contrasts():
+        console.print(Text(wording.contrast(report, found)))
+    for skipped in wording.skipped(report):
+        console.print(Text(skipped, style="bold red"))
+    console.print()
+    console.print(Text(wording.finding(report) + ".", style="bold"))
+    show_promise(report, console)
+
+
+def show_promise(report: Report, console: Console) -> None:
+    if told := wording.promise(report):
+        console.print(Text(told, style="bold green" if all(report.promises().values()) else "bold red"))

@@ -1,0 +1,37 @@
+"""One run of a case with a trace of its I/Os."""
+
+from __future__ import annotations
+
+from timeline import trace
+from timeline.trace import Trace
+
+from .casefile import Case
+from .measure import Contestant, settings_of
+from .runs import execute, run_once
+from .variants import Variant
+
+# exact times and processes; of the trace's cost, that of this is the most
+SETTINGS = {"test_aio.trace_completions": "on"}
+
+
+def first_possible(case: Case, contestants: list[Contestant]) -> Variant:
+    """One that all of these can do."""
+    for variant in case.variants:
+        if variant.value_of("io_method") != "io_uring" or not any(each.cluster.why_no_io_uring() for each in contestants):
+            return variant
+    return case.variants[0]
+
+
+def run(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> Trace:
+    """In the database that has been set up to measure the case; the case preloads
+    test_aio."""
+    cluster = contestant.cluster
+    cluster.start(settings_of(case, direct_io, cluster, variant) | SETTINGS)
+    # what is first is not typical: it fills caches, and the pool of I/O workers
+    run_once(cluster, case, variant, 0)
+    execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
+    run_once(cluster, case, variant, 1)
+    execute(cluster, "SELECT io_trace_stop()")
+    made = trace.from_session(cluster.session, contestant.info.label)
+    cluster.stop()
+    return made

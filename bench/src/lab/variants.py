@@ -1,0 +1,84 @@
+"""What a case varies: server settings, and what is no setting."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+# Names in [vary] that are not the server's, and the values that they can have
+# (None: any).
+OWN = {
+    # direct: debug_io_direct = data
+    "io": ("direct", "buffered"),
+    # what has been read before, see pagecache.py
+    "cache": ("cold server", "cold kernel", "warm"),
+    # the latency of test_aio's simulated device, or "none"; see io_device()
+    "device": None,
+    # the number of I/O workers, which 18 and 19 set differently
+    "workers": None,
+    # whether test_aio is preloaded, and whether it has a rule for a relation that nobody reads
+    "gate": ("without", "with", "rule"),
+}
+
+
+def _of_version(settings: dict[str, Any], version_num: int) -> dict[str, Any]:
+    """The sub-table of the newest major version that is not newer than this."""
+    major = version_num // 10000
+    known = [int(key) for key, value in settings.items() if isinstance(value, dict) and int(key) <= major]
+    return dict(settings[str(max(known))]) if known else {}
+
+
+def for_server(settings: dict[str, Any], version_num: int) -> dict[str, str]:
+    """Settings for all servers, and those for servers from a major version on."""
+    common = {name: value for name, value in settings.items() if not isinstance(value, dict)}
+    return {name: str(value) for name, value in (common | _of_version(settings, version_num)).items()}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One combination of all that is varied."""
+
+    values: tuple[tuple[str, str], ...]
+    #: names that have one value in all variants, and so tell none from another
+    constant: frozenset[str] = frozenset()
+
+    @property
+    def label(self) -> str:
+        return ", ".join(value for name, value in self.values if name not in self.constant)
+
+    def value_of(self, name: str) -> str | None:
+        return dict(self.values).get(name)
+
+    def settings(self, parameters: Iterable[str], version_num: int) -> dict[str, str]:
+        """What the server has to be started with."""
+        settings = {name: value for name, value in self.values if name not in OWN and name not in parameters}
+        if io := self.value_of("io"):
+            settings["debug_io_direct"] = "data" if io == "direct" else ""
+        if self.value_of("device"):
+            settings["shared_preload_libraries"] = "test_aio"
+        if gate := self.value_of("gate"):
+            settings["shared_preload_libraries"] = "" if gate == "without" else "test_aio"
+        if workers := self.value_of("workers"):
+            if version_num < 190000:
+                settings["io_workers"] = workers
+            else:
+                settings |= {"io_min_workers": workers, "io_max_workers": workers}
+        return settings
+
+    def replaced(self, name: str, value: str) -> Variant:
+        return Variant(tuple((key, value if key == name else own) for key, own in self.values), self.constant)
+
+    def matches(self, words: str) -> bool:
+        """Whether all of these values, separated by commas, are this one's."""
+        own = {value for _, value in self.values}
+        return {word.strip() for word in words.split(",")} <= own
+
+
+def combinations(vary: dict[str, list[Any]]) -> tuple[Variant, ...]:
+    constant = frozenset(name for name, values in vary.items() if len(values) == 1)
+    if len(constant) == len(vary):
+        # a single variant has to be called something
+        constant = frozenset(list(vary)[1:])
+    return tuple(Variant(tuple(zip(vary, map(str, values))), constant) for values in itertools.product(*vary.values()))

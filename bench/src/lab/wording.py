@@ -1,0 +1,163 @@
+"""Figures and findings in words, alike in the table and in the picture."""
+
+from __future__ import annotations
+
+from .casefile import Case
+from .results import ContrastResult, Report
+
+
+def ms(value: float) -> str:
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def amount(case: Case, value: float) -> str:
+    """A value of what the case measures."""
+    if case.unit == "ms":
+        return ms(value)
+    return f"{number(value)} {case.unit}".strip()
+
+
+def factor(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def joined(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def is_time(case: Case) -> bool:
+    return case.figure.high == "slower"
+
+
+def _as(case: Case) -> str:
+    """What comes between two "as"."""
+    if case.figure.low == "less":
+        return "much " + case.figure.title.partition(" (")[0]
+    return "long" if is_time(case) else f"many {case.unit}"
+
+
+def verb(case: Case) -> str:
+    return "takes" if is_time(case) else "has"
+
+
+def _finding_of_one(report: Report) -> str:
+    parts = []
+    for server in report.servers:
+        medians = [
+            f"{amount(report.case, summary.median)} ({variant})"
+            for variant in report.runs if (summary := report.summary(variant, server.label))
+        ]
+        if medians:
+            parts.append(f"{server.label} {verb(report.case)} {joined(medians)}")
+    return "; ".join(parts) or "nothing could be measured"
+
+
+# more than these are counted, not named
+NAMED = 4
+
+
+def named_or_counted(variants: list[str]) -> str:
+    if len(variants) > NAMED:
+        return f"{len(variants)} combinations"
+    # several of several values each need more than a comma between them
+    return joined([f"({variant})" if "," in variant else variant for variant in variants])
+
+
+def _range(ratios: list[tuple[str, float]]) -> str:
+    if len(ratios) <= NAMED:
+        return joined([f"{factor(ratio)} times ({variant})" for variant, ratio in ratios])
+    values = [ratio for _, ratio in ratios]
+    return f"{factor(min(values))} to {factor(max(values))} times (in {len(ratios)} combinations)"
+
+
+def finding(report: Report) -> str:
+    """What came out, in one sentence."""
+    ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
+    if not ratios:
+        return _finding_of_one(report)
+    first, second = (server.label for server in report.servers)
+    different: list[tuple[str, float]] = []
+    same, unclear = [], []
+    for variant, ratio in ratios.items():
+        if ratio.sign == "same":
+            same.append(variant)
+        elif ratio.sign is None:
+            unclear.append(variant)
+        else:
+            different.append((variant, ratio.ratio))
+    parts = []
+    if different:
+        parts.append(f"{first} {verb(report.case)} {_range(different)} as {_as(report.case)} as {second}")
+    if same:
+        parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else f'have as {_as(report.case)}'} with {named_or_counted(same)}")
+    if unclear:
+        parts.append(f"whether {first} and {second} differ with {named_or_counted(unclear)} is not clear")
+    return "; ".join(parts)
+
+
+def verdict(sign: str | None, expected: str | None) -> str:
+    """The sign that was found, and whether the case promises it."""
+    if sign is None:
+        return "cannot tell"
+    if expected is None:
+        return sign
+    return f"{sign}, as expected" if sign == expected else f"{sign}; expected: {expected}"
+
+
+def promise(report: Report) -> str:
+    """What the case promises whatever the machine, and whether it came out so;
+    empty where it promises nothing."""
+    promises = report.promises()
+    if not promises:
+        return ""
+    first, second = (server.label for server in report.servers)
+    kept = [variant for variant, kept in promises.items() if kept]
+    broken = [variant for variant, kept in promises.items() if not kept]
+    told = f"promised: {first} at least {report.case.at_least:g} times {second}: "
+    return told + "; ".join(filter(None, [f"met with {joined(kept)}" if kept else "", f"NOT MET with {joined(broken)}" if broken else ""]))
+
+
+def storage(report: Report) -> str:
+    where = report.storage
+    words = [where.file_system + (f" on {where.device}" if where.device else "")]
+    if where.no_direct_io:
+        words.append(f"no direct I/O: {where.no_direct_io}")
+    elif where.direct_read_us is not None:
+        words.append(f"one direct read of 8 kB: {where.direct_read_us:.0f} µs")
+    return "; ".join(words)
+
+
+def contrast(report: Report, found: ContrastResult) -> str:
+    """One server's two variants, in one line."""
+    sign = verdict(report.case.figure.sign(found.ratio.sign), found.expected_sign)
+    return (
+        f"{found.server}: {found.of} against {found.to}: {factor(found.ratio.ratio)}"
+        f"  [{found.ratio.low:.2f}, {found.ratio.high:.2f}]  {sign}"
+    )
+
+
+def number_of_runs(report: Report) -> str:
+    return f"{joined([str(number) for number in report.numbers_of_runs()])} runs"
+
+
+def how_read(report: Report) -> str:
+    if report.direct_io is None:
+        return "direct and buffered I/O"
+    return "direct I/O" if report.direct_io else "through the page cache"
+
+
+def machine(report: Report) -> str:
+    what = report.machine
+    return f"{what.kernel}; {what.cpus} × {what.cpu_model}; {what.memory_gb:.0f} GB"
+
+
+def skipped(report: Report) -> list[str]:
+    """What could not be measured, and why: each reason once."""
+    servers: dict[tuple[str, str], list[str]] = {}
+    for skipped in report.skipped:
+        servers.setdefault((skipped.variant, skipped.reason), []).append(skipped.server)
+    return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()]

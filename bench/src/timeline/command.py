@@ -1,0 +1,74 @@
+"""bench/timeline: pictures of traces.  What draws them is imported once it is certain to be there."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import draw, panels, requirements, trace
+from .trace import TraceError
+
+EPILOG = f"""\
+A file has a line for each I/O, as JSON:
+  psql -XAtc '{trace.QUERY}' >FILE
+"""
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    size = int(width), int(height)
+    if min(size) < 300:
+        raise argparse.ArgumentTypeError("at least 300x300")
+    return size
+
+
+def _output(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in draw.SUFFIXES:
+        raise argparse.ArgumentTypeError(f"{text}: must end in {', '.join(draw.SUFFIXES)}")
+    return path
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/timeline", description="Draws traces of I/Os, one above the other: time to the right, block number up, a bar an I/O.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string (as 'host=/tmp dbname=postgres')")
+    parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
+                        help="ends in .png, .svg or .html; once or several times (default: timeline.png)")
+    parser.add_argument("--label", action="append", default=[], help="of the first trace, the second … (default: the file's name, the server's version)")
+    parser.add_argument("--title", default="", help="above all of it")
+    parser.add_argument("--relation", help="this one's I/Os alone")
+    parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="since the trace's first I/O")
+    parser.add_argument("--to", dest="end", type=float, metavar="MS", help="since the trace's first I/O")
+    parser.add_argument("--zoom", type=float, metavar="MS", help="beside all of it, show so many ms from the beginning")
+    parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="of a picture, in pixels")
+    parsed = parser.parse_args(argv)
+    if len(parsed.label) > len(parsed.traces):
+        parser.error("more labels than traces")
+    if parsed.end is not None and parsed.end <= parsed.begin:
+        parser.error("--to must be later than --from")
+    return parsed
+
+
+def main(argv: list[str] | None = None) -> int:
+    parsed = _parse(argv)
+    labels = [*parsed.label, *[None] * len(parsed.traces)]
+    paths = parsed.output or [Path("timeline.png")]
+    wanted = {"plotly" if path.suffix == ".html" else "matplotlib" for path in paths}
+    if any(map(trace.is_dsn, parsed.traces)):
+        wanted.add("psycopg")
+    if not requirements.provide("bench/timeline", *sorted(wanted)):
+        return 1
+    try:
+        traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]
+        draw.write(panels.of(traces, parsed.relation), paths, title=parsed.title, begin=parsed.begin, end=parsed.end,
+                   zoom=parsed.zoom, size=parsed.size)
+    except (TraceError, OSError) as error:
+        print(f"bench/timeline: {error}", file=sys.stderr)
+        return 1
+    for path in paths:
+        print(path)
+    return 0

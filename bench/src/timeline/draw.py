@@ -1,0 +1,43 @@
+"""Timelines of traces as files.
+
+    panels = panels.of([trace.load("18.jsonl"), trace.load("19.jsonl")])
+    draw.write(panels, [Path("timeline.png"), Path("timeline.html")], zoom=30)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import panels as content
+from .panels import Panel, Window
+
+SUFFIXES = (".png", ".svg", ".html")
+
+
+def windows(panels: list[Panel], begin: float = 0.0, end: float | None = None, zoom: float | None = None) -> list[Window]:
+    """Of all columns; a little longer than the longest."""
+    last = max(panel.end for panel in panels)
+    found = [Window(begin, end if end is not None else begin + (last - begin) * 1.01 or 1)]
+    if zoom is not None and zoom < found[0].end - begin:
+        found.append(Window(begin, begin + zoom))
+    return found
+
+
+def write(
+    panels: list[Panel], paths: list[Path], *, title: str = "", begin: float = 0.0, end: float | None = None,
+    zoom: float | None = None, size: tuple[int, int] | None = None,
+) -> None:
+    """Draws the panels into each file, as its suffix says.  Times are in ms; zoom shows
+    so many ms from the beginning beside all of it.  Each kind of file wants a library of its own."""
+    shown = windows(panels, begin, end, zoom)
+    heading = ": ".join(filter(None, [title, content.finding(panels)]))
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".html":
+            from . import page
+
+            page.write(panels, shown[0], heading, path)
+        else:
+            from . import picture
+
+            picture.draw(panels, shown, heading, size or (1000 + 500 * len(shown), 140 + 400 * len(panels)), path)

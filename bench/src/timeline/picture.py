@@ -1,0 +1,225 @@
+"""A timeline as PNG or SVG: time to the right, block number up, a bar an I/O;
+below it who waited, and how much was in progress."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from . import panels as content
+from . import style
+from .panels import Panel, Window
+from .trace import OUTCOMES, Io, Wait
+
+DPI = 100
+
+# in pixels: blocks this thick have a gap between them, in blocks
+APART = 2.5
+GAP = 0.25
+
+# a lane a waiter, up to here; beyond, all in one
+LANES = 6
+
+
+def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
+    return [(left, low), (left, high), (right, high), (right, low)]
+
+
+def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float) -> None:
+    """What is thinner than a line is as thick as one, so that a single block of
+    a million can be seen.  Neighbours are told apart where there is room."""
+    room = pixels_a_block >= APART
+    gap = GAP if room else 0
+    groups: dict[tuple[str, str, bool], list[Io]] = {}
+    for io in panel.ios:
+        groups.setdefault((io.outcome, style.colour(pids, io.pid), io.exact), []).append(io)
+    for (outcome, colour, exact), ios in groups.items():
+        bad = outcome in style.HATCHES
+        axes.add_collection(PolyCollection(
+            [_rectangle(io.start, panel.end_of(io), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
+            facecolor=to_rgba(colour, style.opacity(outcome, exact)),
+            edgecolor=style.BAD if bad else colour if outcome == "open" else to_rgba(colour, style.opacity(outcome, exact)),
+            hatch=style.HATCHES[outcome][0] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
+            joinstyle="miter", capstyle="butt", zorder=3 if bad else 2,
+        ))
+
+
+def _lanes(panel: Panel) -> list[list[Wait]]:
+    """A lane a waiter, or one for all of them."""
+    waiters = panel.waiters
+    if len(waiters) > LANES:
+        return [panel.waits]
+    return [[wait for wait in panel.waits if wait.pid == pid] for pid in waiters] or [[]]
+
+
+def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
+    """Waits too short to be told apart make a lane as dense as they are: each
+    pixel shows the share of its time."""
+    lanes = _lanes(panel)
+    for number, waits in enumerate(lanes):
+        shares = content.covered(waits, window, pixels)
+        colours = numpy.array([[to_rgba(style.WAIT, share) for share in shares]])
+        axes.imshow(colours, extent=(window.begin, window.end, number + 0.1, number + 0.9), aspect="auto", interpolation="nearest", zorder=2)
+    axes.set_xlim(window.begin, window.end)
+    axes.set_ylim(0, len(lanes))
+    several = len(lanes) > 1
+    axes.set_yticks([number + 0.5 for number in range(len(lanes))] if several else [], map(str, panel.waiters) if several else [])
+    axes.tick_params(axis="y", labelsize=7)
+
+
+def _draw_steps(axes: Axes, panel: Panel) -> Axes | None:
+    """The one as an area, the other as a line, so that they are told apart
+    without colours; returns the axes of the line."""
+    steps = panel.in_progress()
+    axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=style.IN_PROGRESS, linewidth=0, zorder=2)
+    axes.set_ylim(0, max(value for _, value in steps) * 1.15)
+    axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+    steps = panel.lookahead()
+    if not steps:
+        return None
+    beside = axes.twinx()
+    steps.append((panel.end, steps[-1][1]))
+    beside.step([at for at, _ in steps], [value for _, value in steps], where="post", color=style.LOOKAHEAD, linewidth=1)
+    beside.set_ylim(0, max(1, max(value for _, value in steps)) * 1.15)
+    beside.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+    beside.tick_params(length=0, labelsize=8, labelcolor=style.LOOKAHEAD)
+    beside.spines[:].set_visible(False)
+    return beside
+
+
+def _process_entries(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
+    if all(len(own) == 1 for own in pids.values()):
+        return [Patch(facecolor=style.PROCESSES[0], label="an I/O, from submission to completion")]
+    entries: list[Patch | Rectangle] = []
+    traces = {panel.trace.label: panel.trace for panel in panels}
+    for label, own in pids.items():
+        whose = f"{label}: " if len(pids) > 1 else ""
+        entries += [Patch(facecolor=colour, label=whose + traces[label].name_of(pid)) for colour, pid in zip(style.PROCESSES, own)]
+        if len(own) > len(style.PROCESSES):
+            entries.append(Patch(facecolor=style.OTHERS, label=f"{len(own) - len(style.PROCESSES)} others"))
+    return entries
+
+
+def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
+    """Only of what is in the picture."""
+    ios = [io for panel in panels for io in panel.ios]
+    entries = _process_entries(panels, pids)
+    for outcome, word in OUTCOMES.items():
+        if outcome != "ok" and any(io.outcome == outcome for io in ios):
+            hatch = style.HATCHES[outcome][0] if outcome in style.HATCHES else None
+            entries.append(Patch(facecolor="white", edgecolor="black", hatch=hatch, linestyle=":" if outcome == "open" else "-", label=word))
+    if any(not io.exact and io.outcome != "open" for io in ios):
+        entries.append(Patch(facecolor=to_rgba(style.PROCESSES[0], style.INEXACT), label="paler: completed no later than its end"))
+    entries.append(Patch(facecolor=style.WAIT, label="a process waits"))
+    return entries
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0, labelsize=8)
+    axes.grid(axis="x", color="#E4E4E4", zorder=0)
+    axes.set_axisbelow(True)
+
+
+def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
+    """Of a lane, beside it."""
+    axes.annotate(text, (1 if right else 0, 0.5), (30 if right else -30, 0), xycoords="axes fraction", textcoords="offset points",
+                  ha="left" if right else "right", va="center", color=colour, fontsize=9)
+
+
+def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, pixels: tuple[float, int], first: bool, last: bool) -> None:
+    """Bars, waits, steps; pixels that the bars have upward, and to the right; first
+    and last column of the picture."""
+    bars, waits, steps = rows
+    for axes in rows:
+        _tidy(axes)
+    bars.grid(axis="y", color="#E4E4E4", zorder=0)
+    low, high = min(io.block for io in panel.ios), max(io.block + io.blocks for io in panel.ios)
+    margin = max(0.5, (high - low) * 0.03)
+    _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
+    _draw_waits(waits, panel, window, pixels[1])
+    lookahead = _draw_steps(steps, panel)
+    bars.set_ylim(low - margin, high + margin)
+    bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    if first:
+        bars.set_ylabel(f"block of {panel.target}", fontsize=9)
+        _name(waits, "waits", style.WAIT)
+        _name(steps, "in\nprogress", "#666666")
+    if last and lookahead:
+        _name(lookahead, "look-\nahead,\nblocks", style.LOOKAHEAD, right=True)
+
+
+def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
+    """One above each column."""
+    first, *others = (panel.within(window) for window in windows)
+    told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
+    words = ["\n".join(textwrap.fill(line, letters) for line in told if line)]
+    for window, shown in zip(windows[1:], others):
+        ios, waits = (len(shown.ios), len(shown.waits)) if shown else (0, 0)
+        words.append(f"{window.begin:g} to {window.end:g} ms: {ios:,} of these I/Os, {waits:,} waits")
+    return words
+
+
+def _axes(figure: Figure, heights: list[float], legend: float, windows: list[Window]) -> tuple[list[list[Axes]], Axes]:
+    """Columns of axes that share their time, and room below them."""
+    grid = figure.add_gridspec(len(heights) + 1, len(windows), height_ratios=[*heights, legend])
+    columns = []
+    for number, window in enumerate(windows):
+        shared = figure.add_subplot(grid[0, number])
+        columns.append([shared, *(figure.add_subplot(grid[row, number], sharex=shared) for row in range(1, len(heights)))])
+        for axes in columns[-1][:-1]:
+            axes.tick_params(labelbottom=False)
+        shared.set_xlim(window.begin, window.end)
+        columns[-1][-1].set_xlabel("ms since the first I/O", fontsize=9)
+    return columns, figure.add_subplot(grid[-1, :])
+
+
+def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int]) -> Figure:
+    width, height = (pixels / DPI for pixels in size)
+    figure = pyplot.figure(figsize=(width, height), dpi=DPI, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.05, hspace=0)
+    pids = content.processes(panels)
+    entries = _legend(panels, pids)
+    per_row = max(1, min(len(entries), int(width / 2.5)))
+    legend = 0.2 * -(-len(entries) // per_row)
+    # what is below the bars has its height, in inches, and they have the rest
+    small = height / len(panels) < 4
+    lanes = [(0.1 if small else 0.2) + 0.1 * len(_lanes(panel)) for panel in panels]
+    steps = 0.3 if small else 0.5
+    rest = max(0.4, (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5)
+    columns, below = _axes(figure, [each for lane in lanes for each in (rest, lane, steps)], legend, windows)
+    for number, panel in enumerate(panels):
+        titles = _titles(panel, windows, int(width * 11.5 / len(windows)))
+        for column, window, words in zip(columns, windows, titles):
+            rows = column[3 * number:3 * number + 3]
+            rows[0].set_title(words, loc="left", fontsize=9)
+            # with nothing to be seen, the axes of all of it
+            _draw_panel(rows, panel.within(window) or panel, pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
+                        column is columns[0], column is columns[-1])
+    figure.align_ylabels(columns[0][::3])
+    figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")
+    below.axis("off")
+    below.legend(handles=entries, loc="center", ncols=per_row, frameon=False, fontsize=8.5)
+    return figure
+
+
+def draw(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int], path: Path) -> None:
+    """A column a window."""
+    figure = _figure(panels, windows, title, size)
+    # the same trace gives the same file
+    with matplotlib.rc_context({"svg.hashsalt": "timeline"}):
+        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)

@@ -1,1 +1,0 @@
-"""Measures what PostgreSQL servers do with a case, one against the other."""

@@ -1,0 +1,105 @@
+"""The packages: what they import, what they need, and what works without it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from lab import provide
+
+BENCH = Path(__file__).absolute().parents[1]
+SOURCE = BENCH / "src"
+
+# as if the command had been called by its name, which the options of Python do not allow
+STARTER = "import runpy, sys; _, bench, *sys.argv = sys.argv; sys.path.insert(0, bench); runpy.run_path(f'{bench}/{sys.argv[0]}')"
+
+
+def modules() -> dict[str, Path]:
+    found = {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in SOURCE.glob("*/*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in found.items()}
+
+
+def imported(name: str, path: Path) -> set[str]:
+    """Modules of the two packages that a module imports when it is itself imported or
+    when its functions run, but not for the sake of types alone."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    package = name.partition(".")[0]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = ".".join(filter(None, [package if node.level else "", node.module or ""]))
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & modules().keys()) - {"lab", "timeline"}
+
+
+class Imports(unittest.TestCase):
+    def test_no_circle(self) -> None:
+        graph = {name: imported(name, path) for name, path in modules().items()}
+        self.assertIn("lab.measure", graph["lab.session"])
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            self.fail(" -> ".join(error.args[1]))
+
+    def test_timelines_know_nothing_of_the_lab(self) -> None:
+        for name, path in modules().items():
+            if name.startswith("timeline"):
+                self.assertFalse({other for other in imported(name, path) if other.startswith("lab")}, name)
+
+
+class Bare(unittest.TestCase):
+    """Commands in an interpreter without any package, on a system without dpkg."""
+
+    def run_bare(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory() as empty:
+            return subprocess.run(
+                [sys.executable, "-I", "-S", "-B", "-c", STARTER, str(BENCH), command, *arguments],
+                env={**os.environ, "PATH": empty}, capture_output=True, text=True, cwd=empty,
+            )
+
+    def test_help(self) -> None:
+        for command in ("lab", "demo", "timeline", "ceiling", "growth"):
+            done = self.run_bare(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), command)
+            self.assertIn("usage: bench/", done.stdout)
+
+    def test_list(self) -> None:
+        self.assertIn("r03_repeated_blocks", self.run_bare("lab", "--list").stdout)
+
+    def test_one_command_is_printed(self) -> None:
+        for command, arguments in (("timeline", ["x.jsonl"]), ("lab", ["--show", "x.jsonl"]), ("lab", ["r3", "--server", "/nonexistent/pg_config"])):
+            done = self.run_bare(command, *arguments)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertEqual(done.stderr.count("pip install -e"), 1, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
+
+class Dependencies(unittest.TestCase):
+    def table(self, name: str) -> list[str]:
+        said = subprocess.check_output(["bash", "-c", f'. "$0"; printf "%s\\n" "${{{name}[@]}}"', BENCH.parent / "servers" / "packages"], text=True)
+        return said.split()
+
+    def test_of_pyproject_are_those_of_the_table(self) -> None:
+        project = tomllib.loads((BENCH / "pyproject.toml").read_text())["project"]
+        self.assertEqual(sorted(project["dependencies"]), sorted(self.table("python_modules")))
+
+    def test_debian_has_each(self) -> None:
+        names = {each.partition(">=")[0] for each in self.table("python_modules")}
+        self.assertEqual(names, set(provide.MODULES))
+        self.assertLessEqual({f"python3-{name}" for name in names}, set(self.table("packages_bench")))
+
+
+if __name__ == "__main__":
+    unittest.main()
