@@ -34,6 +34,7 @@
 
 const IoMethodOps *io_server_ops;
 const IoListener *io_listener;
+bool		io_try_unknown_server = false;
 
 const char *const io_compile_anew_hint = "Compile test_aio anew with this server's header files.";
 
@@ -166,6 +167,15 @@ check_one(PgAioHandle *ioh, uint64 ref_generation)
 #endif
 
 /*
+ * Returns the server's version as it is shown to users, for example "19rc1".
+ */
+static const char *
+server_version(void)
+{
+	return GetConfigOption("server_version", false, false);
+}
+
+/*
  * Puts our table in the place of the server's.  All of the table is copied:
  * shared memory callbacks and properties stay what they are.
  */
@@ -186,6 +196,12 @@ install(void)
 #endif
 
 	pgaio_method_ops = &our_ops;
+
+	if (!IO_METHOD_KNOWS_SERVER)
+		ereport(LOG,
+				(errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
+						server_version(), PG_TEST_AIO_LAST_KNOWN),
+				 errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected.")));
 }
 
 void
@@ -357,7 +373,7 @@ static const char *
 version_obstacle(void)
 {
 	const char *compiled_for = PG_TEST_AIO_COMPILED_FOR;
-	const char *server = GetConfigOption("server_version", false, false);
+	const char *server = server_version();
 	size_t		length = strlen(compiled_for);
 	static bool warned = false;
 
@@ -380,12 +396,38 @@ version_obstacle(void)
 }
 
 /*
+ * Returns why this server may not be tried, if the library does not know its major
+ * version.  Called when everything else that can be checked is as expected.
+ */
+static const char *
+unknown_server_obstacle(const char **hint)
+{
+	if (IO_METHOD_KNOWS_SERVER)
+		return NULL;
+
+	if (!io_method_has_known_functions())
+	{
+		*hint = "Use a version of test_aio that knows this server.";
+		return psprintf("the I/O methods or callbacks of PostgreSQL %s have functions that test_aio does not know",
+						server_version());
+	}
+	if (io_try_unknown_server)
+		return NULL;
+
+	*hint = "Set \"test_aio.gate\" to \"try\" and restart the server, or use a version of test_aio that knows it.";
+	return psprintf("this server is PostgreSQL %s, and test_aio knows no version after %d",
+					server_version(), PG_TEST_AIO_LAST_KNOWN);
+}
+
+/*
  * Returns why the table cannot be put into this server, and what mends that; or
  * NULL.
  */
 const char *
 io_method_obstacle(const char **hint)
 {
+	const char *reason;
+
 #ifdef TEST_AIO_NO_GATE
 	*hint = "Compile test_aio without GATE=no.";
 	return "test_aio was compiled without the I/O gate and the I/O trace";
@@ -396,16 +438,13 @@ io_method_obstacle(const char **hint)
 #endif
 
 	*hint = io_compile_anew_hint;
-	if (!IO_METHOD_KNOWS_SERVER)
-	{
-		*hint = "Use a version of test_aio that knows this server.";
-		return psprintf("this server's version, %s, is not one that it knows",
-						GetConfigOption("server_version_num", false, false));
-	}
 	if (pgaio_method_ops == NULL || pgaio_method_ops != expected_ops())
 		return "the server's I/O method is not one of its own";
 	if (!has_known_layout())
 		return "the server's I/O methods or callbacks do not have the layout this library was compiled for";
+	reason = version_obstacle();
+	if (reason != NULL)
+		return reason;
 
-	return version_obstacle();
+	return unknown_server_obstacle(hint);
 }

@@ -63,6 +63,9 @@ extern const IoMethodOps *io_server_ops;
 /* NULL if nobody listens */
 extern const IoListener *io_listener;
 
+/* may a server of an unknown major version be tried?  set before the next three */
+extern bool io_try_unknown_server;
+
 /* in the postmaster: while the library is preloaded */
 extern const char *io_method_obstacle(const char **hint);
 extern const char *const io_compile_anew_hint;

@@ -21,7 +21,28 @@
 
 #define LWLOCK_TRANCHE "test_aio gate"
 
-static bool gate_enabled = true;
+/* values of test_aio.gate */
+enum
+{
+	GATE_OFF,
+	GATE_ON,
+	GATE_TRY,					/* in a server of an unknown major version, too */
+};
+
+static const struct config_enum_entry gate_modes[] = {
+	{"off", GATE_OFF, false},
+	{"on", GATE_ON, false},
+	{"try", GATE_TRY, false},
+	{"false", GATE_OFF, true},
+	{"true", GATE_ON, true},
+	{"no", GATE_OFF, true},
+	{"yes", GATE_ON, true},
+	{"0", GATE_OFF, true},
+	{"1", GATE_ON, true},
+	{NULL, 0, false}
+};
+
+static int	gate_mode = GATE_ON;
 
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
@@ -110,11 +131,13 @@ gate_shmem_startup(void)
 static void
 define_settings(void)
 {
-	DefineCustomBoolVariable("test_aio.gate",
+	DefineCustomEnumVariable("test_aio.gate",
 							 "Enables the I/O gate, which holds, fails and delays reads.",
-							 "If off, the library leaves all reads to the server's I/O method.",
-							 &gate_enabled,
-							 true,
+							 "If off, the library leaves all reads to the server's I/O method.  If try, the gate and the trace"
+							 " also work in a major version that test_aio does not know, if everything that can be checked is as expected.",
+							 &gate_mode,
+							 GATE_ON,
+							 gate_modes,
 							 PGC_POSTMASTER,
 							 0,
 							 NULL, NULL, NULL);
@@ -141,7 +164,8 @@ gate_init(void)
 	rules_set_obstacle(RULE_HOLD, gate_obstacle());
 	rules_set_obstacle(RULE_FAIL, gate_obstacle());
 
-	if (!gate_enabled)
+	io_try_unknown_server = gate_mode == GATE_TRY;
+	if (gate_mode == GATE_OFF)
 	{
 		gate_stay_out("\"test_aio.gate\" is off",
 				 "Set \"test_aio.gate\" to on and restart the server.");
