@@ -10,11 +10,8 @@ unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 # shellcheck disable=SC2034  # used by the scripts that source this
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/test_aio
-# shellcheck disable=SC2034
-server_names=(18-instrumented 18-sanitizers 18-stock 19-stock)
-# the servers of "make servers" and "make check-all"
-# shellcheck disable=SC2034
-usual_servers=(18-instrumented 18-stock 19-stock)
+. "$source_dir/servers/packages"
+. "$source_dir/servers/tree.sh"
 
 say() { printf '%s\n' "$*" >&2; }
 die() {
@@ -39,29 +36,69 @@ ordinary_user() {
 	fi
 }
 
+# select_servers COLUMN VALUE: prints the names of the servers of "packages" with
+# this value in this column; all servers without arguments.
+select_servers() {
+	local row name major how suite usual has
+	for row in "${servers[@]}"; do
+		# shellcheck disable=SC2034  # columns are chosen by their names
+		read -r name major how suite usual has <<<"$row"
+		[ $# -eq 0 ] || [ "${!1}" = "$2" ] || continue
+		printf '%s\n' "$name"
+	done
+}
+
+# server_column NAME COLUMN: prints one column of a server of "packages", or of a tree.
+server_column() {
+	local row name major how suite usual has
+	case $1 in
+		source:*) [ "$2" != how ] || echo source && return ;;
+		source-optimised:*) [ "$2" != how ] || echo source-optimised && return ;;
+	esac
+	for row in "${servers[@]}"; do
+		# shellcheck disable=SC2034
+		read -r name major how suite usual has <<<"$row"
+		[ "$name" != "$1" ] || { printf '%s\n' "${!2}" && return; }
+	done
+	die "no server is called \"$1\"" "known: $(select_servers | paste -sd ' '), source:PATH[@REVISION], source-optimised:PATH[@REVISION]"
+}
+
+# the name of a server in the names of files
+server_label() {
+	case $1 in
+		pg_config:*) echo own ;;
+		source:* | source-optimised:*) tree_label "$1" ;;
+		*) printf '%s\n' "$1" ;;
+	esac
+}
+
 # the directory that holds a server
 server_dir() {
-	case $1 in
-		18-instrumented | 18-sanitizers) printf '%s\n' "$cache/$1" ;;
-		18-stock | 19-stock) printf '%s\n' "$cache/stock" ;;
-		*) die "no server is called \"$1\"" "known: ${server_names[*]}" ;;
+	local how label
+	how=$(server_column "$1" how) || return
+	case $how in
+		stock) printf '%s\n' "$cache/stock" ;;
+		*) label=$(server_label "$1") && printf '%s\n' "$cache/$label" ;;
 	esac
 }
 
 # its pg_config, as seen by whoever runs with that server
 server_pg_config() {
-	case $1 in
-		18-instrumented | 18-sanitizers) printf '%s\n' "$cache/$1/bin/pg_config" ;;
-		18-stock) echo /usr/lib/postgresql/18/bin/pg_config ;;
-		19-stock) echo /usr/lib/postgresql/19/bin/pg_config ;;
+	case $(server_column "$1" how) in
+		stock) echo "/usr/lib/postgresql/$(server_column "$1" major)/bin/pg_config" ;;
+		*) printf '%s\n' "$(server_dir "$1")/bin/pg_config" ;;
 	esac
 }
 
 # Prints the environment that a server's programs need, one variable a line.  The
 # user's own options come last, and win.
 server_environment() {
-	case $1 in
-		18-sanitizers)
+	case $(server_column "$1" how) in
+		source | source-optimised)
+			# most trees are of a major version that the gate does not know
+			printf '%s\n' "TEST_AIO_GATE=${TEST_AIO_GATE:-try}"
+			;;
+		sanitizers)
 			# detect_leaks: processes of the server end without freeing their memory.
 			# detect_stack_use_after_return: it moves variables to a false stack, and
 			# the server measures the depth of its stack by a variable's address.
@@ -75,17 +112,19 @@ server_environment() {
 
 # Raise one when a recipe changes what it makes; what is there is then made anew.
 recipe_of() {
-	case $1 in
-		18-instrumented | 18-sanitizers) echo 1 ;;
-		18-stock | 19-stock) echo 1 ;;
+	case $(server_column "$1" how) in
+		instrumented | sanitizers) echo 1 ;;
+		source | source-optimised) echo 1 ;;
+		stock) echo 1 ;;
 	esac
 }
 
 # The stamp is written last, so what has one is complete: the recipe's number
 # and the versions it made.
 is_provided() {
-	local stamp
-	stamp=$(server_dir "$1")/.test_aio
+	local dir stamp
+	dir=$(server_dir "$1") || return
+	stamp=$dir/.test_aio
 	[ -r "$stamp" ] && [ "$(head -n 1 "$stamp")" = "recipe $(recipe_of "$1")" ]
 }
 

@@ -8,9 +8,12 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 MAKEOVERRIDES =
 
 ifeq ($(own_server),)
-server = 18-instrumented
-provide = servers/provide $(server)
+server := $(or $(SERVER),18-instrumented)
+provide = servers/provide '$(server)'
 else
+ifneq ($(SERVER),)
+$(error both SERVER and PG_CONFIG name a server: name one)
+endif
 server = pg_config:$(own_server)
 provide = :
 endif
@@ -31,6 +34,8 @@ help:
 # make check           test without installing anything, on the server of PG_CONFIG
 #                      if that is set, else on an 18 with assertions and injection
 #                      points that is set up first (some minutes, once)
+#     SERVER=NAME          … on a server that "servers/provide --list" shows, or on one
+#                          compiled from a tree: source:/path/to/checkout[@revision]
 #     REGRESS=reads        … these regression tests only
 #     PROVE_TESTS='t/15*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
@@ -72,8 +77,7 @@ servers:
 
 structure:
 	@$(provide)
-	@servers/run '$(server)' "$$PWD/servers/build" structure
-	@servers/structure 'build/$(if $(own_server),own,$(server))/structure'
+	@servers/run '$(server)' sh -c '"$$TEST_AIO_SOURCE/servers/build" structure && "$$TEST_AIO_SOURCE/servers/structure" structure'
 
 strict:
 	@$(provide)

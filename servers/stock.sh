@@ -1,7 +1,21 @@
 # shellcheck shell=bash
-# The recipe of the stock servers: Debian's own packages of 18 (sid) and 19
-# (experimental) in one root file system, because both want a newer C library
-# than the machine may have.
+# The recipe of the stock servers: Debian's own packages in one root file system,
+# because they want a newer C library than the machine may have.
+
+# Prints the major versions, the oldest first.
+stock_majors() {
+	local name
+	for name in $(select_servers how stock); do server_column "$name" major; done | sort -n
+}
+
+# Prints the suites that are needed, one a line: that of the newest server last.
+stock_suites() {
+	local name
+	echo sid
+	for name in $(select_servers how stock); do
+		echo "$(server_column "$name" major) $(server_column "$name" suite)"
+	done | sort -n | sed 's/.* //' | grep -vx sid | awk '!seen[$0]++'
+}
 
 # The server-dev packages depend on a clang and an llvm of 800 MB, for bitcode
 # that nobody here needs.  This empty package stands in for any version of them.
@@ -22,13 +36,13 @@ make_no_llvm_package() {
 	dpkg-deb --root-owner-group --build "$dir/no-llvm" "$dir/no-llvm.deb"
 }
 
-# What must be there before the packages are: which of them come from
-# experimental, that no cluster is made, and a name for the loopback address.
+# What must be there before the packages are: which of them come from another suite
+# than sid, that no cluster is made, and a name for the loopback address.
 make_early_files() {
 	local etc=$1/early/etc
 	mkdir -p "$etc/apt/preferences.d" "$etc/apt/apt.conf.d" "$etc/postgresql-common"
-	printf 'Package: %s\nPin: release a=experimental\nPin-Priority: 990\n' \
-		"${packages_experimental[*]}" >"$etc/apt/preferences.d/test_aio"
+	printf 'Package: %s\nPin: release a=%s\nPin-Priority: 990\n' \
+		"${packages_newest[*]}" "$(stock_suites | tail -n 1)" >"$etc/apt/preferences.d/test_aio"
 	{
 		echo 'Acquire::Check-Valid-Until "false";'
 		apt_transport_options
@@ -45,8 +59,10 @@ run_mmdebstrap() {
 		mode=unshare
 		target=$dir/root.tar
 	fi
-	local include
+	local include major suite sources=()
 	include=$(IFS=,; echo "${packages_inside[*]}")
+	for major in $(stock_majors); do include+=,postgresql-$major,postgresql-server-dev-$major; done
+	for suite in $(stock_suites); do sources+=("deb $mirror $suite main"); done
 	TMPDIR=${TMPDIR:-/tmp} mmdebstrap --mode="$mode" --variant=apt \
 		--aptopt='Acquire::Check-Valid-Until "false"' \
 		--aptopt='Acquire::Languages "none"' \
@@ -59,7 +75,7 @@ run_mmdebstrap() {
 		--essential-hook="upload '$dir/no-llvm.deb' /no-llvm.deb" \
 		--essential-hook='chroot "$1" dpkg -i /no-llvm.deb && rm "$1/no-llvm.deb"' \
 		--include="$include" \
-		'' "$target" "deb $mirror sid main" "deb $mirror experimental main"
+		'' "$target" "${sources[@]}"
 	if ! is_root; then
 		mkdir "$dir/root"
 		tar -xf "$target" -C "$dir/root" --no-same-owner --exclude='./dev/*'
@@ -71,7 +87,7 @@ run_mmdebstrap() {
 
 stock_versions() {
 	local root=$1 version
-	for version in 18 19; do
+	for version in $(stock_majors); do
 		awk -v p="Package: postgresql-$version" '$0 == p {found = 1} found && /^Version:/ {print $2; exit}' \
 			"$root/var/lib/dpkg/status" | sed "s/^/$version-stock /"
 	done
@@ -80,7 +96,7 @@ stock_versions() {
 provide_stock() {
 	local dir=$cache/stock tmp=$cache/tmp.stock log=$cache/log/stock.log mirror
 	mirror=$(debian_mirror)
-	say "stock 18 and 19: a root file system of Debian's packages (log: $log)"
+	say "stock $(stock_majors | paste -sd ' '): a root file system of Debian's packages (log: $log)"
 	rm -rf --one-file-system "$tmp"
 	mkdir -p "$tmp"
 	: >"$log"
@@ -88,7 +104,7 @@ provide_stock() {
 	make_early_files "$tmp"
 	step "downloading and unpacking about 170 MB" "$log" run_mmdebstrap "$tmp" "$mirror" || return 1
 	{
-		echo "recipe $(recipe_of 18-stock)"
+		echo "recipe $(recipe_of "$(select_servers how stock | head -n 1)")"
 		stock_versions "$tmp/root"
 	} >"$tmp/root/.test_aio"
 	rm -rf --one-file-system "$dir"
