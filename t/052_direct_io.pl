@@ -6,12 +6,14 @@ use Fcntl;
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Required;
 
 # A file system may not be able to.
 my $probe = "$PostgreSQL::Test::Utils::tmp_check/direct_io_probe";
 my $able = eval { sysopen(my $file, $probe, O_RDWR | O_CREAT | O_DIRECT) };
 unlink $probe;
-plan skip_all => 'the file system of the tests cannot do direct I/O' if !$able;
+my $unable = unless_required('direct_io', $able ? undef : 'the file system of the tests cannot do direct I/O');
+plan skip_all => $unable if $unable;
 
 for_each_io_method(
 	sub {

@@ -69,6 +69,7 @@ use FindBin;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 
+use TestAio::Required;
 use TestAio::Server;
 
 our @EXPORT = (qw(for_each_io_method with_each_io_method), @Test::More::EXPORT);
@@ -84,7 +85,9 @@ sub _io_methods
 	my $said = `"$bindir/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
 	my ($methods) = $said =~ /Available values: (.*?)\.?$/m
 	  or BAIL_OUT("the server does not tell its io_methods: $said");
-	return split /, /, $methods;
+	my @methods = split /, /, $methods;
+	unless_required('io_uring', 'the server does not know io_uring') if !grep { $_ eq 'io_uring' } @methods;
+	return @methods;
 }
 
 sub _pg_config
@@ -108,7 +111,7 @@ sub _obstacle
 		my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 		chomp($answer = `"$probe" "$pg_config"`);
 	}
-	return !$answer || $answer eq 'usable' ? undef : $answer;
+	return unless_required('io_uring', !$answer || $answer eq 'usable' ? undef : $answer);
 }
 
 sub _run

@@ -21,8 +21,26 @@ sub no_faults
 	$session->starts('SELECT inj_io_completion_continue()')->wait_for_end;
 	my $error = $session->error;
 	$session->quit;
-	die $error->{all} if $error && $error->{sqlstate} !~ /^(0A000|55000)$/;
-	return $self->{no_faults} = $error ? "needs faults: $error->{message}" : undef;
+	return $self->{no_faults} = undef if !$error;
+	die $error->{all} if !$self->_excuses($error);
+	my $reason = "needs faults: $error->{message}";
+	# without injection points, nothing but the gate's setting reaches reads with this method
+	return $self->{no_faults} = $self->method eq 'sync' && $self->{has_gate} ? $reason : $self->unless_required('faults', $reason);
+}
+
+# Is this error of the fault functions a reason to do without faults?  Only if what it says
+# is true of this server.
+sub _excuses
+{
+	my ($self, $error) = @_;
+	my $reach = $self->{has_gate} && $self->setting('test_aio.reach_synchronous_reads') eq 'on';
+	my %true = (
+		'0A000: this server has no injection points' => !$self->{has_gate} && ($ENV{enable_injection_points} // '') ne 'yes',
+		'0A000: this server has no injection points, and with "io_method" set to "sync" the I/O gate does not see reads' =>
+		  $self->{has_gate} && !$reach && $self->method eq 'sync',
+		"55000: the server's injection points cannot find test_aio" => !$self->{has_gate},
+		'55000: test_aio must be loaded via "shared_preload_libraries"' => !$self->{has_rules});
+	return $true{"$error->{sqlstate}: $error->{message}"};
 }
 
 # Why reads cannot be held at their very completion, or undef.  Injection points hold the
@@ -34,7 +52,8 @@ sub no_injection_points
 	my $reason = $self->no_faults;
 	return $reason if $reason;
 	$self->{provider} //= $self->sql('SELECT provider FROM io_gate');
-	return $self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef;
+	return $self->unless_required('injection_points',
+		$self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef);
 }
 
 # Arguments of a fault function, from relation (a name), relfilenode, pid and block.

@@ -57,7 +57,8 @@ sub note_state
 {
 	my ($self) = @_;
 	$self->{postmaster} = $self->postmaster_pid;
-	($self->{checkpointer}) = $self->pids_of_type('checkpointer') or die "there is no checkpointer\n";
+	# a server may be ready before its checkpointer shows itself
+	$self->poll(sub { ($self->{checkpointer}) = $self->pids_of_type('checkpointer') }) or die "there is no checkpointer\n";
 	$self->{log_start} //= 0;
 	return;
 }
@@ -139,7 +140,7 @@ sub lacks
 {
 	my ($self, $what) = @_;
 	$self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what" if !exists $self->{lacks}{$what};
-	return $self->{lacks}{$what};
+	return $self->unless_required($what, $self->{lacks}{$what});
 }
 
 # Test: soon these queries find nothing.  One statement, since it is sent a thousand

@@ -16,6 +16,7 @@ use TestAio::Counters;
 use TestAio::Data;
 use TestAio::Faults;
 use TestAio::Oracles;
+use TestAio::Required ();
 use TestAio::Session;
 
 our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
@@ -232,7 +233,20 @@ sub has_extension
 	my ($self, $extension) = @_;
 	my $error = $self->{observer}->starts("CREATE EXTENSION IF NOT EXISTS $extension SCHEMA public")->wait_for_end->error;
 	die "$extension: $error->{all}\n" if $error && $error->{sqlstate} ne '0A000';
+	$self->unless_required($extension, $error ? $error->{message} : undef) if $extension ne 'test_aio';
 	return !$error;
+}
+
+# Returns why this server lacks a thing, or undef if it does not.  Dies if the thing is
+# required, unless the test has set the server up without it.
+sub unless_required
+{
+	my ($self, $thing, $reason) = @_;
+	my $conf = $self->{conf};
+	my $without = ($conf->{shared_preload_libraries} // 'test_aio') !~ /test_aio/
+	  || $thing =~ /gate|faults/ && exists $conf->{'test_aio.gate'}
+	  || $thing eq 'trace' && exists $conf->{'test_aio.trace_size'};
+	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
 }
 
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }

@@ -1,0 +1,32 @@
+# What the tests must not skip: TEST_AIO_REQUIRE names it, separated by blanks.
+
+package TestAio::Required;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+
+our @EXPORT = qw(is_required unless_required);
+
+my %known = map { $_ => 1 }
+  qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm direct_io);
+my %required = map { $_ => 1 } split ' ', $ENV{TEST_AIO_REQUIRE} // '';
+
+for my $thing (sort keys %required)
+{
+	die "TEST_AIO_REQUIRE: unknown \"$thing\"; known: " . join(' ', sort keys %known) . "\n" if !$known{$thing};
+}
+
+sub is_required { my ($thing) = @_; return $required{$thing} }
+
+# Returns the reason why a thing is missing, or undef if it is not.  Dies if the thing is
+# missing and required.
+sub unless_required
+{
+	my ($thing, $reason) = @_;
+	die "TEST_AIO_REQUIRE demands $thing, but: $reason\n" if defined $reason && $required{$thing};
+	return $reason;
+}
+
+1;
