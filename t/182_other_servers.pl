@@ -59,22 +59,6 @@ my ($major) = $server =~ /(\d+)/;
 # versions that the library claims to be compiled for: another minor one, and a pre-release
 my ($release, $beta) = ("$major.99", '19beta9');
 
-# Compiles the library once for each of the two versions; only method.o differs.
-sub cannot_compile_for_others
-{
-	return 'the objects of the library do not lie beside the tests' if !glob dirname($FindBin::RealBin) . '/src/*.o';
-	return cannot_compile('
-		compile() {
-			mkdir "$1"
-			cp -Rp "$2/Makefile" "$2/test_aio.control" "$2/src" "$1"
-			rm "$1/src/aio/method.o"
-			make -C "$1" PG_CONFIG="$0" with_llvm=no COPT="-DPG_TEST_AIO_COMPILED_FOR=\'\\"$3\\"\'" test_aio.so
-		}
-		for version in "$3" "$4"; do compile "$1/$version" "$2" "$version" & done
-		wait
-		ls "$1/$3/test_aio.so" "$1/$4/test_aio.so"', $release, $beta);
-}
-
 # Runs a scenario on a server that has the library compiled for a version.
 sub compiled_for
 {
@@ -82,7 +66,7 @@ sub compiled_for
 	return beside($version =~ s/\W/_/r, "$built/$version/test_aio.so", $scenario, dynamic_library_path => "$built/$version:\$libdir");
 }
 
-my $reason = cannot_compile_for_others();
+my $reason = cannot_compile_library('PG_TEST_AIO_COMPILED_FOR', map { $_ => qq('"$_"') } $release, $beta);
 SKIP:
 {
 	skip $reason, 1 if $reason;

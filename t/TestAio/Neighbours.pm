@@ -15,7 +15,7 @@ use Test::More;
 use TestAio;
 use TestAio::Gate;
 
-our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile does_without found_library holds_reads reach_all);
+our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library does_without found_library holds_reads reach_all);
 
 # The directory in which libraries are compiled.  The directory above it is known once
 # PostgreSQL::Test::Utils has been initialized.
@@ -36,6 +36,31 @@ sub cannot_compile
 	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, dirname($FindBin::RealBin), @arguments);
 	diag(slurp_file($log));
 	return 'cannot compile libraries here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
+}
+
+# Compiles the library once for each definition (name => value) of a macro of method.c's,
+# which alone is compiled again, to NAME/test_aio.so.  Returns why that failed, or undef.
+sub cannot_compile_library
+{
+	my ($macro, %definitions) = @_;
+	return 'the objects of the library do not lie beside the tests' if !glob dirname($FindBin::RealBin) . '/src/*.o';
+	return cannot_compile('
+		macro=$3
+		compile() {
+			mkdir "$1"
+			cp -Rp "$2/Makefile" "$2/test_aio.control" "$2/src" "$1"
+			rm "$1/src/aio/method.o"
+			make -C "$1" PG_CONFIG="$0" with_llvm=no COPT="-D$3=$4" test_aio.so
+		}
+		directory=$1 checkout=$2
+		shift 3
+		while [ $# -gt 0 ]; do
+			compile "$directory/$1" "$checkout" "$macro" "$2" &
+			built="${built:-} $directory/$1/test_aio.so"
+			shift 2
+		done
+		wait
+		ls $built', $macro, %definitions);
 }
 
 # Returns the library that CREATE EXTENSION finds, or undef.

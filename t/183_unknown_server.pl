@@ -8,8 +8,7 @@ use lib $FindBin::RealBin;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
 use TestAio;
-use TestAio::Gate;
-use TestAio::Library;
+use TestAio::Neighbours;
 
 subtest 'README.md names the versions that the library knows' => sub {
 	my ($readme) = grep { -r } map { "$_/README.md" } dirname($FindBin::RealBin), $ENV{TEST_AIO_SOURCE} // ();
@@ -42,7 +41,7 @@ sub unknown_server
 				skip => $why_not && $why_not !~ $why ? "needs the I/O gate: $why_not" : undef);
 		},
 		methods => ['worker'], suffix => $gate,
-		conf => { dynamic_library_path => build_directory() . '/unknown:$libdir', 'test_aio.gate' => $gate });
+		conf => { dynamic_library_path => "$built/unknown:\$libdir", 'test_aio.gate' => $gate });
 	return;
 }
 
@@ -64,7 +63,7 @@ unknown_server('try', sub {
 	$aio->gives('SELECT gate, why_not FROM io_gate', 't|', 'there is a gate');
 	$aio->sql("SELECT io_trace_start('$t'); SELECT io_hold('$t')");
 	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-	$aio->poll(sub { $aio->sql('SELECT count(*) FROM io_held') == 1 }) or fail('a read is held');
+	$aio->gate_holds(1);
 	$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'a held read is released');
 	$alice->returns('', 'reads');
 	$aio->gives('SELECT blockno, nblocks FROM io_trace', '3|4', 'there is a trace of it');
