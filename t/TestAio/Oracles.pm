@@ -130,7 +130,8 @@ sub note_abilities
 		my $error = $self->{observer}->starts("SELECT count(*) FROM $view")->wait_for_end->error;
 		die "$view: $error->{all}\n" if $error && $error->{sqlstate} ne '55000';
 		$self->{"has_$what"} = !$error;
-		$self->{lacks}{$what} = $error ? "needs the I/O $what: $error->{all}" =~ s/\s*\n.*?(?:DETAIL: *|$)/, /sr =~ s/\n.*//sr : undef;
+		my ($reason) = $error ? ($error->{detail} // $error->{message}) =~ /^(?:The reason is that )?(.*?)\.?$/ : ();
+		$self->{lacks}{$what} = $error ? "needs the I/O $what: $reason" : undef;
 	}
 	return;
 }
