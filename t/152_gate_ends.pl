@@ -76,12 +76,8 @@ for_each_io_method(
 				my $t = $aio->table('t', 20);
 				my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 				# a smart one waits for sessions, which are not to wait for the hold
-				my $stops = sub { $_->ends('reads') for @sessions[1, 2]; $aio->begin_stop('TERM'); return $aio->end_stop };
-				if ($mode eq 'smart')
-				{
-					$aio->signal('TERM');
-					ok($stops->(), 'stops');
-				}
+				my $read = sub { $_->ends('reads') for @sessions[1, 2] };
+				if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
 				$aio->node->start;
 				$aio->restarted;

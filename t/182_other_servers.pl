@@ -4,7 +4,6 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
-use File::Basename qw(basename dirname);
 use PostgreSQL::Test::Utils;
 use TestAio;
 use TestAio::Neighbours;

@@ -161,6 +161,16 @@ sub end_sessions
 	return;
 }
 
+# Closes all sessions, the observer too.
+sub _leave
+{
+	my ($self) = @_;
+	$self->end_sessions;
+	$self->{observer}->quit if $self->{observer};
+	$self->{observer} = undef;
+	return;
+}
+
 # Sends a signal to the postmaster.
 sub signal { my ($self, $signal) = @_; return kill $signal, $self->{node}{_pid} // return 0 }
 
@@ -168,15 +178,13 @@ sub signal { my ($self, $signal) = @_; return kill $signal, $self->{node}{_pid} 
 # wait until it has stopped.
 sub begin_stop
 {
-	my ($self, $signal) = @_;
-	$self->end_sessions;
-	$self->{observer}->quit if $self->{observer};
-	$self->{observer} = undef;
+	my ($self) = @_;
+	$self->_leave;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = 0;
 	# a server that has crashed logs nothing more
 	return if !-e $self->{node}->data_dir . '/postmaster.pid';
-	$self->{stopping} = $self->signal($signal // 'INT');
+	$self->{stopping} = $self->signal('INT');
 	return;
 }
 
@@ -190,6 +198,19 @@ sub end_stop
 	return 0 if !$self->{stopping};
 	# the last thing that it says
 	return $self->poll(sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ });
+}
+
+# Asks for a smart shutdown, calls a function under sessions that are at work, closes
+# them and waits until the server has stopped.  Was that in order?
+sub smart_stop
+{
+	my ($self, $function) = @_;
+	$self->{stop_began} = $self->log_size;
+	$self->{stopping} = $self->signal('TERM');
+	$function->();
+	# the server stops at once, and may be gone before the sessions know
+	$self->_leave;
+	return $self->end_stop;
 }
 
 sub stop
