@@ -325,10 +325,10 @@ static bool
 has_size(const void *variable, size_t size)
 {
 	Dl_info		info;
-	const ElfW(Sym) *symbol = NULL;
+	void	   *found = NULL;
 
-	return dladdr1(variable, &info, (void **) &symbol, RTLD_DL_SYMENT) != 0 &&
-		symbol != NULL && symbol->st_size == size;
+	return dladdr1(variable, &info, &found, RTLD_DL_SYMENT) != 0 &&
+		found != NULL && ((ElfW(Sym) *) found)->st_size == size;
 }
 
 static bool

@@ -22,17 +22,17 @@
 bool
 server_is_stopping(void)
 {
-	char		text[MAXPGPATH];
-	const char *line = text;
+	char		contents[MAXPGPATH];
+	const char *line = contents;
 	ssize_t		length;
 	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);
 
 	/* it goes away with the postmaster */
 	if (fd < 0)
 		return errno == ENOENT;
-	length = read(fd, text, sizeof(text) - 1);
+	length = read(fd, contents, sizeof(contents) - 1);
 	close(fd);
-	text[Max(length, 0)] = '\0';
+	contents[Max(length, 0)] = '\0';
 
 	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
 	{

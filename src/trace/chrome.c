@@ -84,15 +84,15 @@ end_event(Chrome *chrome)
 }
 
 static void
-append_json_string(StringInfo out, const char *text)
+append_json_string(StringInfo out, const char *string)
 {
 	appendStringInfoChar(out, '"');
-	for (; *text != '\0'; text++)
+	for (; *string != '\0'; string++)
 	{
-		if (*text == '"' || *text == '\\' || (unsigned char) *text < ' ')
-			appendStringInfo(out, "\\u%04x", (unsigned char) *text);
+		if (*string == '"' || *string == '\\' || (unsigned char) *string < ' ')
+			appendStringInfo(out, "\\u%04x", (unsigned char) *string);
 		else
-			appendStringInfoChar(out, *text);
+			appendStringInfoChar(out, *string);
 	}
 	appendStringInfoChar(out, '"');
 }

@@ -36,10 +36,12 @@ static TraceProcess
 executor_of(PgAioHandle *ioh)
 {
 #ifdef IOMETHOD_IO_URING_ENABLED
+	const TraceProcess none = {0};
+
 	if (io_method == IOMETHOD_IO_URING &&
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
 		!io_is_captured(ioh))
-		return (TraceProcess) {0};
+		return none;
 #endif
 	return trace_myself();
 }
