@@ -19,8 +19,8 @@ inside() {
 		shift 2
 	fi
 	bwrap --bind "$root" / --proc /proc --dev /dev --perms 1777 --tmpfs /dev/shm --ro-bind-try /etc/resolv.conf /etc/resolv.conf \
-		--unshare-pid --unshare-ipc --die-with-parent --cap-add ALL --chdir /work \
-		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/work DEBIAN_FRONTEND=noninteractive \
+		--unshare-pid --unshare-ipc --die-with-parent --cap-add ALL --chdir /build \
+		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/build DEBIAN_FRONTEND=noninteractive \
 		MAKEFLAGS=with_llvm=no PG_SUPPORTED_VERSIONS='18 19' "${inside_environment[@]}" "${as[@]}" "$@"
 }
 inside_environment=()
@@ -33,16 +33,16 @@ make_root() {
 	"$source_dir/servers/provide" 18-stock 19-stock
 	made_of=$(cat "$cache/stock/.test_aio" && printf '%s\n' "${packages[@]}")
 	if [ "$(cat "$root.given_back" 2>/dev/null)" = "$made_of" ]; then
-		rm -rf "$root/work" "$root.given_back"
+		rm -rf "$root/build" "$root.given_back"
 	else
 		rm -rf --one-file-system "$root" "$root.given_back"
 		mkdir -p "${root%/*}"
 		cp -a "$cache/stock" "$root"
-		mkdir -p "$root/work"
+		mkdir -p "$root/build"
 		: >"$log"
 		step "installing tools in a copy of the stock servers' root" "$log" install_inside "${packages[@]}"
 	fi
-	mkdir -p "$root/work"
+	mkdir -p "$root/build"
 	printf '%s\n' "$made_of" >"$root.made_of"
 }
 
@@ -61,12 +61,12 @@ install_inside() {
 unpack_dist() {
 	local zip
 	zip=$source_dir/$("$here/dist")
-	rm -rf "$root/work/unpacked" "${root:?}$1"
-	unzip -q "$zip" -d "$root/work/unpacked"
+	rm -rf "$root/build/unpacked" "${root:?}$1"
+	unzip -q "$zip" -d "$root/build/unpacked"
 	mkdir -p "$root$(dirname "$1")"
-	mv "$root/work/unpacked"/* "$root$1"
-	rm -rf "$root/work/unpacked"
-	inside chown -R postgres:postgres /work
+	mv "$root/build/unpacked"/* "$root$1"
+	rm -rf "$root/build/unpacked"
+	inside chown -R postgres:postgres /build
 }
 
 # Prints every file and link in the copy that a package could have brought.
