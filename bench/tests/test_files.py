@@ -50,9 +50,7 @@ class Fio(unittest.TestCase):
         )
 
     def test_result(self) -> None:
-        job = {"read": {"runtime": 200, "io_bytes": 10**8}}
-        result = fio.parse("note: something\n" + json.dumps({"jobs": [job]}))
-        self.assertEqual((result.ms, result.mb_per_s), (200, 500))
+        self.assertEqual(fio.parse("note: something\n" + json.dumps({"jobs": [{"read": {"runtime": 200}}]})), 200)
 
 
 class Processes(unittest.TestCase):

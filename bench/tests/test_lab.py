@@ -98,7 +98,7 @@ class Groups(unittest.TestCase):
         self.assertEqual({variant.value_of("io_method") for variant in groups[0]}, {"worker"})
 
     def test_interleaved_ones_are_one(self) -> None:
-        case = casefile.load(CASES / "k03_gate_scan.toml")
+        case = casefile.load(CASES / "k02_gate_scan.toml")
         self.assertEqual([len(group) for group in measure.groups(case, case.variants)], [6])
 
 

@@ -283,4 +283,4 @@ def load(path: Path) -> Case:
 def schema() -> str:
     """The format as JSON schema, for editors: cases/schema.json."""
     make = getattr(CaseFile, "model_json_schema", None) or CaseFile.schema
-    return json.dumps(make(), separators=(",", ":"), sort_keys=True).replace('"description"', '\n"description"') + "\n"
+    return json.dumps(make(), sort_keys=True) + "\n"

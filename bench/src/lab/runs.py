@@ -153,7 +153,7 @@ def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
     longest = int(_value(cluster, "SELECT setting FROM pg_settings WHERE name = 'io_combine_limit'"))
     log = cluster.directory.with_name(f"{cluster.directory.name}.iolog")
     log.write_text(fio.iolog(relation_file(cluster, case.setup.relation), fio.combined(blocks, longest)))
-    return {"fio": fio.run(log, depth, longest).ms}
+    return {"fio": fio.run(log, depth, longest)}
 
 
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
