@@ -51,7 +51,8 @@ class CommandLine(unittest.TestCase):
 
     def test_servers(self) -> None:
         for text, name, label in (("18-stock", "18-stock", ""), ("/x/bin/pg_config", "pg_config:/x/bin/pg_config", ""),
-                                  ("before=/x/bin/pg_config", "pg_config:/x/bin/pg_config", "before"), ("old=18-stock", "18-stock", "old")):
+                                  ("before=/x/bin/pg_config", "pg_config:/x/bin/pg_config", "before"), ("old=18-stock", "18-stock", "old"),
+                                  ("new=source:/x@master", "source:/x@master", "new")):
             self.assertEqual(arguments.server_name(text), arguments.ServerName(name, label))
 
     def test_servers_of_the_environment(self) -> None:

@@ -61,7 +61,9 @@ def server_name(text: str) -> ServerName:
     label, _, name = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r}: a server, or LABEL=SERVER")
-    return ServerName(f"pg_config:{Path(name).absolute()}" if "/" in name and not name.startswith("pg_config:") else name, label)
+    # a word and a colon before the path say what else it is: pg_config:, source:
+    is_path = "/" in name and ":" not in name.partition("/")[0]
+    return ServerName(f"pg_config:{Path(name).absolute()}" if is_path else name, label)
 
 
 def _extension(text: str) -> tuple[str, Path]:
