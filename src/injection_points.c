@@ -19,9 +19,9 @@
 
 #include "aio/perform.h"
 #include "aio/shutdown.h"
+#include "part.h"
 #include "rules/rules.h"
 #include "storage/condition_variable.h"
-#include "storage/ipc.h"
 
 #include <dlfcn.h>
 
@@ -200,28 +200,25 @@ attach_injection_points(void)
 
 #endif							/* USE_INJECTION_POINTS */
 
-static shmem_startup_hook_type prev_shmem_startup_hook;
-
 static void
 no_change(void)
 {
 	/* the process that is held looks by itself */
 }
 
+/*
+ * Part.begin: attaches to the injection points, if the server has them.
+ */
 static void
-startup(void)
+begin(void)
 {
 	static const RuleProvider provider = {
 		.name = "injection points",
 		.changed = no_change,
 	};
 	static const RuleKind kinds[] = {RULE_COMPLETION_WAIT, RULE_SHORT_READ, RULE_REOPEN};
-	const Obstacle *obstacle;
+	const Obstacle *obstacle = attach_injection_points();
 
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	obstacle = attach_injection_points();
 	for (size_t i = 0; i < lengthof(kinds); i++)
 	{
 		if (obstacle == NULL)
@@ -237,6 +234,7 @@ startup(void)
 void
 injection_points_init(void)
 {
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	static Part part = {.begin = begin};
+
+	part_register(&part);
 }

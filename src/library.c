@@ -33,15 +33,6 @@ Obstacle	not_preloaded = {
 	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.",
 };
 
-/* unless our hooks are called, which is up to other libraries */
-bool		shmem_requested = false;
-const Obstacle not_set_up = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "there are no rules for reads in this server",
-	.reason = "its shared memory was not set up",
-	.hint = "Does another library in \"shared_preload_libraries\" not call the previous shmem_request_hook or shmem_startup_hook?",
-};
-
 /*
  * Raises the error that tells of an obstacle.
  */

@@ -29,8 +29,6 @@ typedef struct Obstacle
 
 /* library.c: which copy of the library this is, and what if it is not preloaded */
 extern Obstacle not_preloaded;
-extern const Obstacle not_set_up;
-extern bool shmem_requested;
 extern bool library_begins(void);
 extern const char *library_path(void);
 extern void require_same_version(void);

@@ -15,11 +15,8 @@
 
 #include "aio/callbacks.h"
 #include "aio/method.h"
-#include "storage/ipc.h"
-#include "storage/shmem.h"
+#include "part.h"
 #include "utils/guc.h"
-
-#define LWLOCK_TRANCHE "test_aio gate"
 
 /* values of test_aio.gate */
 enum
@@ -44,9 +41,6 @@ static const struct config_enum_entry gate_modes[] = {
 
 static int	gate_mode = GATE_ON;
 
-static shmem_request_hook_type prev_shmem_request_hook;
-static shmem_startup_hook_type prev_shmem_startup_hook;
-
 static const IoInterceptor interceptor = {
 	.decide = gate_decide,
 	.has = gate_has,
@@ -54,16 +48,6 @@ static const IoInterceptor interceptor = {
 	.submit = gate_submit,
 	.wait = gate_wait,
 };
-
-static void
-gate_shmem_request(void)
-{
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-
-	RequestAddinShmemSpace(gate_shmem_size(io_expected_handles()));
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
-}
 
 /*
  * Carries out the rules of io_hold() and io_fail(), and those of the inj_
@@ -95,37 +79,59 @@ become_provider(void)
 	}
 }
 
+/*
+ * Part.begin: has the I/O methods ask the gate about each read.
+ */
 static void
-gate_shmem_startup(void)
+begin(void)
 {
-	const char *reason;
-	bool		found;
-	uint32		nhandles;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	if (!shmem_requested)
-		return;
-
-	reason = io_handles_obstacle();
-	if (reason != NULL)
-	{
-		gate = NULL;
-		gate_stay_out(reason, io_compile_anew_hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O gate stays out: %s", reason)));
-		return;
-	}
-
-	nhandles = pgaio_ctl->io_handle_count;
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	gate = ShmemInitStruct("test_aio gate", gate_shmem_size(nhandles), &found);
-	if (!found)
-		gate_init_state(nhandles, &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock);
-	LWLockRelease(AddinShmemInitLock);
-
 	io_set_interceptor(&interceptor);
 	become_provider();
+}
+
+static Part part = {
+	.name = "I/O gate",
+	.memory = "test_aio gate",
+	.address = (void **) &gate,
+	.by_handles = true,
+	.size = gate_shmem_size,
+	.set_up = gate_init_state,
+	.begin = begin,
+	.obstacle = {
+		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		.message = "there is no I/O gate in this server",
+	},
+};
+
+/*
+ * Returns why there is no gate, if there is none.
+ */
+const Obstacle *
+gate_obstacle(void)
+{
+	return part_obstacle(&part);
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may change what it
+ * does.
+ */
+void
+require_gate(FunctionCallInfo fcinfo)
+{
+	require_superuser(fcinfo);
+	require_part(&part);
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may look at what it
+ * does.
+ */
+void
+require_gate_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_part(&part);
 }
 
 static void
@@ -167,8 +173,8 @@ gate_init(void)
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)
 	{
-		gate_stay_out("\"test_aio.gate\" is off",
-				 "Set \"test_aio.gate\" to on and restart the server.");
+		part_stays_out(&part, "\"test_aio.gate\" is off",
+					   "Set \"test_aio.gate\" to on and restart the server.");
 		return;
 	}
 
@@ -180,18 +186,10 @@ gate_init(void)
 	}
 	if (reason != NULL)
 	{
-		gate_stay_out(reason, hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O gate stays out: %s", reason)));
+		part_stays_out(&part, reason, hint);
 		return;
 	}
 
-	/* unless the hook below is called */
-	gate_stay_out(not_set_up.reason, not_set_up.hint);
 	gate_register_worker();
-
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = gate_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = gate_shmem_startup;
+	part_register(&part);
 }

@@ -149,8 +149,9 @@ extern GateState *gate;
 extern bool reach_synchronous_reads;
 extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
-extern void gate_stay_out(const char *reason, const char *hint);
 extern void gate_wake_worker(void);
+
+/* gate.c */
 extern const Obstacle *gate_obstacle(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);

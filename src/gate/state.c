@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * state.c
- *		The gate's shared memory, and whether there is a gate.
+ *		The gate's shared memory.
  *
  * src/gate/state.c
  *
@@ -11,17 +11,10 @@
 
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "utils/memutils.h"
 #include "utils/wait_event.h"
 
 GateState  *gate;
 bool		reach_synchronous_reads = false;
-
-/* why there is no gate */
-static Obstacle obstacle = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "there is no I/O gate in this server",
-};
 
 /*
  * Returns the size of the gate's shared memory.
@@ -40,7 +33,7 @@ gate_shmem_size(uint32 nhandles)
 }
 
 /*
- * Prepares the gate's shared memory, as "gate" says where it is.
+ * Fills the gate's shared memory in.
  */
 void
 gate_init_state(uint32 nhandles, LWLock *lock)
@@ -70,17 +63,6 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 }
 
 /*
- * Records why there is no gate, and what mends it.
- */
-void
-gate_stay_out(const char *reason, const char *hint)
-{
-	/* what is allocated here now, other processes lose */
-	obstacle.reason = MemoryContextStrdup(TopMemoryContext, reason);
-	obstacle.hint = hint;
-}
-
-/*
  * Wakes the gate's worker, if there is one.
  */
 void
@@ -90,47 +72,4 @@ gate_wake_worker(void)
 
 	if (worker != INVALID_PROC_NUMBER)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
-}
-
-/*
- * Returns why there is no gate, if there is none.
- */
-const Obstacle *
-gate_obstacle(void)
-{
-	if (obstacle.reason == NULL)
-	{
-		obstacle.reason = not_preloaded.reason;
-		obstacle.hint = not_preloaded.hint;
-	}
-	return &obstacle;
-}
-
-static void
-require_gate_present(void)
-{
-	if (gate == NULL)
-		raise_obstacle(gate_obstacle());
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may change what it
- * does.
- */
-void
-require_gate(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_gate_present();
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may look at what it
- * does.
- */
-void
-require_gate_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_gate_present();
 }

@@ -14,15 +14,11 @@
 #include "rules/rules.h"
 
 #include "miscadmin.h"
+#include "part.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
-#include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
-
-#define LWLOCK_TRANCHE "test_aio rules"
 
 typedef struct RuleCounts
 {
@@ -58,48 +54,39 @@ static const Obstacle *obstacles[RULE_KINDS];
 static int	longest_hold = 60000;
 static bool preloaded = false;
 
-static shmem_request_hook_type prev_shmem_request_hook;
-static shmem_startup_hook_type prev_shmem_startup_hook;
-
-static void
-rules_shmem_request(void)
+static Size
+table_size(uint32 nhandles pg_attribute_unused())
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-
-	RequestAddinShmemSpace(sizeof(RuleTable));
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
-	shmem_requested = true;
+	return sizeof(RuleTable);
 }
 
 static void
-rules_shmem_startup(void)
+set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 {
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	if (!shmem_requested)
-		return;
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	table = ShmemInitStruct("test_aio rules", sizeof(RuleTable), &found);
-	if (!found)
+	memset(table, 0, sizeof(RuleTable));
+	table->lock = lock;
+	table->next_id = 1;
+	for (int i = 0; i < MAX_RULES; i++)
 	{
-		memset(table, 0, sizeof(RuleTable));
-		table->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock;
-		table->next_id = 1;
-		for (int i = 0; i < MAX_RULES; i++)
-		{
-			pg_atomic_init_u64(&table->counts[i].matched, 0);
-			pg_atomic_init_u64(&table->counts[i].fired, 0);
-		}
-		ConditionVariableInit(&table->changed);
-		/* not where it is needed: registering a name may allocate */
-		table->wait_event = WaitEventInjectionPointNew("completion_wait");
+		pg_atomic_init_u64(&table->counts[i].matched, 0);
+		pg_atomic_init_u64(&table->counts[i].fired, 0);
 	}
-	LWLockRelease(AddinShmemInitLock);
+	ConditionVariableInit(&table->changed);
+	/* not where it is needed: registering a name may allocate */
+	table->wait_event = WaitEventInjectionPointNew("completion_wait");
 }
+
+static Part part = {
+	.name = "table of rules",
+	.memory = "test_aio rules",
+	.address = (void **) &table,
+	.size = table_size,
+	.set_up = set_up_table,
+	.obstacle = {
+		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		.message = "there are no rules for reads in this server",
+	},
+};
 
 /*
  * Prepares the table.  Called when the library is preloaded.
@@ -120,10 +107,7 @@ rules_init(void)
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = rules_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = rules_shmem_startup;
+	part_register(&part);
 }
 
 IoTime
@@ -161,8 +145,9 @@ rules_provider(RuleKind kind)
 static void
 require_table(void)
 {
-	if (table == NULL)
-		raise_obstacle(preloaded ? &not_set_up : &not_preloaded);
+	if (!preloaded)
+		raise_obstacle(&not_preloaded);
+	require_part(&part);
 }
 
 /*

@@ -9,22 +9,10 @@
  */
 #include "trace/trace.h"
 
-#include "storage/ipc.h"
-#include "storage/shmem.h"
+#include "part.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 
 #define MAX_TRACE_SIZE 10000000
-#define LWLOCK_TRANCHE "test_aio trace"
-
-/* why there is no trace */
-static Obstacle obstacle = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "there is no I/O trace in this server",
-};
-
-static shmem_request_hook_type prev_shmem_request_hook;
-static shmem_startup_hook_type prev_shmem_startup_hook;
 
 static const IoListener listener = {
 	.staged = trace_staged,
@@ -61,58 +49,28 @@ define_settings(void)
 							 NULL, NULL, NULL);
 }
 
-static void
-trace_shmem_request(void)
-{
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-
-	RequestAddinShmemSpace(trace_shmem_size(io_expected_handles()));
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE, 1);
-}
-
 /*
- * Records why there is no trace, and what mends it.
+ * Part.begin: has the I/O methods tell the trace what happens to each read.
  */
 static void
-stay_out(const char *reason, const char *hint)
+begin(void)
 {
-	/* what is allocated here now, other processes lose */
-	obstacle.reason = MemoryContextStrdup(TopMemoryContext, reason);
-	obstacle.hint = hint;
-}
-
-static void
-trace_shmem_startup(void)
-{
-	const char *reason;
-	uint32		nhandles;
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	if (!shmem_requested)
-		return;
-
-	reason = io_handles_obstacle();
-	if (reason != NULL)
-	{
-		trace = NULL;
-		stay_out(reason, io_compile_anew_hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O trace stays out: %s", reason)));
-		return;
-	}
-
-	nhandles = pgaio_ctl->io_handle_count;
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	trace = ShmemInitStruct("test_aio trace", trace_shmem_size(nhandles), &found);
-	if (!found)
-		trace_init_ring(nhandles, &GetNamedLWLockTranche(LWLOCK_TRANCHE)->lock);
-	LWLockRelease(AddinShmemInitLock);
-
 	io_set_listener(&listener);
 }
+
+static Part part = {
+	.name = "I/O trace",
+	.memory = "test_aio trace",
+	.address = (void **) &trace,
+	.by_handles = true,
+	.size = trace_shmem_size,
+	.set_up = trace_init_ring,
+	.begin = begin,
+	.obstacle = {
+		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		.message = "there is no I/O trace in this server",
+	},
+};
 
 /*
  * Prepares the trace.  Called when the library is preloaded, after gate_init(): the
@@ -128,8 +86,8 @@ trace_init(void)
 	define_settings();
 	if (trace_size == 0)
 	{
-		stay_out("\"test_aio.trace_size\" is 0",
-				 "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
+		part_stays_out(&part, "\"test_aio.trace_size\" is 0",
+					   "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
 		return;
 	}
 
@@ -141,41 +99,12 @@ trace_init(void)
 	}
 	if (reason != NULL)
 	{
-		stay_out(reason, hint);
-		ereport(LOG,
-				(errmsg("test_aio: the I/O trace stays out: %s", reason)));
+		part_stays_out(&part, reason, hint);
 		return;
 	}
 
-	/* unless the hook below is called */
-	stay_out(not_set_up.reason, not_set_up.hint);
 	trace_notice_init();
-
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = trace_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = trace_shmem_startup;
-}
-
-/*
- * Returns why there is no trace, if there is none.
- */
-static const Obstacle *
-trace_obstacle(void)
-{
-	if (obstacle.reason == NULL)
-	{
-		obstacle.reason = not_preloaded.reason;
-		obstacle.hint = not_preloaded.hint;
-	}
-	return &obstacle;
-}
-
-static void
-require_trace_present(void)
-{
-	if (trace == NULL)
-		raise_obstacle(trace_obstacle());
+	part_register(&part);
 }
 
 /*
@@ -186,7 +115,7 @@ void
 require_trace(FunctionCallInfo fcinfo)
 {
 	require_superuser(fcinfo);
-	require_trace_present();
+	require_part(&part);
 }
 
 /*
@@ -196,5 +125,5 @@ void
 require_trace_to_look(FunctionCallInfo fcinfo)
 {
 	require_monitor(fcinfo);
-	require_trace_present();
+	require_part(&part);
 }
