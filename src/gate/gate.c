@@ -15,7 +15,6 @@
 
 #include "aio/callbacks.h"
 #include "aio/method.h"
-#include "part.h"
 #include "utils/guc.h"
 
 /* values of test_aio.gate */
@@ -89,51 +88,6 @@ begin(void)
 	become_provider();
 }
 
-static Part part = {
-	.name = "I/O gate",
-	.memory = "test_aio gate",
-	.address = (void **) &gate,
-	.by_handles = true,
-	.size = gate_shmem_size,
-	.set_up = gate_init_state,
-	.begin = begin,
-	.obstacle = {
-		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		.message = "there is no I/O gate in this server",
-	},
-};
-
-/*
- * Returns why there is no gate, if there is none.
- */
-const Obstacle *
-gate_obstacle(void)
-{
-	return part_obstacle(&part);
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may change what it
- * does.
- */
-void
-require_gate(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_part(&part);
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may look at what it
- * does.
- */
-void
-require_gate_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_part(&part);
-}
-
 static void
 define_settings(void)
 {
@@ -167,13 +121,13 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	rules_set_obstacle(RULE_HOLD, gate_obstacle());
-	rules_set_obstacle(RULE_FAIL, gate_obstacle());
+	rules_set_obstacle(RULE_HOLD, &gate_part.obstacle);
+	rules_set_obstacle(RULE_FAIL, &gate_part.obstacle);
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)
 	{
-		part_stays_out(&part, "\"test_aio.gate\" is off",
+		part_stays_out(&gate_part, "\"test_aio.gate\" is off",
 					   "Set \"test_aio.gate\" to on and restart the server.");
 		return;
 	}
@@ -186,10 +140,11 @@ gate_init(void)
 	}
 	if (reason != NULL)
 	{
-		part_stays_out(&part, reason, hint);
+		part_stays_out(&gate_part, reason, hint);
 		return;
 	}
 
 	gate_register_worker();
-	part_register(&part);
+	gate_part.begin = begin;
+	part_register(&gate_part);
 }

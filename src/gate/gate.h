@@ -32,6 +32,7 @@
 
 #include "aio/clock.h"
 #include "aio/match.h"
+#include "part.h"
 #include "rules/rules.h"
 
 #include "datatype/timestamp.h"
@@ -146,13 +147,11 @@ typedef struct GateState
 
 /* state.c */
 extern GateState *gate;
+extern Part gate_part;
 extern bool reach_synchronous_reads;
 extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
-
-/* gate.c */
-extern const Obstacle *gate_obstacle(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * state.c
- *		The gate's shared memory.
+ *		The gate's shared memory, and whether there is a gate.
  *
  * src/gate/state.c
  *
@@ -62,6 +62,19 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 		gate->ios[i].stopped = INVALID_PROC_NUMBER;
 }
 
+Part		gate_part = {
+	.name = "I/O gate",
+	.memory = "test_aio gate",
+	.address = (void **) &gate,
+	.by_handles = true,
+	.size = gate_shmem_size,
+	.set_up = gate_init_state,
+	.obstacle = {
+		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		.message = "there is no I/O gate in this server",
+	},
+};
+
 /*
  * Wakes the gate's worker, if there is one.
  */
@@ -72,4 +85,26 @@ gate_wake_worker(void)
 
 	if (worker != INVALID_PROC_NUMBER)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may change what it
+ * does.
+ */
+void
+require_gate(FunctionCallInfo fcinfo)
+{
+	require_superuser(fcinfo);
+	require_part(&gate_part);
+}
+
+/*
+ * Raises an error unless there is a gate, and the caller may look at what it
+ * does.
+ */
+void
+require_gate_to_look(FunctionCallInfo fcinfo)
+{
+	require_monitor(fcinfo);
+	require_part(&gate_part);
 }

@@ -17,6 +17,7 @@
 #include "part.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
+#include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
