@@ -21,16 +21,20 @@ inside() {
 	bwrap --bind "$root" / --proc /proc --dev /dev --perms 1777 --tmpfs /dev/shm --ro-bind-try /etc/resolv.conf /etc/resolv.conf \
 		--unshare-pid --unshare-ipc --die-with-parent --cap-add ALL --chdir /build \
 		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/build DEBIAN_FRONTEND=noninteractive \
-		MAKEFLAGS=with_llvm=no PG_SUPPORTED_VERSIONS='18 19' "${inside_environment[@]}" "${as[@]}" "$@"
+		MAKEFLAGS=with_llvm=no PG_SUPPORTED_VERSIONS="${majors[*]}" "${inside_environment[@]}" "${as[@]}" "$@"
 }
 inside_environment=()
+
+# the servers in that root, and their major versions
+mapfile -t stock < <(select_servers how stock)
+mapfile -t majors < <(for name in "${stock[@]}"; do server_column "$name" major; done)
 
 # Makes the copy, with the packages that all scripts here need.  One that an earlier
 # script has given back is taken again.
 make_root() {
 	local log=$source_dir/build/packaging/root.log packages made_of
 	packages=("${packages_deb[@]}" "${packages_rpm[@]}" "${packages_extension[@]}")
-	"$source_dir/servers/provide" 18-stock 19-stock
+	"$source_dir/servers/provide" "${stock[@]}"
 	made_of=$(cat "$cache/stock/.test_aio" && printf '%s\n' "${packages[@]}")
 	if [ "$(cat "$root.given_back" 2>/dev/null)" = "$made_of" ]; then
 		rm -rf "$root/build" "$root.given_back"

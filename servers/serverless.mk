@@ -8,7 +8,8 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 MAKEOVERRIDES =
 
 ifeq ($(own_server),)
-server := $(or $(SERVER),18-instrumented)
+# the first that has assertions and injection points
+server := $(or $(SERVER),$(firstword $(shell servers/names instrumented)))
 provide = servers/provide '$(server)'
 else
 ifneq ($(SERVER),)
@@ -40,12 +41,12 @@ help:
 #     PROVE_TESTS='t/15*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
-# make check-all       the same on the three servers of "make servers"
+# make check-all       the same on the servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
 # make demo            how much slower a read stream over repeated blocks is on 18,
 #                      and a timeline of its reads
-# make servers         set up all servers: 18-instrumented, 18-stock, 19-stock
+# make servers         set up the usual servers; "servers/provide --list" shows them
 # make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors; CC=clang or gcc
 # make indent          format the C sources as PostgreSQL's pgindent does
@@ -66,7 +67,7 @@ check-all:
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
-	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,18-stock 19-stock)
+	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,$(shell servers/names stock))
 	@bench/demo
 
 mutants:

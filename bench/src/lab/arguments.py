@@ -13,7 +13,6 @@ from pathlib import Path
 from . import project
 
 CASES = project.ROOT / "bench" / "cases"
-STOCK = ("18-stock", "19-stock")
 
 # R3 on this machine's storage, and the same where each read takes 1 ms
 DEMO = ("r03_repeated_blocks", "r03_device")
@@ -122,7 +121,7 @@ def _runs(text: str) -> int:
 def _common(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--server", action="append", type=server_name, metavar="[LABEL=]SERVER",
                         help="once or twice: the path of a pg_config, or a name that servers/provide --list shows; LABEL is what it is called"
-                             " in the report (default: the servers of PG_CONFIG, else 18-stock and 19-stock)")
+                             " in the report (default: the servers of PG_CONFIG, else Debian's packages of each version)")
     parser.add_argument("--extension", action="append", type=_extension, default=[], metavar="LABEL=DIR",
                         help="build test_aio from another checkout for the server with this label")
     parser.add_argument("--runs", type=_runs, help="rounds at least (default: what the case says)")
@@ -133,7 +132,7 @@ def _common(parser: argparse.ArgumentParser, output: str) -> None:
 
 
 def _servers(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[ServerName, ...]:
-    servers = tuple(parsed.server or _of_environment() or map(ServerName, STOCK))
+    servers = tuple(parsed.server or _of_environment() or map(ServerName, project.stock_servers()))
     if len(servers) > 2:
         parser.error("more than two servers")
     labels = [server.label for server in servers if server.label]

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parents[3]
 RUN = ROOT / "servers" / "run"
 PROVIDE = ROOT / "servers" / "provide"
+NAMES = ROOT / "servers" / "names"
 
 
 def commit() -> str:
@@ -24,6 +25,11 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown (not a git checkout)"
     return done.stdout.strip()
+
+
+def stock_servers() -> list[str]:
+    """The servers of Debian's packages, oldest first."""
+    return subprocess.run([NAMES, "stock"], capture_output=True, text=True, check=True).stdout.split()
 
 
 def give_to_owner(*paths: Path) -> None:
