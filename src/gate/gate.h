@@ -212,5 +212,7 @@ extern void gate_register_worker(void);
 
 /* views.c */
 extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);
+extern bool io_is_waiter(PgAioHandle *ioh, ProcNumber procno);
+extern Datum io_pids_array(const int *pids, int n);
 
 #endif							/* TEST_AIO_GATE_H */

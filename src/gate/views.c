@@ -46,8 +46,30 @@ io_waiters(PgAioHandle *ioh, int *pids, int max)
 	return n;
 }
 
-static Datum
-waiters_array(const int *pids, int n)
+/*
+ * Returns whether a process waits for this I/O.
+ */
+bool
+io_is_waiter(PgAioHandle *ioh, ProcNumber procno)
+{
+	proclist_mutable_iter iter;
+	bool		found = false;
+
+	SpinLockAcquire(&ioh->cv.mutex);
+	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
+	{
+		found = found || iter.cur == procno;
+	}
+	SpinLockRelease(&ioh->cv.mutex);
+
+	return found;
+}
+
+/*
+ * Returns an array of pids as SQL sees it.
+ */
+Datum
+io_pids_array(const int *pids, int n)
 {
 	Datum	   *elements = palloc_array(Datum, Max(n, 1));
 
@@ -57,67 +79,113 @@ waiters_array(const int *pids, int n)
 	return PointerGetDatum(construct_array_builtin(elements, n, INT4OID));
 }
 
+/* A held read and those who wait for it, copied under the gate's lock. */
+typedef struct HeldCopy
+{
+	int			io_id;
+	int			pid;
+	GateIo		io;
+	PgAioHandle handle;
+	int			first_waiter;	/* in the array of all waiters */
+	int			nwaiters;
+} HeldCopy;
+
+/*
+ * Copies all held reads as they are at one moment: a read that is submitted before a process
+ * is seen to wait is among them.  Nothing is allocated under the lock.  Returns their
+ * number, or -1 if there are more than "max".
+ */
+static int
+copy_held(HeldCopy *copies, int max, int *waiters, int max_waiters)
+{
+	int			nheld;
+	int			nwaiters = 0;
+
+	LWLockAcquire(gate->lock, LW_SHARED);
+	nheld = gate->nheld;
+	for (int i = 0; i < nheld && nheld <= max; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
+		HeldCopy   *copy = &copies[i];
+
+		copy->io_id = gate->held[i];
+		copy->io = gate->ios[copy->io_id];
+		memcpy(&copy->handle, ioh, sizeof(copy->handle));
+		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		copy->first_waiter = nwaiters;
+		copy->nwaiters = io_waiters(ioh, waiters + nwaiters, max_waiters - nwaiters);
+		nwaiters += copy->nwaiters;
+	}
+	LWLockRelease(gate->lock);
+
+	return nheld <= max ? nheld : -1;
+}
+
+static int
+compare_held(const void *a, const void *b)
+{
+	return ((const HeldCopy *) a)->io_id - ((const HeldCopy *) b)->io_id;
+}
+
+static void
+put_held(ReturnSetInfo *rsinfo, HeldCopy *copy, const int *waiters)
+{
+	const PgAioTargetData *target = &copy->handle.target_data;
+	Datum		values[16] = {0};
+	bool		nulls[16] = {0};
+
+	values[0] = Int32GetDatum(copy->pid);
+	values[1] = Int32GetDatum(copy->io_id);
+	values[2] = Int64GetDatum(copy->io.generation);
+	values[3] = Int64GetDatum(copy->handle.op_data.read.offset);
+	values[4] = Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ);
+	values[5] = CStringGetTextDatum(pgaio_io_get_target_description(&copy->handle));
+	values[6] = ObjectIdGetDatum(target->smgr.rlocator.spcOid);
+	values[7] = ObjectIdGetDatum(target->smgr.rlocator.dbOid);
+	values[8] = ObjectIdGetDatum(target->smgr.rlocator.relNumber);
+	values[9] = CStringGetTextDatum(forkNames[target->smgr.forkNum]);
+	values[10] = Int64GetDatum(target->smgr.blockNum);
+	values[11] = Int32GetDatum(target->smgr.nblocks);
+	values[12] = Int32GetDatum(copy->io.verdict.hold);
+	nulls[12] = gate_is_injected(&copy->io);
+	values[13] = TimestampTzGetDatum(copy->io.since);
+	values[14] = io_pids_array(waiters + copy->first_waiter, copy->nwaiters);
+	values[15] = BoolGetDatum(copy->handle.flags & PGAIO_HF_REFERENCES_LOCAL);
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
 /*
  * io_held_get() returns setof record
  *
- * The reads that are held; the view "io_held" puts names to them.
+ * The reads that are held, at one moment; the view "io_held" puts names to them.
  */
 Datum
 io_held_get(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	int		   *pids;
+	HeldCopy   *copies;
+	int		   *waiters;
+	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	int			max;
+	int			n;
 
 	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	pids = palloc_array(int, MaxBackends + NUM_AUXILIARY_PROCS);
+	/* a process waits for one read at a time */
+	waiters = palloc_array(int, max_waiters);
 
-	for (int i = 0; i < gate->nios; i++)
+	/* more may be held when we come to look */
+	do
 	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
-		GateIo		io;
-		PgAioHandle copy;
-		int			pid = 0;
-		int			nwaiters = 0;
-		Datum		values[16] = {0};
-		bool		nulls[16] = {0};
+		max = gate->nheld + 16;
+		copies = palloc_array(HeldCopy, max);
+		n = copy_held(copies, max, waiters, max_waiters);
+	} while (n < 0);
 
-		if (gate->ios[i].phase != GATE_HELD)
-			continue;
-
-		/* it cannot change while we have the lock */
-		LWLockAcquire(gate->lock, LW_SHARED);
-		io = gate->ios[i];
-		if (io.phase == GATE_HELD)
-		{
-			memcpy(&copy, ioh, sizeof(copy));
-			pid = GetPGProcByNumber(ioh->owner_procno)->pid;
-			nwaiters = io_waiters(ioh, pids, MaxBackends + NUM_AUXILIARY_PROCS);
-		}
-		LWLockRelease(gate->lock);
-		if (io.phase != GATE_HELD)
-			continue;
-
-		values[0] = Int32GetDatum(pid);
-		values[1] = Int32GetDatum(i);
-		values[2] = Int64GetDatum(io.generation);
-		values[3] = Int64GetDatum(copy.op_data.read.offset);
-		values[4] = Int64GetDatum((int64) copy.target_data.smgr.nblocks * BLCKSZ);
-		values[5] = CStringGetTextDatum(pgaio_io_get_target_description(&copy));
-		values[6] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.spcOid);
-		values[7] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.dbOid);
-		values[8] = ObjectIdGetDatum(copy.target_data.smgr.rlocator.relNumber);
-		values[9] = CStringGetTextDatum(forkNames[copy.target_data.smgr.forkNum]);
-		values[10] = Int64GetDatum(copy.target_data.smgr.blockNum);
-		values[11] = Int32GetDatum(copy.target_data.smgr.nblocks);
-		values[12] = Int32GetDatum(io.verdict.hold);
-		nulls[12] = gate_is_injected(&io);
-		values[13] = TimestampTzGetDatum(io.since);
-		values[14] = waiters_array(pids, nwaiters);
-		values[15] = BoolGetDatum(copy.flags & PGAIO_HF_REFERENCES_LOCAL);
-
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
+	qsort(copies, n, sizeof(HeldCopy), compare_held);
+	for (int i = 0; i < n; i++)
+		put_held(rsinfo, &copies[i], waiters);
 
 	return (Datum) 0;
 }
