@@ -302,6 +302,34 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_release_all(int) IS
 'release all held reads';
 
+CREATE FUNCTION io_turnstile("on" bool)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_turnstile(bool) IS
+'have processes that have waited for a held read wait for io_wake()';
+
+CREATE FUNCTION io_wake(pid int)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_wake(int) IS
+'let a process pass the turnstile';
+
+CREATE FUNCTION io_settle(processes int4[],
+	pid int DEFAULT NULL,
+	io_id int DEFAULT NULL,
+	result int DEFAULT NULL,
+	timeout int DEFAULT 10000,
+	OUT kind text, OUT pid int4, OUT state text, OUT wait_event text,
+	OUT io_id int4, OUT held bool, OUT relfilenode oid, OUT fork text,
+	OUT blockno int8, OUT nblocks int4, OUT waiters int4[])
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_settle(int4[], int, int, int, int) IS
+'release a held read, wait until these processes are quiet, and tell what they wait for';
+
 CREATE FUNCTION io_fail(rel regclass, result int,
 	blockno int8 DEFAULT NULL,
 	pid int DEFAULT NULL,
@@ -352,6 +380,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C;
 
 COMMENT ON FUNCTION io_held_get() IS
 'return the held reads, for the view io_held';
+
+CREATE FUNCTION io_turnstile_get(OUT pid int4, OUT io_id int4,
+	OUT io_generation int8, OUT since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_turnstile_get() IS
+'processes at the turnstile, for the view io_turnstile';
 
 CREATE FUNCTION io_rules_get(OUT rule int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -406,6 +442,10 @@ SELECT pid, io_id, io_generation, off, length, target_desc,
 FROM io_held_get();
 
 COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
+
+CREATE VIEW io_turnstile AS SELECT * FROM io_turnstile_get();
+
+COMMENT ON VIEW io_turnstile IS 'processes that wait for io_wake(), and the reads that they have waited for';
 
 CREATE VIEW io_rules AS
 SELECT rule, kind,
@@ -589,10 +629,10 @@ BEGIN
 END $$;
 
 -- roles that can read pg_aios can read the views of the gate and of the trace
-GRANT SELECT ON io_held, io_rules, io_devices, io_gate,
+GRANT SELECT ON io_held, io_turnstile, io_rules, io_devices, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_held_get(), io_rules_get(), io_devices_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_rules_get(), io_devices_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get(),
 	io_histogram(int8), io_histogram_add(internal, int8), io_histogram_get(internal),
 	io_trace_chrome(), io_trace_fio_log()

@@ -94,6 +94,14 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
+/* The class of wait events that are about buffers. */
+#if PG_VERSION_NUM >= 190000
+#define WAIT_CLASS_BUFFER PG_WAIT_BUFFER
+#else
+#define WAIT_CLASS_BUFFER PG_WAIT_BUFFERPIN
+#endif
+#define WAIT_EVENT_CLASS_BITS 0xFF000000
+
 /* Did this operation join an I/O of somebody else's?  18 cannot. */
 static inline bool
 read_buffers_joined(const ReadBuffersOperation *operation)

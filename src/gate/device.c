@@ -221,6 +221,7 @@ gate_close(void)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
 	hurry_devices();
+	gate_open_turnstile();
 	LWLockRelease(gate->lock);
 }
 

@@ -19,6 +19,8 @@
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
+ *		turnstile.c	where processes stop that have waited for a held read
+ *		settle.c	waiting until all is quiet
  *		views.c		what is held, and what can be
  *
  * src/gate/gate.h
@@ -112,6 +114,17 @@ typedef struct GateDue
 	uint32		io;
 } GateDue;
 
+/* Where a process stops that has waited for a held read, if the turnstile is on. */
+typedef struct GatePlace
+{
+	bool		stands;			/* set and cleared by the process itself */
+	bool		may_pass;
+	uint32		io;				/* it has waited for this read */
+	uint64		generation;
+	TimestampTz since;
+	IoTime		limit;			/* when it goes on regardless */
+} GatePlace;
+
 typedef struct GateState
 {
 	LWLock	   *lock;			/* for all below, unless said otherwise */
@@ -134,6 +147,13 @@ typedef struct GateState
 	uint32		wait_event_device;
 	uint32		wait_event_worker;
 	uint32		wait_event_completion;
+	uint32		wait_event_turnstile;
+
+	/* the turnstile; "turnstile_holder" is also read without lock */
+	int			turnstile_holder;	/* pid; 0: it is off */
+	IoTime		turnstile_longest;	/* a process stands there no longer */
+	int			nplaces;
+	GatePlace  *places;			/* one for each process */
 
 	int			nios;
 	GateIo	   *ios;			/* one for each handle */
@@ -152,6 +172,7 @@ extern bool reach_synchronous_reads;
 extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
+extern void gate_open_turnstile(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);
 
@@ -184,12 +205,24 @@ extern void gate_capture_synchronous(PgAioHandle *ioh);
 /* wait.c */
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
+/* turnstile.c */
+extern void gate_pass_turnstile(PgAioHandle *ioh, uint64 generation);
+extern bool gate_interrupted_in_vain(void);
+
+/* does this process wait for io_wake()?  called with the lock */
+static inline bool
+gate_stands_at_turnstile(ProcNumber procno)
+{
+	return gate->places[procno].stands && !gate->places[procno].may_pass;
+}
+
 /* held.c */
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
 
 /* release.c */
 extern const RuleProvider gate_provider;
+extern bool gate_release_one(FunctionCallInfo fcinfo, int arg);
 extern void gate_perform_taken(PgAioHandle *ioh, IoTime not_before);
 extern void gate_release_all(void);
 

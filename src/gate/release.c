@@ -144,29 +144,25 @@ const RuleProvider gate_provider = {
 };
 
 /*
- * io_release(pid int, io_id int, result int DEFAULT NULL) returns bool
- *
- * Releases one held read.  NULL performs it, a number of bytes makes it that
- * short, a negative errno fails it.  Returns false if it is not held.
+ * Releases the held read that three arguments, from "arg" on, are about: pid, io_id
+ * and result.  Returns false if it is not held.
  */
-Datum
-io_release(PG_FUNCTION_ARGS)
+bool
+gate_release_one(FunctionCallInfo fcinfo, int arg)
 {
 	int			pid;
 	int			io_id;
-	bool		has_result = !PG_ARGISNULL(2);
-	int32		result = has_result ? PG_GETARG_INT32(2) : 0;
+	bool		has_result = !PG_ARGISNULL(arg + 2);
+	int32		result = has_result ? PG_GETARG_INT32(arg + 2) : 0;
 	PgAioHandle *ioh;
 	GateIo	   *io;
 
-	require_gate(fcinfo);
-
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+	if (PG_ARGISNULL(arg) || PG_ARGISNULL(arg + 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("pid and io_id must not be null")));
-	pid = PG_GETARG_INT32(0);
-	io_id = PG_GETARG_INT32(1);
+	pid = PG_GETARG_INT32(arg);
+	io_id = PG_GETARG_INT32(arg + 1);
 	check_io_result(result);
 	if (io_id < 0 || io_id >= gate->nios)
 		ereport(ERROR,
@@ -181,12 +177,26 @@ io_release(PG_FUNCTION_ARGS)
 		GetPGProcByNumber(ioh->owner_procno)->pid != pid)
 	{
 		LWLockRelease(gate->lock);
-		PG_RETURN_BOOL(false);
+		return false;
 	}
 	choose_result(io, has_result, result);
 	release_and_unlock(ioh, io);
 
-	PG_RETURN_BOOL(true);
+	return true;
+}
+
+/*
+ * io_release(pid int, io_id int, result int DEFAULT NULL) returns bool
+ *
+ * Releases one held read.  NULL performs it, a number of bytes makes it that
+ * short, a negative errno fails it.  Returns false if it is not held.
+ */
+Datum
+io_release(PG_FUNCTION_ARGS)
+{
+	require_gate(fcinfo);
+
+	PG_RETURN_BOOL(gate_release_one(fcinfo, 0));
 }
 
 /*

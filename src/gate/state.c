@@ -9,12 +9,19 @@
  */
 #include "gate/gate.h"
 
+#include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/wait_event.h"
 
 GateState  *gate;
 bool		reach_synchronous_reads = false;
+
+static int
+number_of_processes(void)
+{
+	return MaxBackends + NUM_AUXILIARY_PROCS;
+}
 
 /*
  * Returns the size of the gate's shared memory.
@@ -26,6 +33,7 @@ gate_shmem_size(uint32 nhandles)
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
+	size = add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(GatePlace))));
 	/* a read that a waiter performs itself leaves its entry for a while */
 	size = add_size(size, mul_size(nhandles, 2 * sizeof(GateDue)));
 
@@ -49,12 +57,16 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	gate->wait_event_device = WaitEventExtensionNew("IoDevice");
 	gate->wait_event_worker = WaitEventExtensionNew("IoGateMain");
 	gate->wait_event_completion = WaitEventInjectionPointNew("completion_wait");
+	gate->wait_event_turnstile = WaitEventExtensionNew("IoTurnstile");
 
 	gate->nios = nhandles;
 	gate->ios = (GateIo *) space;
 	space += MAXALIGN(nhandles * sizeof(GateIo));
 	gate->held = (uint32 *) space;
 	space += MAXALIGN(nhandles * sizeof(uint32));
+	gate->nplaces = number_of_processes();
+	gate->places = (GatePlace *) space;
+	space += MAXALIGN(gate->nplaces * sizeof(GatePlace));
 	gate->due = (GateDue *) space;
 	gate->max_due = 2 * nhandles;
 
@@ -85,6 +97,20 @@ gate_wake_worker(void)
 
 	if (worker != INVALID_PROC_NUMBER)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+/*
+ * Switches the turnstile off: everybody passes.  The caller has the lock.
+ */
+void
+gate_open_turnstile(void)
+{
+	gate->turnstile_holder = 0;
+	for (int i = 0; i < gate->nplaces; i++)
+	{
+		if (gate->places[i].stands)
+			SetLatch(&GetPGProcByNumber(i)->procLatch);
+	}
 }
 
 /*

@@ -25,6 +25,7 @@
 typedef enum WaitAction
 {
 	WAIT_SLEEP,
+	WAIT_HELD,					/* sleep: the read is held */
 	WAIT_SPIN,					/* it is completed in a moment */
 	WAIT_PERFORM,				/* it has taken the read */
 } WaitAction;
@@ -44,18 +45,6 @@ static struct
 	PgAioHandle *ioh;
 	uint64		generation;
 }			stopped_at;
-
-/*
- * Returns whether an interrupt is pending that cannot be processed during this
- * wait: a cancel, a termination, a transaction timeout or a barrier.
- */
-static bool
-interrupted_in_vain(void)
-{
-	return !INTERRUPTS_CAN_BE_PROCESSED() &&
-		(ProcDiePending || QueryCancelPending || TransactionTimeoutPending ||
-		 ProcSignalBarrierPending);
-}
 
 /*
  * Lets another process show "completion_wait" in our place.  Also the
@@ -130,7 +119,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 		*wait_event = gate->wait_event_completion;
 
 	if (gate_is_local(ioh) && !is_owner)
-		return WAIT_SLEEP;
+		return WAIT_HELD;
 
 	/*
 	 * In a critical section nobody could cancel us, and a checkpoint may wait
@@ -139,7 +128,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 	 */
 	if (io->released || gate->closing || CritSectionCount > 0 ||
 		(proc_exit_inprogress && !(is_owner && gate_is_injected(io))) ||
-		interrupted_in_vain())
+		gate_interrupted_in_vain())
 		return WAIT_PERFORM;
 
 	/* the worker ends the hold; if it is late by a second, this process does */
@@ -152,7 +141,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 	}
 
 	*until = alone ? Min(limit, now + LOOK_EVERY) : limit;
-	return WAIT_SLEEP;
+	return WAIT_HELD;
 }
 
 /*
@@ -172,7 +161,7 @@ look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
 		return WAIT_SLEEP;
 
 	if (gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
-		interrupted_in_vain() || (is_ours && now >= io->due))
+		gate_interrupted_in_vain() || (is_ours && now >= io->due))
 		return WAIT_PERFORM;
 
 	*until = now + LOOK_EVERY;
@@ -262,11 +251,13 @@ spin_while_submitted(PgAioHandle *ioh, uint64 generation, IoTime until)
 /*
  * Waits until a captured read is no longer in flight.  Its completion broadcasts
  * the handle's condition variable; each round gets back in line for that before
- * it looks.
+ * it looks.  Returns whether the read was held meanwhile.
  */
-static pg_noinline void
+static pg_noinline bool
 wait_for_captured(PgAioHandle *ioh, uint64 generation)
 {
+	bool		was_held = false;
+
 	for (;;)
 	{
 		PgAioHandleState state;
@@ -281,6 +272,10 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 
 		switch (look_at_captured(ioh, generation, now, &wait_event, &until))
 		{
+			case WAIT_HELD:
+				was_held = true;
+				sleep_until(now, until, wait_event);
+				break;
 			case WAIT_SLEEP:
 				sleep_until(now, until, wait_event);
 				break;
@@ -290,7 +285,7 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 			case WAIT_PERFORM:
 				ConditionVariableCancelSleep();
 				gate_perform_taken(ioh, 0);
-				return;
+				return was_held;
 		}
 
 		/*
@@ -303,17 +298,21 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 		CHECK_FOR_INTERRUPTS();
 	}
 	ConditionVariableCancelSleep();
+	return was_held;
 }
 
 /*
- * IoInterceptor.wait: waits until a captured read is no longer in flight.
+ * IoInterceptor.wait: waits until a captured read is no longer in flight, and if
+ * it was held, until the turnstile lets this process go on.
  */
 void
 gate_wait(PgAioHandle *ioh, uint64 generation)
 {
+	bool		was_held;
+
 	PG_TRY();
 	{
-		wait_for_captured(ioh, generation);
+		was_held = wait_for_captured(ioh, generation);
 	}
 	PG_CATCH();
 	{
@@ -323,4 +322,6 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	PG_END_TRY();
 
 	forget_stopped(0, 0);
+	if (was_held)
+		gate_pass_turnstile(ioh, generation);
 }

@@ -59,6 +59,20 @@ my %waits = (
 		},
 		others => ['owner'],
 	},
+	'the turnstile' => {
+		event => 'IoTurnstile',
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			$aio->sql("SELECT io_turnstile(true), io_hold('$t')");
+			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$aio->gate_holds(1);
+			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
+			$aio->poll(sub { $aio->sql('SELECT cardinality(waiters) FROM io_held') eq '2' }) or fail('both wait');
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			return 'SELECT io_turnstile(false)';
+		},
+		others => ['owner'],
+	},
 	'a held read, ROLLBACK of its table' => {
 		event => 'IoGateHeld',
 		deaf => 1,

@@ -1,0 +1,489 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.c
+ *		Waiting until all is quiet, and who then waits for what.
+ *
+ * All is quiet when every process of a list is idle or waits for something that
+ * comes only if somebody does something: a held read, the turnstile, another
+ * session's lock, pin or staged read.
+ *
+ * What a process waits for is looked up where that is decided (condition
+ * variables, lock queues), because the wait event that it shows lags behind.  Where
+ * nothing but the wait event tells, it must stay the same for a while.
+ *
+ * src/gate/settle.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate/gate.h"
+
+#include "aio/perform.h"
+#include "common/relpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/proclist.h"
+#include "utils/array.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(io_settle);
+
+/* what only a wait event or a short-lived queue tells must last so long */
+#define STEADY_AFTER (10 * NS_PER_MS)
+
+/* how long to sleep between two looks: briefly at first */
+#define SHORT_NAP_US 20
+#define LONG_NAP_US 1000
+#define SHORT_NAPS 200
+
+#define MAX_SETTLE_PROCESSES 1000
+
+typedef enum ProcessState
+{
+	PROCESS_RUNNING,
+	PROCESS_IDLE,				/* between two statements */
+	PROCESS_GONE,
+	PROCESS_HELD,				/* waits for a held read */
+	PROCESS_TURNSTILE,			/* waits for io_wake() */
+	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
+	PROCESS_LOCK,				/* waits for a heavyweight lock */
+	PROCESS_LWLOCK,
+	PROCESS_BUFFER,				/* waits for a pin, content lock or I/O of a buffer */
+	PROCESS_SLEEP,				/* pg_sleep() and read_rel_block_when_wanted() */
+} ProcessState;
+
+static const char *const process_state_names[] = {
+	[PROCESS_RUNNING] = "running",
+	[PROCESS_IDLE] = "idle",
+	[PROCESS_GONE] = "gone",
+	[PROCESS_HELD] = "held read",
+	[PROCESS_TURNSTILE] = "turnstile",
+	[PROCESS_UNSUBMITTED] = "unsubmitted read",
+	[PROCESS_LOCK] = "lock",
+	[PROCESS_LWLOCK] = "lwlock",
+	[PROCESS_BUFFER] = "buffer",
+	[PROCESS_SLEEP] = "sleep",
+};
+
+/* One process of the list, as it was seen last. */
+typedef struct Watched
+{
+	int			pid;
+	ProcessState state;
+	int			io;				/* handle that it waits for, or -1 */
+	uint32		wait_event;
+	IoTime		since;			/* it has been in this state */
+} Watched;
+
+/* A handle in use, copied under the gate's lock. */
+typedef struct HandleCopy
+{
+	int			io;
+	int			pid;
+	PgAioHandleState state;
+	bool		is_read;
+	bool		held;
+	PgAioTargetData target;
+	int			nwaiters;
+	int			first_waiter;	/* in the array of all waiters */
+} HandleCopy;
+
+static bool
+is_steady(const Watched *process, IoTime now)
+{
+	switch (process->state)
+	{
+		case PROCESS_RUNNING:
+			return false;
+		case PROCESS_LWLOCK:
+		case PROCESS_BUFFER:
+		case PROCESS_SLEEP:
+			return now - process->since >= STEADY_AFTER;
+		default:
+			return true;
+	}
+}
+
+/*
+ * Returns whether a process says that it is between two statements.
+ */
+static bool
+is_idle(ProcNumber procno, int pid)
+{
+	/* the server's own array, without the copy that a statement sees */
+	volatile PgBackendStatus *status = MyBEEntry - MyProcNumber + procno;
+
+	for (;;)
+	{
+		int			before;
+		int			after;
+		bool		idle;
+
+		pgstat_begin_read_activity(status, before);
+		idle = status->st_procpid == pid &&
+			(status->st_state == STATE_IDLE ||
+			 status->st_state == STATE_IDLEINTRANSACTION ||
+			 status->st_state == STATE_IDLEINTRANSACTION_ABORTED);
+		pgstat_end_read_activity(status, after);
+		if (pgstat_read_activity_complete(before, after))
+			return idle;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Finds the handle on whose condition variable a process sleeps.  Returns -1 if it
+ * is none.
+ */
+static int
+handle_waited_for(ProcNumber procno)
+{
+	for (int i = 0; i < gate->nios; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+
+		if (!proclist_is_empty(&ioh->cv.wakeup) && io_is_waiter(ioh, procno))
+			return i;
+	}
+
+	return -1;
+}
+
+static ProcessState
+look_at_sleeper(int io)
+{
+	if (gate->ios[io].phase == GATE_HELD &&
+		gate->ios[io].generation == pgaio_ctl->io_handles[io].generation &&
+		!gate->ios[io].released)
+		return PROCESS_HELD;
+
+	switch ((PgAioHandleState) pgaio_ctl->io_handles[io].state)
+	{
+		case PGAIO_HS_DEFINED:
+		case PGAIO_HS_STAGED:
+			return PROCESS_UNSUBMITTED;
+		default:
+			/* in hand, or complete: it goes on by itself */
+			return PROCESS_RUNNING;
+	}
+}
+
+/*
+ * Returns what a process does now, and the handle and the wait event of its wait.
+ */
+static ProcessState
+look_at_process(int pid, int *io, uint32 *wait_event)
+{
+	PGPROC	   *proc = BackendPidGetProc(pid);
+	ProcNumber	procno;
+	bool		at_turnstile;
+
+	*io = -1;
+	*wait_event = 0;
+	if (proc == NULL)
+		proc = AuxiliaryPidGetProc(pid);
+	if (proc == NULL)
+		return PROCESS_GONE;
+	procno = GetNumberFromPGProc(proc);
+	*wait_event = *(volatile uint32 *) &proc->wait_event_info;
+
+	LWLockAcquire(gate->lock, LW_SHARED);
+	at_turnstile = gate_stands_at_turnstile(procno);
+	if (at_turnstile)
+		*io = gate->places[procno].io;
+	LWLockRelease(gate->lock);
+
+	if (at_turnstile)
+		return PROCESS_TURNSTILE;
+	if (is_idle(procno, pid))
+		return PROCESS_IDLE;
+	if (proc->waitStatus == PROC_WAIT_STATUS_WAITING)
+		return PROCESS_LOCK;
+	if (proc->cvWaitLink.next != 0 || proc->cvWaitLink.prev != 0)
+	{
+		*io = handle_waited_for(procno);
+		if (*io >= 0)
+			return look_at_sleeper(*io);
+	}
+	if (proc->lwWaiting == LW_WS_WAITING)
+		return PROCESS_LWLOCK;
+	if (*wait_event == WAIT_EVENT_BUFFER_IO ||
+		(*wait_event & WAIT_EVENT_CLASS_BITS) == WAIT_CLASS_BUFFER)
+		return PROCESS_BUFFER;
+	if (*wait_event == WAIT_EVENT_PG_SLEEP)
+		return PROCESS_SLEEP;
+	/* the startup process of a standby that has replayed all that there is */
+	if (*wait_event == WAIT_EVENT_RECOVERY_WAL_STREAM)
+		return PROCESS_IDLE;
+
+	return PROCESS_RUNNING;
+}
+
+/*
+ * Looks at all processes.  Returns whether all are quiet, and have been at the last
+ * look: one may have woken another that had been looked at before it.
+ */
+static bool
+look_at_all(Watched *processes, int n)
+{
+	bool		quiet = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		Watched    *process = &processes[i];
+		int			io;
+		uint32		wait_event;
+		ProcessState state = look_at_process(process->pid, &io, &wait_event);
+		IoTime		now = io_now();
+
+		if (state != process->state || io != process->io)
+		{
+			process->state = state;
+			process->io = io;
+			process->since = now;
+			quiet = false;
+		}
+		process->wait_event = wait_event;
+		quiet = quiet && is_steady(process, now);
+	}
+
+	return quiet;
+}
+
+static void
+settle(Watched *processes, int n, IoTime deadline)
+{
+	for (int naps = 0; !look_at_all(processes, n); naps++)
+	{
+		if (io_now() >= deadline)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(naps < SHORT_NAPS ? SHORT_NAP_US : LONG_NAP_US);
+	}
+}
+
+static bool
+is_watched(int pid, const Watched *processes, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (processes[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Copies the handles that the processes have in use, and all that are held.
+ * Returns their number.  The arrays have room for all handles and all processes:
+ * nothing is allocated under the lock.
+ */
+static int
+copy_handles(HandleCopy *copies, int *waiters, int max_waiters,
+			 const Watched *processes, int nprocesses)
+{
+	int			n = 0;
+	int			nwaiters = 0;
+
+	LWLockAcquire(gate->lock, LW_SHARED);
+	for (int i = 0; i < gate->nios; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		const GateIo *io = &gate->ios[i];
+		PgAioHandleState state = ioh->state;
+		bool		held = io->phase == GATE_HELD && io->generation == ioh->generation;
+		int			pid;
+
+		if (state == PGAIO_HS_IDLE)
+			continue;
+		pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		if (!held && !is_watched(pid, processes, nprocesses))
+			continue;
+
+		copies[n].io = i;
+		copies[n].pid = pid;
+		copies[n].state = state;
+		copies[n].is_read = state != PGAIO_HS_HANDED_OUT && io_is_read(ioh);
+		copies[n].held = held;
+		copies[n].target = ioh->target_data;
+		copies[n].first_waiter = nwaiters;
+		copies[n].nwaiters = io_waiters(ioh, waiters + nwaiters, max_waiters - nwaiters);
+		nwaiters += copies[n].nwaiters;
+		n++;
+	}
+	LWLockRelease(gate->lock);
+
+	return n;
+}
+
+static const char *
+handle_state_name(PgAioHandleState state)
+{
+	PgAioHandle handle;
+
+	memset(&handle, 0, sizeof(handle));
+	handle.state = state;
+	return pgaio_io_get_state_name(&handle);
+}
+
+static void
+put_process(ReturnSetInfo *rsinfo, const Watched *process)
+{
+	const char *wait_event = pgstat_get_wait_event(process->wait_event);
+	Datum		values[11] = {0};
+	bool		nulls[11];
+
+	memset(nulls, true, sizeof(nulls));
+	nulls[0] = nulls[1] = nulls[2] = false;
+	values[0] = CStringGetTextDatum("process");
+	values[1] = Int32GetDatum(process->pid);
+	values[2] = CStringGetTextDatum(process_state_names[process->state]);
+	if (wait_event != NULL)
+	{
+		values[3] = CStringGetTextDatum(wait_event);
+		nulls[3] = false;
+	}
+	if (process->io >= 0)
+	{
+		values[4] = Int32GetDatum(process->io);
+		nulls[4] = false;
+	}
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+static void
+put_handle(ReturnSetInfo *rsinfo, const HandleCopy *copy, const int *waiters)
+{
+	Datum		values[11] = {0};
+	bool		nulls[11] = {0};
+
+	values[0] = CStringGetTextDatum("handle");
+	values[1] = Int32GetDatum(copy->pid);
+	values[2] = CStringGetTextDatum(handle_state_name(copy->state));
+	nulls[3] = true;
+	values[4] = Int32GetDatum(copy->io);
+	values[5] = BoolGetDatum(copy->held);
+	if (copy->is_read)
+	{
+		values[6] = ObjectIdGetDatum(copy->target.smgr.rlocator.relNumber);
+		values[7] = CStringGetTextDatum(forkNames[copy->target.smgr.forkNum]);
+		values[8] = Int64GetDatum(copy->target.smgr.blockNum);
+		values[9] = Int32GetDatum(copy->target.smgr.nblocks);
+	}
+	else
+		nulls[6] = nulls[7] = nulls[8] = nulls[9] = true;
+	values[10] = io_pids_array(waiters + copy->first_waiter, copy->nwaiters);
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * Takes the list of processes out of the first argument.
+ */
+static Watched *
+get_processes(FunctionCallInfo fcinfo, int *n)
+{
+	ArrayType  *array;
+	Datum	   *elements;
+	bool	   *nulls;
+	Watched    *processes;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("processes must not be null")));
+	array = PG_GETARG_ARRAYTYPE_P(0);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("processes must be a one-dimensional array")));
+	deconstruct_array_builtin(array, INT4OID, &elements, &nulls, n);
+	if (*n > MAX_SETTLE_PROCESSES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there must not be more than %d processes", MAX_SETTLE_PROCESSES)));
+
+	processes = palloc0_array(Watched, Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("processes must not contain nulls")));
+		processes[i].pid = DatumGetInt32(elements[i]);
+		processes[i].io = -1;
+		if (processes[i].pid == MyProcPid)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("this session cannot wait until it is quiet itself")));
+	}
+
+	return processes;
+}
+
+static int
+get_timeout(FunctionCallInfo fcinfo, int arg)
+{
+	int			timeout;
+
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("timeout must not be null")));
+	timeout = PG_GETARG_INT32(arg);
+	if (timeout < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must not be negative")));
+	return timeout;
+}
+
+/*
+ * io_settle(processes int4[], pid int DEFAULT NULL, io_id int DEFAULT NULL,
+ *			 result int DEFAULT NULL, timeout int DEFAULT 10000)
+ *			 returns setof record
+ *
+ * Releases a held read as io_release() does, unless pid is NULL; waits until all these
+ * processes are quiet, at most for "timeout" milliseconds; and returns a row for
+ * each process and a row for each AIO handle that they have in use.  A process that is not
+ * quiet by then has the state "running".
+ */
+Datum
+io_settle(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nprocesses;
+	int			timeout;
+	int			nhandles;
+	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	Watched    *processes;
+	HandleCopy *copies;
+	int		   *waiters;
+
+	require_gate(fcinfo);
+	processes = get_processes(fcinfo, &nprocesses);
+	timeout = get_timeout(fcinfo, 4);
+	InitMaterializedSRF(fcinfo, 0);
+
+	if (!PG_ARGISNULL(1) || !PG_ARGISNULL(2))
+		(void) gate_release_one(fcinfo, 1);
+
+	settle(processes, nprocesses, io_now() + timeout * NS_PER_MS);
+
+	copies = palloc_array(HandleCopy, gate->nios);
+	waiters = palloc_array(int, max_waiters);
+	nhandles = copy_handles(copies, waiters, max_waiters, processes, nprocesses);
+
+	for (int i = 0; i < nprocesses; i++)
+		put_process(rsinfo, &processes[i]);
+	for (int i = 0; i < nhandles; i++)
+		put_handle(rsinfo, &copies[i], waiters);
+
+	return (Datum) 0;
+}
