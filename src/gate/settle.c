@@ -20,6 +20,7 @@
 #include "aio/perform.h"
 #include "common/relpath.h"
 #include "funcapi.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/proc.h"
