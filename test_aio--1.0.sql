@@ -88,6 +88,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION buffers_in_progress() IS
 'show shared buffers that have I/O in progress';
 
+CREATE FUNCTION buffers_in_file(relfilenode oid, OUT buffer int4,
+	OUT fork text, OUT blockno int8, OUT flags text[], OUT refcount int4)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
+
+COMMENT ON FUNCTION buffers_in_file(oid) IS
+'shared buffers that hold blocks of this file, and what their headers say';
+
 --
 -- Reads
 --

@@ -22,6 +22,7 @@
 
 PG_FUNCTION_INFO_V1(buffer_state);
 PG_FUNCTION_INFO_V1(buffers_in_progress);
+PG_FUNCTION_INFO_V1(buffers_in_file);
 
 /* the flags that all versions have, by the names of buf_internals.h */
 static const struct
@@ -156,6 +157,54 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 		values[4] = CStringGetTextDatum(forkNames[BufTagGetForkNum(&tag)]);
 		values[5] = Int64GetDatum(tag.blockNum);
 		values[6] = Int32GetDatum(BUF_STATE_GET_REFCOUNT(state));
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}
+
+/*
+ * buffers_in_file(relfilenode oid) returns setof (buffer int4, fork text,
+ *		blockno int8, flags text[], refcount int4)
+ *
+ * Returns the shared buffers that hold blocks of a file of this database, valid or
+ * not.  The relation is not locked, and need not exist any more.
+ */
+Datum
+buffers_in_file(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	RelFileNumber relfilenumber = PG_GETARG_OID(0);
+
+	require_superuser(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (int i = 0; i < NBuffers; i++)
+	{
+		BufferDesc *desc = GetBufferDescriptor(i);
+		BufferState state;
+		BufferTag	tag;
+		Datum		values[5];
+		bool		nulls[5] = {0};
+
+		CHECK_FOR_INTERRUPTS();
+
+		/* look again when nobody can change it */
+		if (BufTagGetRelNumber(&desc->tag) != relfilenumber)
+			continue;
+		state = LockBufHdr(desc);
+		tag = desc->tag;
+		buffer_header_unlock(desc, state, 0, 0, 0);
+		if (!(state & BM_TAG_VALID) || tag.dbOid != MyDatabaseId ||
+			BufTagGetRelNumber(&tag) != relfilenumber)
+			continue;
+
+		values[0] = Int32GetDatum(BufferDescriptorGetBuffer(desc));
+		values[1] = CStringGetTextDatum(forkNames[BufTagGetForkNum(&tag)]);
+		values[2] = Int64GetDatum(tag.blockNum);
+		values[3] = PointerGetDatum(flag_names(state));
+		values[4] = Int32GetDatum(BUF_STATE_GET_REFCOUNT(state));
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

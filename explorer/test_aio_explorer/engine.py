@@ -1,0 +1,493 @@
+"""One schedule at a time: makes choices, and tells the state between them.
+
+A choice is written as in a replay:
+
+    A1          session A sends its first statement
+    B:3+2       B's read of blocks 3 and 4 is performed and completes
+    B:3+2=EIO   it fails instead
+    wake_A      A, which has waited for a completed read, goes on
+    cancel_A    A's statement is cancelled; terminate_A: A's session is ended
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import select
+import time
+from dataclasses import dataclass, field
+
+from .client import Answer, Connection, Lost
+from .cluster import Cluster
+from .scenario import FAILURES, Scenario, SessionPlan
+
+CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|terminate)_(?P<who>[A-Z]+)$"
+                    r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
+
+#: states of io_settle() in which a process waits
+WAITS = ("held read", "turnstile", "unsubmitted read", "lock", "lwlock", "buffer", "sleep")
+
+REPLAY = "REPLAY"  # the startup process of a standby
+
+
+class NotPossible(Exception):
+    """A choice that does not exist in this state."""
+
+
+class Trouble(Exception):
+    """What must not happen: the server is gone, or never quiet."""
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+@dataclass
+class Session:
+    plan: SessionPlan
+    connection: Connection | None = None
+    position: int = 0
+    answers: list[Answer] = field(default_factory=list)
+    state: str = "idle"
+    waits_for: str = ""
+    #: reads of the present statement, in the order of submission, and what became of them
+    reads: list[str] = field(default_factory=list)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    #: blocks of own reads that were made to fail, of all statements: (block, blocks, kind)
+    failed: list[tuple[int, int, str]] = field(default_factory=list)
+    waits: int = 0
+    interrupted: str = ""
+    gone: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def busy(self) -> bool:
+        return self.connection is not None and self.connection.busy
+
+    @property
+    def finished(self) -> bool:
+        return self.gone or (not self.busy and self.position >= len(self.plan.steps))
+
+
+@dataclass(frozen=True)
+class Held:
+    label: str
+    pid: int
+    io_id: int
+    block: int
+    nblocks: int
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything at a quiet point that may matter for what comes."""
+
+    text: str
+    brief: str
+    choices: tuple[str, ...]
+    final: bool
+    stuck: tuple[str, ...]  # who waits, if nothing can be done about it
+
+    @property
+    def digest(self) -> str:
+        return digest(self.text)
+
+
+class Engine:
+    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False) -> None:
+        self.cluster = cluster
+        self.scenario = scenario
+        self.late = late
+        self.budget = budget
+        self.sessions = {plan.name: Session(plan) for plan in scenario.sessions}
+        self.where = {plan.on for plan in scenario.sessions} | {"primary"}
+        self.observers: dict[str, Connection] = {}
+        self.files: dict[str, str] = {}
+        self.held: dict[str, Held] = {}
+        self.handles: list[str] = []
+        self.buffers: list[str] = []
+        self.unsubmitted: list[tuple[str, str]] = []
+        self.startup: dict[str, int] = {}
+        self.failures_left = budget
+        self.reads = 0
+        self.known: set[tuple[int, int]] = set()
+        self.holding = True
+
+    # set-up
+
+    @property
+    def observed(self) -> str:
+        """Where reads are held."""
+        return "standby" if self.scenario.standby else "primary"
+
+    def connect(self) -> None:
+        for which in ("primary", "standby") if self.scenario.standby else ("primary",):
+            self.cluster.new_log_lines(which)
+        for which in sorted({self.observed, "primary"}):
+            self.observers[which] = Connection(self.cluster.conninfo(which))
+        primary = self.observers["primary"]
+        primary.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
+        for statement in (*self._table(), *self.scenario.setup):
+            primary.ask(statement)
+        self._catch_up()
+        for session in self.sessions.values():
+            self._connect(session)
+        if self.scenario.standby:
+            rows = self.observers["standby"].ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'")[0]
+            self.startup = {REPLAY: int(rows[0][0] or 0)}
+
+    def _table(self) -> list[str]:
+        blocks = self.scenario.blocks
+        return [
+            "CREATE TABLE t (i int, f text STORAGE PLAIN)",
+            # four rows a block
+            f"INSERT INTO t SELECT g, repeat('x', 1900) FROM generate_series(0, {4 * blocks - 1}) g",
+            "VACUUM (FREEZE, ANALYZE) t",
+        ]
+
+    def _connect(self, session: Session) -> None:
+        session.connection = Connection(self.cluster.conninfo(session.plan.on))
+        session.gone = False
+        for statement in session.plan.setup:
+            session.connection.ask(statement)
+
+    def _catch_up(self) -> None:
+        """Waits until the standby has replayed all that there is."""
+        if not self.scenario.standby:
+            return
+        lsn = self.observers["primary"].ask(
+            "SELECT pg_logical_emit_message(false, 'explorer', '', flush => true)")[0][0][0]
+        deadline = time.monotonic() + 20
+        while self.observers["standby"].ask(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0][0] != "t":
+            if time.monotonic() > deadline:
+                raise Trouble("the standby does not replay")
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        """Ends all sessions, and first what they are in the midst of."""
+        try:
+            self.observers[self.observed].ask("SELECT io_hold_end(), io_turnstile(false), io_release_all()")
+            self._drain()
+        except (KeyError, Lost, Trouble, TimeoutError, RuntimeError):
+            pass
+        for connection in [*self.observers.values(), *(s.connection for s in self.sessions.values())]:
+            if connection:
+                connection.close()
+
+    # between two schedules
+
+    def reset(self, hold: bool = True) -> list[str]:
+        """Ends what is left of a schedule and prepares the next; returns what was wrong."""
+        observer = self.observers[self.observed]
+        wrong: list[str] = []
+        observer.ask("SELECT io_hold_end(), io_fail_end(), io_turnstile(false), io_release_all()")
+        self._drain()
+        wrong += self._left_over()
+        for connection in self.observers.values():
+            connection.notices.clear()
+        for session in self.sessions.values():
+            if session.connection is None or session.gone:
+                self._connect(session)
+        primary = self.observers["primary"]
+        for statement in self.scenario.before:
+            primary.ask(statement)
+        self._catch_up()
+        for session in self.sessions.values():
+            assert session.connection
+            session.connection.notices.clear()
+            for statement in session.plan.before:
+                session.connection.ask(statement)
+            wrong += [f"{session.name}: {notice}" for notice in session.connection.notices]
+        relations = [name for name in self.scenario.hold if name != "*"] or ["t"]
+        for which, connection in self.observers.items():
+            for name in relations:
+                connection.ask(f"SELECT evict_rel('{name}')")
+            wrong += [f"after the end: {notice}" for notice in connection.notices]
+            connection.notices.clear()
+        if self.scenario.cached:
+            blocks = ", ".join(map(str, self.scenario.cached))
+            observer.ask(f"SELECT count(*) FROM read_stream_for_blocks('t', ARRAY[{blocks}])")
+        self.files = {}
+        for name in relations:
+            rows = observer.ask(f"SELECT pg_relation_filenode('{name}')")
+            self.files[rows[0][0][0] or ""] = name
+        for session in self.sessions.values():
+            session.position = session.waits = 0
+            session.answers, session.reads, session.failed = [], [], []
+            session.outcomes = {}
+            session.state, session.waits_for, session.interrupted = "idle", "", ""
+        self.failures_left = self.budget
+        self.reads = 0
+        self.known, self.held, self.handles, self.buffers, self.unsubmitted = set(), {}, [], [], []
+        self.holding = hold
+        if hold:
+            rules = [f"io_hold('{name}', fork => '{self.scenario.fork}')" if name != "*" else "io_hold()"
+                     for name in self.scenario.hold]
+            observer.ask(f"SELECT {', '.join(rules)}, io_turnstile(true)")
+        return wrong
+
+    def _drain(self) -> None:
+        """Has every session end its statement and its transaction."""
+        deadline = time.monotonic() + 20
+        cancel_at = time.monotonic() + 3
+        while True:
+            waiting = []
+            for session in self.sessions.values():
+                connection = session.connection
+                if connection is None or session.gone:
+                    continue
+                try:
+                    if connection.busy and connection.poll() is None:
+                        waiting.append(session)
+                    elif connection.in_transaction:
+                        connection.send("ROLLBACK")
+                        waiting.append(session)
+                except Lost:
+                    session.gone = True
+            if not waiting:
+                return
+            select.select([s.connection.socket for s in waiting if s.connection], [], [], 0.05)
+            now = time.monotonic()
+            if now > cancel_at:
+                cancel_at = now + 3
+                for session in waiting:
+                    assert session.connection
+                    self.observers[session.plan.on].ask(f"SELECT pg_cancel_backend({session.connection.pid})")
+            if now > deadline:
+                raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
+
+    def _left_over(self) -> list[str]:
+        """Handles and buffers in use though all is over."""
+        states = ", ".join(f"'{state}'" for state in ("COMPLETED_SHARED", *self.scenario.leaves))
+        question = (f"SELECT 'handle left: ' || state || ' ' || target_desc FROM pg_aios WHERE state NOT IN ({states})"
+                    " UNION ALL SELECT 'I/O left in progress: block ' || blockno FROM buffers_in_progress()")
+        deadline = time.monotonic() + 5
+        while True:
+            rows = self.observers[self.observed].ask(question)[0]
+            if not rows or time.monotonic() > deadline:
+                return [str(row[0]) for row in rows]
+            time.sleep(0.002)
+
+    # during a schedule
+
+    def _name_of(self, pid: int) -> str:
+        for session in self.sessions.values():
+            if session.connection and session.connection.pid == pid:
+                return session.name
+        for name, startup in self.startup.items():
+            if startup == pid:
+                return name
+        return "?"
+
+    def _collect(self) -> None:
+        """Takes the answers that have come."""
+        for session in self.sessions.values():
+            connection = session.connection
+            if not session.busy or connection is None:
+                continue
+            try:
+                answers = connection.poll()
+            except Lost as lost:
+                if not session.interrupted.startswith("terminate"):
+                    raise Trouble(f"{session.name} has lost its connection: {lost}") from None
+                session.gone = True
+                connection.busy = False
+                session.answers.append(Answer(sqlstate="57P01", message="terminated"))
+                session.position += 1
+                continue
+            if answers is not None:
+                # of several statements the last tells, or the one that failed
+                errors = [answer for answer in answers if answer.sqlstate]
+                session.answers.append(errors[0] if errors else answers[-1] if answers else Answer())
+                session.position += 1
+                session.reads, session.outcomes, session.waits = [], {}, 0
+
+    def settle(self, release: Held | None = None, result: int | None = None, patience: float = 10.0) -> State:
+        """Waits until all is quiet; returns the state."""
+        observer = self.observers[self.observed]
+        arguments = ""
+        if release:
+            arguments = f", {release.pid}, {release.io_id}, {'NULL' if result is None else result}"
+        deadline = time.monotonic() + patience
+        while True:
+            self._collect()
+            mine = [s for s in self.sessions.values() if s.plan.on == self.observed and not s.gone and s.connection]
+            others = [s for s in self.sessions.values() if s.plan.on != self.observed and s.busy]
+            pids = [s.connection.pid for s in mine if s.connection] + list(self.startup.values())
+            file = "".join(f"; SELECT '{name}', fork, blockno, flags, refcount FROM buffers_in_file({oid})"
+                           for oid, name in self.files.items() if oid)
+            answers = observer.ask(f"SELECT * FROM io_settle(ARRAY[{','.join(map(str, pids))}]::int[]{arguments},"
+                                   f" timeout => {2000 if release is None else 5000})" + file)
+            arguments, release = "", None
+            states = {int(row[1] or 0): row for row in answers[0] if row[0] == "process"}
+            unread = [s for s in mine if s.busy and s.connection and states[s.connection.pid][2] in ("idle", "gone")]
+            running = [self._name_of(pid) for pid, row in states.items() if row[2] == "running"]
+            waiting_elsewhere = [s for s in others if s.busy]
+            if not unread and not running and not waiting_elsewhere:
+                break
+            if time.monotonic() > deadline:
+                raise Trouble("never quiet: " + ", ".join(
+                    f"{self._name_of(pid)} {row[2]} ({row[3]})" for pid, row in states.items() if row[2] == "running")
+                    + "".join(f"{s.name} does not answer" for s in unread + waiting_elsewhere))
+            select.select([s.connection.socket for s in unread + waiting_elsewhere if s.connection], [], [], 0.002)
+        return self._state(answers)
+
+    def _state(self, answers: list) -> State:
+        handles = [row for row in answers[0] if row[0] == "handle"]
+        processes = {int(row[1]): row for row in answers[0] if row[0] == "process"}
+        labels: dict[int, str] = {}
+        self.held, self.handles, self.unsubmitted = {}, [], []
+        seen: set[tuple[int, int]] = set()
+        for row in sorted(handles, key=lambda row: (int(row[1]), int(row[4]))):
+            pid, io_id, held = int(row[1]), int(row[4]), row[5] == "t"
+            owner = self._name_of(pid)
+            if row[8] is None:
+                self.handles.append(f"{owner} {row[2]}")
+                continue
+            relation = self.files.get(row[6], "other")
+            prefix = "" if relation == "t" else f"{relation}."
+            if row[7] != "main":
+                prefix += f"{row[7]}."
+            label = f"{owner}:{prefix}{row[8]}+{row[9]}"
+            while held and label in self.held:
+                label += "'"
+            labels[io_id] = label
+            waiters = sorted(self._name_of(int(pid)) for pid in row[10].strip("{}").split(",") if pid)
+            self.handles.append(f"{label} {'HELD' if held else row[2]} <{','.join(waiters)}>")
+            if held:
+                self.held[label] = Held(label, pid, io_id, int(row[8]), int(row[9]))
+                seen.add((pid, io_id))
+                if (pid, io_id) not in self.known:
+                    self.reads += 1
+                    if owner in self.sessions:
+                        self.sessions[owner].reads.append(label)
+            elif waiters and row[2] in ("DEFINED", "STAGED"):
+                self.unsubmitted.append((owner, label))
+        self.known = seen
+        self.handles.sort()
+        self.buffers = []
+        for rows in answers[1:]:
+            for name, fork, block, flags, refcount in rows:
+                words = [word for word in flags.strip("{}").split(",") if word not in ("PERMANENT", "CHECKPOINT_NEEDED", "")]
+                place = ("" if name == "t" else f"{name}.") + ("" if fork == "main" else f"{fork}.") + block
+                self.buffers.append(f"{place}={','.join(words)}*{refcount}")
+        self.buffers.sort()
+        for session in self.sessions.values():
+            if session.gone:
+                session.state, session.waits_for = "gone", ""
+            elif session.connection and session.connection.pid in processes:
+                row = processes[session.connection.pid]
+                session.state = row[2]
+                if session.state != "turnstile":
+                    session.waits_for = labels.get(int(row[4]), "") if row[4] is not None else ""
+                if session.state in ("lock", "lwlock", "buffer", "sleep"):
+                    session.waits_for = row[3] or ""
+            else:
+                session.state, session.waits_for = "idle", ""
+        return self._describe()
+
+    def _describe(self) -> State:
+        lines, brief = [], []
+        for session in self.sessions.values():
+            results = ",".join(digest(str(answer))[:4] for answer in session.answers)
+            reads = " ".join(label.split(":", 1)[1] + (f"={session.outcomes[label]}" if label in session.outcomes else "")
+                             for label in session.reads)
+            lines.append(f"{session.name}@{session.position} {session.state} {session.waits_for}"
+                         f" | {session.interrupted} | {reads} | {session.waits} | {results}")
+            what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "turnstile": f"woken({session.waits_for})",
+                    }.get(session.state, f"{session.state}({session.waits_for})")
+            brief.append(f"{session.name}@{session.position} {what}")
+        lines.append("handles " + "; ".join(self.handles))
+        lines.append("buffers " + "; ".join(self.buffers))
+        lines.append(f"left {self.failures_left}")
+        waiting = [s for s in self.sessions.values() if s.busy]
+        choices = self._choices()
+        final = not waiting and not self.held and all(s.finished for s in self.sessions.values())
+        stuck = tuple(f"{s.name}: {s.state} {s.waits_for}" for s in waiting) if not choices and not final else ()
+        return State("\n".join(lines), "  ".join(brief), tuple(choices), final, stuck)
+
+    def _choices(self) -> list[str]:
+        standing = [s.name for s in self.sessions.values() if s.state == "turnstile"]
+        wakes = [f"wake_{name}" for name in standing]
+        if standing and not self.late:
+            return wakes
+        found = [f"{s.name}{s.position + 1}" for s in self.sessions.values()
+                 if not s.busy and not s.gone and s.position < len(s.plan.steps)]
+        for label in sorted(self.held):
+            found.append(label)
+            if self.failures_left > 0:
+                found += [f"{label}={kind}" for kind in self.scenario.failures
+                          if kind != "short" or self.held[label].nblocks > 1]
+        found += wakes
+        for verb, names in (("cancel", self.scenario.cancel), ("terminate", self.scenario.terminate)):
+            found += [f"{verb}_{name}" for name in names
+                      if self.sessions[name].busy and not self.sessions[name].interrupted
+                      and self.sessions[name].state in WAITS]
+        return found
+
+    def apply(self, choice: str) -> State:
+        """Makes a choice, and waits until all is quiet again."""
+        parsed = CHOICE.match(choice)
+        if not parsed:
+            raise NotPossible(f"what is {choice}?")
+        if parsed["step"]:
+            return self._step(parsed["step"], int(parsed["number"]))
+        if parsed["verb"] == "wake":
+            return self._wake(parsed["who"])
+        if parsed["verb"]:
+            return self._interrupt(parsed["verb"], parsed["who"])
+        held = self.held.get(parsed["read"])
+        if held is None:
+            raise NotPossible(f"{parsed['read']} is not held")
+        kind = parsed["kind"]
+        if kind == "ok":
+            kind = None
+        if kind and kind not in FAILURES:
+            raise NotPossible(f"what is {kind}?")
+        owner = self.sessions.get(parsed["read"].split(":")[0])
+        if kind:
+            self.failures_left -= 1
+        if owner:
+            owner.outcomes[held.label] = kind or "ok"
+            if kind:
+                owner.failed.append((held.block, held.nblocks, kind))
+        return self.settle(held, FAILURES[kind](held.nblocks) if kind else None)
+
+    def _step(self, name: str, number: int) -> State:
+        session = self.sessions.get(name)
+        if session is None or session.busy or session.gone or session.position != number - 1 or number > len(session.plan.steps):
+            raise NotPossible(f"{name} cannot do step {number} now")
+        assert session.connection
+        session.connection.send(session.plan.steps[session.position])
+        return self.settle()
+
+    def _wake(self, name: str) -> State:
+        session = self.sessions.get(name)
+        if session is None or session.state != "turnstile" or not session.connection:
+            raise NotPossible(f"{name} is not at the turnstile")
+        self.observers[self.observed].ask(f"SELECT io_wake({session.connection.pid})")
+        session.waits += 1
+        return self.settle()
+
+    def _interrupt(self, verb: str, name: str) -> State:
+        session = self.sessions.get(name)
+        if session is None or not session.busy or not session.connection:
+            raise NotPossible(f"{name} has nothing to {verb}")
+        session.interrupted = f"{verb} in {session.position + 1}"
+        function = {"cancel": "pg_cancel_backend", "terminate": "pg_terminate_backend"}[verb]
+        self.observers[session.plan.on].ask(f"SELECT {function}({session.connection.pid})")
+        # it answers, unless another session must move first
+        deadline = time.monotonic() + 2
+        while session.busy and time.monotonic() < deadline:
+            select.select([session.connection.socket], [], [], 0.05)
+            self._collect()
+        if verb == "terminate" and not session.busy:
+            while self.observers[session.plan.on].ask(
+                    f"SELECT state FROM io_settle(ARRAY[{session.connection.pid}])")[0][0][0] != "gone":
+                if time.monotonic() > deadline + 10:
+                    raise Trouble(f"{name} does not end")
+                time.sleep(0.001)
+        return self.settle()

@@ -1,0 +1,167 @@
+"""What must be so after a schedule, whatever its order was."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass, field
+
+from .client import Answer
+from .engine import Engine, NotPossible, State
+
+#: more serial orders than this are not tried
+MOST_ORDERS = 150
+
+#: messages of errors that an own failed read explains, and where they name its blocks
+READ_ERROR = re.compile(r"could not read blocks? (\d+)(?:\.\.(\d+))? in the file")
+
+ALARM = re.compile(
+    r"TRAP:|PANIC|terminated by signal|exited with exit code|AddressSanitizer|runtime error:"
+    r"|(?:WARNING|FATAL):|LOG: .*(?:invalid page|could not|zeroing|checksum)|wrong state|shouldn't get here|no free IOs")
+
+#: after a failure in a transaction
+ABORTED = ("25P02",)
+
+
+@dataclass
+class Expected:
+    """The rows of serial runs, without a hold."""
+
+    answers: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    checks: set[str] = field(default_factory=set)
+    reads: int = 0
+    orders: int = 0
+    all_orders: bool = True
+
+
+def serial_orders(engine: Engine) -> tuple[list[tuple[str, ...]], bool]:
+    """Orders of whole statements: all, if they are not too many, else session by session."""
+    counts = {name: len(session.plan.steps) for name, session in engine.sessions.items()}
+    total = math.factorial(sum(counts.values()))
+    for count in counts.values():
+        total //= math.factorial(count)
+    if total > MOST_ORDERS:
+        return [tuple(name for name in order for _ in range(counts[name]))
+                for order in itertools.permutations(counts)][:MOST_ORDERS], False
+
+    def extend(prefix: tuple[str, ...], left: dict[str, int]):
+        if not any(left.values()):
+            yield prefix
+        for name, count in left.items():
+            if count:
+                yield from extend((*prefix, name), {**left, name: count - 1})
+
+    return list(extend((), counts)), True
+
+
+def learn(engine: Engine) -> Expected:
+    """Runs the statements one after the other, in different orders."""
+    expected = Expected()
+    orders, expected.all_orders = serial_orders(engine)
+    changes = bool(engine.scenario.before) and bool(engine.scenario.check)
+    # with a check, what was left out by a cancel or a failure matters too
+    runs = sorted({order[:end] for order in orders for end in (range(len(order) + 1) if changes else (len(order),))},
+                  key=lambda order: (len(order), order))
+    for order in runs[:4 * MOST_ORDERS]:
+        engine.reset(hold=False)
+        todo = list(order)
+        while todo:
+            # a statement that waits for a lock lets the next session go on
+            for name in list(todo):
+                session = engine.sessions[name]
+                try:
+                    engine.apply(f"{name}{session.position + 1}")
+                except NotPossible:
+                    continue
+                todo.remove(name)
+                break
+            else:
+                break
+        engine.settle()
+        for name, session in engine.sessions.items():
+            for number, answer in enumerate(session.answers):
+                expected.answers.setdefault((name, number), set()).add(str(answer))
+        if engine.scenario.check:
+            expected.checks.add(final_check(engine))
+        expected.orders += 1
+    return expected
+
+
+def final_check(engine: Engine) -> str:
+    observer = engine.observers[engine.observed]
+    return str(observer.ask(engine.scenario.check)[0])
+
+
+def _explained(engine: Engine, name: str, number: int, answer: Answer) -> bool:
+    """Is this an error that belongs to the session?"""
+    session = engine.sessions[name]
+    if answer.sqlstate in engine.scenario.errors:
+        return True
+    if session.interrupted == f"cancel in {number + 1}" and answer.sqlstate == "57014":
+        return True
+    if session.interrupted == f"terminate in {number + 1}" and answer.sqlstate == "57P01":
+        return True
+    before = [earlier for earlier in session.answers[:number] if earlier.sqlstate]
+    if before and answer.sqlstate in ABORTED:
+        return True
+    if found := READ_ERROR.search(answer.message):
+        first, last = int(found[1]), int(found[2] or found[1])
+        return any(first <= block + count - 1 and block <= last for block, count, _ in session.failed)
+    return False
+
+
+def judge_answers(engine: Engine, expected: Expected) -> list[str]:
+    wrong = []
+    for name, session in engine.sessions.items():
+        for number, answer in enumerate(session.answers):
+            if answer.sqlstate:
+                if not _explained(engine, name, number, answer) and str(answer) not in expected.answers.get((name, number), ()):
+                    wrong.append(f"{name}{number + 1} ends with an error that is not its own: {answer}")
+            elif str(answer) not in expected.answers.get((name, number), ()):
+                if answer.tag == "ROLLBACK" and any(earlier.sqlstate for earlier in session.answers[:number]):
+                    continue
+                wrong.append(f"{name}{number + 1} returns {answer}; no serial run does:"
+                             f" {' / '.join(sorted(expected.answers.get((name, number), {'nothing'})))}")
+    return wrong
+
+
+def judge_state(engine: Engine, state: State) -> list[str]:
+    """At every quiet point."""
+    wrong = []
+    if state.stuck:
+        wrong.append("they wait, and no read is held that could be released: " + "; ".join(state.stuck))
+    if not engine.scenario.staged:
+        wrong += [f"{label} is not submitted, though it is waited for" for _, label in engine.unsubmitted]
+    else:
+        wrong += [f"{label} is not submitted, though it is waited for, and its owner does nothing"
+                  for owner, label in engine.unsubmitted
+                  if owner not in engine.sessions or engine.sessions[owner].state in ("idle", "held read", "turnstile")]
+    return wrong
+
+
+def judge_end(engine: Engine, expected: Expected) -> list[str]:
+    wrong = judge_answers(engine, expected)
+    blocks = engine.scenario.blocks * len(engine.sessions) * max(len(s.plan.steps) for s in engine.sessions.values())
+    if engine.reads > 3 * blocks + 20:
+        wrong.append(f"{engine.reads} reads were made for at most {blocks} blocks")
+    if engine.scenario.check:
+        engine.observers[engine.observed].ask("SELECT io_hold_end(), io_turnstile(false)")
+        found = final_check(engine)
+        if found not in expected.checks:
+            wrong.append(f"in the end there is {found}; after no serial run there is")
+    return wrong
+
+
+def judge_log(engine: Engine) -> list[str]:
+    wrong = []
+    for which in ("primary", "standby") if engine.scenario.standby else ("primary",):
+        for line in engine.cluster.new_log_lines(which):
+            if not ALARM.search(line) or any(re.search(pattern, line) for pattern in engine.scenario.log):
+                continue
+            if engine.scenario.terminate and "terminating connection due to administrator command" in line:
+                continue
+            if engine.budget and re.search(r"LOG: +could not read blocks", line):
+                continue
+            wrong.append(f"log of the {which}: {line}")
+    return wrong

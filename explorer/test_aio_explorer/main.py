@@ -1,0 +1,311 @@
+"""The command: explorer/run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import graphs, judge, scenario as scenarios, search
+from .cluster import CHECKOUT, Cluster, ClusterError
+from .engine import Engine, NotPossible, Trouble
+from .scenario import Scenario
+
+DESCRIPTION = """Explores the orders in which reads complete, fail and are joined.
+
+Sessions run statements; every read of a table is held by the I/O gate.  At each quiet point
+the next choice is a session's next statement, a cancel, or the release of one held read.
+All orders are gone through, and each is judged.  See doc/explorer.md."""
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios; default: those of the tier")
+    parser.add_argument("--server", default="18-instrumented",
+                        help="a name that servers/provide --list shows, or pg_config:/path/to/pg_config")
+    parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
+    parser.add_argument("--tier", choices=("quick", "long"), default="quick",
+                        help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
+    parser.add_argument("--failures", type=int, help="failures in one schedule; default 1, in the long tier 2")
+    parser.add_argument("--seconds", type=float, help="longest time for one scenario; default 10, in the long tier 60")
+    parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
+    parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
+    parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
+    parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
+    parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
+    parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
+    parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where clusters are made; default /tmp")
+    return parser.parse_args()
+
+
+class Server:
+    """The cluster that scenarios run on; started again when one needs other settings, or has ended it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.running: tuple | None = None
+
+    def get(self, method: str, scenario: Scenario) -> Cluster:
+        wanted = (method, scenario.key)
+        if self.running != wanted:
+            self.cluster.stop()
+            self.running = None
+            self.cluster.start(method, scenario.settings, scenario.standby)
+            self.running = wanted
+        return self.cluster
+
+    def discard(self) -> None:
+        self.cluster.stop()
+        self.running = None
+
+
+class Exploration:
+    def __init__(self, arguments: argparse.Namespace, server: Server, major: int) -> None:
+        self.arguments = arguments
+        self.server = server
+        self.major = major
+        long = arguments.tier == "long"
+        self.budget = arguments.failures if arguments.failures is not None else 2 if long else 1
+        self.seconds = arguments.seconds or (60.0 if long else 10.0)
+        self.engine: Engine | None = None
+
+    def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
+        self.disconnect()
+        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late)
+        self.engine.connect()
+        return self.engine
+
+    def disconnect(self) -> None:
+        if self.engine:
+            self.engine.close()
+            self.engine = None
+
+    def explore(self, scenario: Scenario, method: str) -> bool:
+        """Whether all was well."""
+        budget = self.budget if scenario.failures else 0
+        engine = self.connect(scenario, method, budget)
+        try:
+            expected = judge.learn(engine)
+        except (Trouble, TimeoutError, RuntimeError) as trouble:
+            print(f"{scenario.name} ({method}): without a hold: {trouble}", flush=True)
+            self.disconnect()
+            self.server.discard()
+            return False
+        outcome = search.Search(engine, expected, self.seconds).explore()
+        self.report(scenario, method, outcome, expected)
+        for failure in outcome.failures:
+            self.explain(scenario, method, budget, expected, failure)
+        well = not outcome.failures
+        # a graph of more failures, or with late wakes, is another one
+        if well and not outcome.left and budget <= 1 and not self.arguments.late and not self.arguments.no_graphs:
+            well = self.compare(scenario, method, expected, outcome)
+        self.disconnect()
+        return well
+
+    def report(self, scenario: Scenario, method: str, outcome: search.Outcome, expected: judge.Expected) -> None:
+        notes = []
+        if outcome.left:
+            notes.append(f"NOT FINISHED: {outcome.left} choices left")
+        if outcome.mismatches:
+            notes.append(f"{outcome.mismatches} replays went another way")
+        if not expected.all_orders:
+            notes.append(f"rows from {expected.orders} serial orders, not all")
+        print(f"{scenario.name:28} {method:9} {outcome.schedules:6} schedules {outcome.states:6} states"
+              f" {outcome.runs:6} runs {outcome.steps:7} steps {outcome.seconds:6.1f} s"
+              f" {outcome.runs / max(outcome.seconds, 1e-3):5.0f} runs/s" + "".join(f"; {note}" for note in notes), flush=True)
+
+    def explain(self, scenario: Scenario, method: str, budget: int, expected: judge.Expected, failure: search.Failure) -> None:
+        print(f"\nFAILED: {scenario.name} ({method}), PostgreSQL {self.major}: {failure}", flush=True)
+        if failure.fatal:
+            self.server.discard()
+            engine = self.connect(scenario, method, budget)
+        else:
+            assert self.engine
+            engine = self.engine
+
+        def restart() -> Engine:
+            self.server.discard()
+            return self.connect(scenario, method, budget)
+
+        try:
+            short = search.shorten(engine, expected, failure, restart)
+            if short is not failure:
+                print(f"shortened to: {short}", flush=True)
+            print(f"explorer/run --server {self.server.cluster.server} --method {method} {scenario.name}"
+                  f" --replay '{' '.join(short.schedule)}'\n", flush=True)
+            if short.fatal:
+                restart()
+            self.show(expected, short.schedule)
+        except (Trouble, NotPossible, TimeoutError, RuntimeError, ClusterError, Exception) as trouble:
+            print(f"  (while shortening: {trouble})", flush=True)
+        self.server.discard()
+
+    def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
+        """One schedule, step by step."""
+        assert self.engine
+
+        def watch(choice: str, state) -> None:
+            print(f"  {choice or '(begin)':24} {state.brief}", flush=True)
+
+        try:
+            found = search.run_schedule(self.engine, expected, schedule, watch=watch)
+        except NotPossible as missing:
+            print(f"  {missing} is not possible here")
+            return search.Failure(schedule, [f"{missing} is not possible"])
+        for session in self.engine.sessions.values():
+            for number, answer in enumerate(session.answers):
+                print(f"  {session.name}{number + 1}: {str(answer)[:150]}")
+        print("  " + ("\n  ".join(found.reasons) if found else "all is as it should be"), flush=True)
+        return found
+
+    def compare(self, scenario: Scenario, method: str, expected: judge.Expected, outcome: search.Outcome) -> bool:
+        """With the graph that is kept for this major version."""
+        path = graphs.file_of(scenario.name, self.major, method)
+        if self.arguments.keep_graphs:
+            text = graphs.text_of(outcome.graph)
+            if method == "worker" or not path.exists():
+                path = graphs.DIRECTORY / f"{scenario.name}.{self.major}"
+            elif path.read_text() != text:
+                path = graphs.DIRECTORY / f"{scenario.name}.{self.major}.{method}"
+            path.write_text(text)
+            return True
+        if not path.exists():
+            print(f"  no graph of {scenario.name} is kept for PostgreSQL {self.major}", flush=True)
+            return True
+        kept = graphs.parse(path.read_text())
+        difference = graphs.first_difference(kept, outcome.graph)
+        if difference is None:
+            return True
+        schedule, what = difference
+        print(f"\nFAILED: {scenario.name} ({method}): the states are not those kept for PostgreSQL {self.major}"
+              f" ({path.name}): {what}, after\n  {' '.join(schedule)}", flush=True)
+        try:
+            self.show(expected, [choice for choice in schedule])
+        except (Trouble, TimeoutError, RuntimeError) as trouble:
+            print(f"  ({trouble})")
+        return False
+
+
+def major_of(server: str, work: Path) -> int:
+    said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c", '"$PG_CONFIG" --version'],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    found = re.search(r"PostgreSQL (\d+)", said)
+    if not found:
+        raise ClusterError(f"{server}: pg_config --version says {said!r}")
+    return int(found[1])
+
+
+def why_no_io_uring(server: str, work: Path) -> str:
+    """Why io_uring cannot be used here, or nothing."""
+    said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
+                           '"$TEST_AIO_SOURCE/servers/io_uring_probe" "$PG_CONFIG"'],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout.strip()
+    return "" if said.startswith("usable") else said or "the probe says nothing"
+
+
+def choose(arguments: argparse.Namespace, major: int) -> list[Scenario]:
+    chosen = scenarios.load_all(arguments.scenarios)
+    if not arguments.scenarios and arguments.tier == "quick":
+        chosen = [one for one in chosen if one.tier == "quick"]
+    return [one for one in chosen if not one.versions or major in one.versions]
+
+
+def replay(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario]) -> int:
+    if len(chosen) != 1:
+        sys.exit("explorer/run: --replay is about one scenario")
+    schedule = arguments.replay.split()
+    method = (arguments.method or chosen[0].methods)[0]
+    budget = sum("=" in choice and not choice.endswith("=ok") for choice in schedule)
+    # so that what is woken later can be replayed
+    exploration.arguments.late = exploration.arguments.late or arguments.late
+    engine = exploration.connect(chosen[0], method, max(budget, exploration.budget))
+    expected = judge.learn(engine)
+    observer = engine.observers[engine.observed]
+    if arguments.trace:
+        observer.ask("SELECT io_trace_reset(), io_trace_start()")
+    found = exploration.show(expected, schedule)
+    if arguments.trace:
+        observer = engine.observers[engine.observed]
+        observer.ask("SELECT io_trace_stop()")
+        lines = observer.ask("SELECT io_trace_chrome()")[0]
+        arguments.trace.write_text("\n".join(str(line[0]) for line in lines) + "\n")
+        print(f"  timeline: {arguments.trace}")
+    return 1 if found else 0
+
+
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path) -> int:
+    start = time.monotonic()
+    failed = []
+    obstacle = None
+    jobs = [(scenario, method) for scenario in chosen for method in arguments.method or scenario.methods
+            if method in scenario.methods]
+    order = {method: place for place, method in enumerate(scenarios.METHODS)}
+    for scenario, method in sorted(jobs, key=lambda job: (order[job[1]], job[0].key, job[0].name)):
+        if method == "io_uring":
+            if obstacle is None:
+                obstacle = why_no_io_uring(arguments.server, work)
+                if obstacle:
+                    print(f"without io_uring: {obstacle}", flush=True)
+            if obstacle:
+                continue
+        try:
+            well = exploration.explore(scenario, method)
+        except ClusterError as error:
+            print(f"FAILED: {error}", flush=True)
+            exploration.server.discard()
+            well = False
+        if not well:
+            failed.append(f"{scenario.name} ({method})")
+    seconds = time.monotonic() - start
+    if failed:
+        print(f"explorer: FAILED on PostgreSQL {exploration.major} in {seconds:.0f} s: {', '.join(failed)}")
+        return 1
+    print(f"explorer: PASSED on PostgreSQL {exploration.major} in {seconds:.0f} s: {len(jobs)} explorations")
+    return 0
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    try:
+        if arguments.list:
+            for one in scenarios.load_all(arguments.scenarios):
+                print(f"{one.name:28} {one.tier:6} {one.about}")
+            return 0
+        os.umask(0o022)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        # a short name, as a socket's path has to fit into 107 bytes
+        work = Path(tempfile.mkdtemp(prefix="aioexp.", dir=arguments.work)).resolve()
+        work.chmod(0o755)
+        cluster = None
+        try:
+            probe = work / "probe"
+            probe.mkdir()
+            major = major_of(arguments.server, probe)
+            chosen = choose(arguments, major)
+            home = work / "c"
+            home.mkdir()
+            cluster = Cluster(arguments.server, home, arguments.staged)
+            cluster.prepare()
+            exploration = Exploration(arguments, Server(cluster), major)
+            if arguments.replay is not None:
+                return replay(arguments, exploration, chosen)
+            return explore_all(arguments, exploration, chosen, probe)
+        finally:
+            if cluster:
+                cluster.stop()
+            shutil.rmtree(work, ignore_errors=True)
+    except (scenarios.ScenarioError, ClusterError) as error:
+        print(f"explorer/run: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,123 @@
+"""Scenario files: sessions, what they do, and what may happen to them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DIRECTORY = Path(__file__).resolve().parents[1] / "scenarios"
+
+METHODS = ("worker", "io_uring", "sync")
+
+#: kinds of failure, and the result of a read of so many blocks that fails so
+FAILURES = {
+    "EIO": lambda nblocks: -5,
+    "short": lambda nblocks: (nblocks - 1) * 8192,
+    "cut": lambda nblocks: nblocks * 8192 - 4096,
+    "empty": lambda nblocks: 0,
+}
+
+
+class ScenarioError(Exception):
+    """A scenario file that is wrong."""
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    name: str
+    steps: tuple[str, ...]
+    #: said once, when the session begins
+    setup: tuple[str, ...] = ()
+    #: said before each run, when nothing is held
+    before: tuple[str, ...] = ()
+    #: "primary" or "standby"
+    on: str = "primary"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    about: str
+    sessions: tuple[SessionPlan, ...]
+    #: made once, before the first run; the table "t" of so many blocks is there
+    setup: tuple[str, ...] = ()
+    #: done before each run, when nothing is held
+    before: tuple[str, ...] = ()
+    #: asked after each run; its rows must be those of a serial run
+    check: str = "SELECT sum(i), count(*), sum(length(f)) FROM t"
+    #: blocks of "t" that are in the buffer pool when a run begins
+    cached: tuple[int, ...] = ()
+    blocks: int = 8
+    #: relations whose reads are held; "*": all reads of the sessions
+    hold: tuple[str, ...] = ("t",)
+    fork: str = "main"
+    failures: tuple[str, ...] = ("EIO",)
+    cancel: tuple[str, ...] = ()
+    terminate: tuple[str, ...] = ()
+    #: server settings besides the usual ones
+    settings: dict[str, str] = field(default_factory=dict)
+    methods: tuple[str, ...] = ("worker", "io_uring")
+    #: handles in these states may be left when all is over
+    leaves: tuple[str, ...] = ()
+    #: SQLSTATEs of errors that statements may end with, whatever happens
+    errors: tuple[str, ...] = ()
+    #: patterns of log lines that are expected
+    log: tuple[str, ...] = ()
+    #: "quick" scenarios are run by "make check"
+    tier: str = "long"
+    #: a waiting process whose staged read another one waits for is all right
+    staged: bool = False
+    #: major versions for which this is meant
+    versions: tuple[int, ...] = ()
+    #: a standby is there; reads on it are held
+    standby: bool = False
+
+    @property
+    def key(self) -> tuple:
+        """Scenarios with the same key can share a server."""
+        return (self.standby, tuple(sorted(self.settings.items())))
+
+
+def _lines(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]
+
+
+def load(path: Path) -> Scenario:
+    try:
+        raw = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    known = set(Scenario.__dataclass_fields__) - {"name", "sessions"} | {"session"}
+    if unknown := set(raw) - known:
+        raise ScenarioError(f"{path}: what is {', '.join(sorted(unknown))}?")
+    sessions = []
+    for entry in raw.pop("session", ()):
+        if unknown := set(entry) - set(SessionPlan.__dataclass_fields__):
+            raise ScenarioError(f"{path}: session: what is {', '.join(sorted(unknown))}?")
+        sessions.append(SessionPlan(entry["name"], tuple(entry["steps"]), _lines(entry.get("setup", ())),
+                                    _lines(entry.get("before", ())), entry.get("on", "primary")))
+    if not sessions:
+        raise ScenarioError(f"{path}: there is no session")
+    names = [session.name for session in sessions]
+    if len(set(names)) < len(names) or not all(name.isalpha() and name.isupper() for name in names):
+        raise ScenarioError(f"{path}: sessions need different names, in capitals")
+    for key in ("setup", "before", "hold", "failures", "cancel", "terminate", "methods", "leaves", "errors", "log"):
+        if key in raw:
+            raw[key] = _lines(raw[key])
+    for key in ("versions", "cached"):
+        if key in raw:
+            raw[key] = tuple(raw[key])
+    if "settings" in raw:
+        raw["settings"] = {name: str(value) for name, value in raw["settings"].items()}
+    for what, allowed in (("failures", FAILURES), ("methods", METHODS), ("cancel", names), ("terminate", names)):
+        if unknown := set(raw.get(what, ())) - set(allowed):
+            raise ScenarioError(f"{path}: {what}: what is {', '.join(sorted(unknown))}?")
+    return Scenario(path.stem, raw.pop("about"), tuple(sessions), **raw)
+
+
+def load_all(names: list[str]) -> list[Scenario]:
+    paths = {path.stem: path for path in sorted(DIRECTORY.glob("*.toml"))}
+    if unknown := [name for name in names if name not in paths]:
+        raise ScenarioError(f"there is no scenario {', '.join(unknown)}")
+    return [load(paths[name]) for name in (names or paths)]

@@ -1,0 +1,179 @@
+"""Depth first through all schedules, each replayed from its beginning."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from . import judge
+from .client import Lost
+from .engine import Engine, NotPossible, State, Trouble
+
+
+@dataclass
+class Failure:
+    schedule: list[str]
+    reasons: list[str]
+    fatal: bool = False  # the server has to be started again
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.schedule)}\n" + "\n".join(f"    {reason}" for reason in self.reasons)
+
+
+@dataclass
+class Graph:
+    """States that were found, and where choices lead."""
+
+    brief: dict[str, str] = field(default_factory=dict)
+    edges: dict[str, dict[str, str]] = field(default_factory=dict)
+    first: str = ""
+
+    def add(self, state: State) -> None:
+        self.brief.setdefault(state.digest, state.brief)
+        self.edges.setdefault(state.digest, {})
+
+
+@dataclass
+class Outcome:
+    schedules: int = 0          # that came to an end
+    runs: int = 0               # with those that were cut short
+    steps: int = 0
+    seconds: float = 0.0
+    left: int = 0               # choices that were not followed
+    mismatches: int = 0         # replays that did not go the same way
+    graph: Graph = field(default_factory=Graph)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def states(self) -> int:
+        return len(self.graph.brief)
+
+
+def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], lenient: bool = False,
+                 watch=None) -> Failure | None:
+    """One schedule to its end; choices that are missing are the first ones there are."""
+    done: list[str] = []
+    try:
+        engine.reset()
+        state = engine.settle()
+        todo = list(schedule)
+        if watch:
+            watch("", state)
+        while True:
+            if wrong := judge.judge_state(engine, state):
+                return Failure(done, wrong)
+            if state.final:
+                break
+            choice = todo.pop(0) if todo else state.choices[0]
+            if choice not in state.choices and not (choice.endswith("=ok") and choice[:-3] in state.choices):
+                if lenient:
+                    continue
+                raise NotPossible(choice)
+            state = engine.apply(choice)
+            done.append(choice)
+            if watch:
+                watch(choice, state)
+        wrong = judge.judge_end(engine, expected) + engine.reset() + judge.judge_log(engine)
+        return Failure(done, wrong) if wrong else None
+    except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
+        return Failure([*done], [str(trouble), *_last_words(engine)], fatal=True)
+
+
+def _last_words(engine: Engine) -> list[str]:
+    time.sleep(0.3)
+    return judge.judge_log(engine)[:5]
+
+
+class Search:
+    def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float, most_failures: int = 1) -> None:
+        self.engine = engine
+        self.expected = expected
+        self.most_seconds = most_seconds
+        self.most_failures = most_failures
+        self.outcome = Outcome()
+        self.visited: set[str] = set()
+
+    def explore(self) -> Outcome:
+        start = time.monotonic()
+        stack: list[list[str]] = [[]]
+        while stack:
+            if time.monotonic() - start > self.most_seconds or len(self.outcome.failures) >= self.most_failures:
+                self.outcome.left = len(stack)
+                break
+            prefix = stack.pop()
+            if failure := self._run(prefix, stack):
+                self.outcome.failures.append(failure)
+                if failure.fatal:
+                    self.outcome.left = len(stack)
+                    break
+        self.outcome.seconds = time.monotonic() - start
+        return self.outcome
+
+    def _run(self, prefix: list[str], stack: list[list[str]]) -> Failure | None:
+        """One run: what is known first, then what is new, as far as it is new."""
+        engine, outcome, graph = self.engine, self.outcome, self.outcome.graph
+        for _ in range(3):
+            done: list[str] = []
+            outcome.runs += 1
+            try:
+                wrong = engine.reset() + judge.judge_log(engine)
+                if wrong:
+                    return Failure(done, wrong)
+                state = engine.settle()
+                graph.first = graph.first or state.digest
+                todo = list(prefix)
+                while todo:
+                    state = self._go(state, todo.pop(0), done)
+                return self._go_on(state, done, stack)
+            except NotPossible:
+                outcome.mismatches += 1
+            except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
+                return Failure(done, [str(trouble), *_last_words(engine)], fatal=True)
+        return None
+
+    def _go(self, state: State, choice: str, done: list[str]) -> State:
+        graph = self.outcome.graph
+        graph.add(state)
+        done.append(choice)
+        after = self.engine.apply(choice)
+        self.outcome.steps += 1
+        graph.add(after)
+        graph.edges[state.digest].setdefault(choice, after.digest)
+        return after
+
+    def _go_on(self, state: State, done: list[str], stack: list[list[str]]) -> Failure | None:
+        while True:
+            if wrong := judge.judge_state(self.engine, state):
+                return Failure(done, wrong)
+            if state.final:
+                self.outcome.schedules += 1
+                self.outcome.graph.add(state)
+                wrong = judge.judge_end(self.engine, self.expected)
+                wrong += self.engine.reset() + judge.judge_log(self.engine)
+                return Failure(list(done), wrong) if wrong else None
+            if state.digest in self.visited:
+                return None
+            self.visited.add(state.digest)
+            stack.extend([*done, choice] for choice in reversed(state.choices[1:]))
+            state = self._go(state, state.choices[0], done)
+
+
+def shorten(engine: Engine, expected: judge.Expected, failure: Failure, restart) -> Failure:
+    """Leaves out choices as long as the schedule still fails."""
+    best = failure
+    tries = 0
+    length = max(len(best.schedule) // 2, 1)
+    while length >= 1 and tries < 60:
+        start = 0
+        while start < len(best.schedule) and tries < 60:
+            candidate = best.schedule[:start] + best.schedule[start + length:]
+            tries += 1
+            found = run_schedule(engine, expected, candidate, lenient=True)
+            if found and found.fatal:
+                engine = restart()
+            if found and len(found.schedule) < len(best.schedule):
+                best = found
+            else:
+                start += length
+        length //= 2
+    return best
