@@ -25,7 +25,7 @@ CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|term
                     r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
 
 #: states of io_settle() in which a process waits
-WAITS = ("held read", "turnstile", "unsubmitted read", "lock", "lwlock", "buffer", "sleep")
+WAITS = ("held read", "turnstile", "unsubmitted read", "lock", "lwlock", "buffer")
 
 REPLAY = "REPLAY"  # the startup process of a standby
 
@@ -39,7 +39,7 @@ class Trouble(Exception):
 
 
 def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass
@@ -111,6 +111,7 @@ class Engine:
         self.buffers: list[str] = []
         self.unsubmitted: list[tuple[str, str]] = []
         self.startup: dict[str, int] = {}
+        self.reads_end_by_themselves = True
         self.failures_left = budget
         self.reads = 0
         self.known: set[tuple[int, int]] = set()
@@ -129,6 +130,7 @@ class Engine:
         for which in sorted({self.observed, "primary"}):
             self.observers[which] = Connection(self.cluster.conninfo(which))
         primary = self.observers["primary"]
+        self.reads_end_by_themselves = primary.ask("SHOW io_method")[0][0][0] != "io_uring"
         primary.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
         for statement in (*self._table(), *self.scenario.setup):
             primary.ask(statement)
@@ -185,12 +187,13 @@ class Engine:
         wrong: list[str] = []
         observer.ask("SELECT io_hold_end(), io_fail_end(), io_turnstile(false), io_release_all()")
         self._drain()
-        wrong += self._left_over()
         for connection in self.observers.values():
             connection.notices.clear()
-        for session in self.sessions.values():
-            if session.connection is None or session.gone:
-                self._connect(session)
+        # with io_uring, a read that nobody waits for ends when somebody does
+        abandoned = ("SUBMITTED",) if not self.reads_end_by_themselves else ()
+        wrong += self._left_over("COMPLETED_SHARED", *self.scenario.leaves, *abandoned)
+        self._replace_sessions()
+        wrong += self._left_over()
         primary = self.observers["primary"]
         for statement in self.scenario.before:
             primary.ask(statement)
@@ -259,11 +262,31 @@ class Engine:
             if now > deadline:
                 raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
 
-    def _left_over(self) -> list[str]:
-        """Handles and buffers in use though all is over."""
-        states = ", ".join(f"'{state}'" for state in ("COMPLETED_SHARED", *self.scenario.leaves))
-        question = (f"SELECT 'handle left: ' || state || ' ' || target_desc FROM pg_aios WHERE state NOT IN ({states})"
-                    " UNION ALL SELECT 'I/O left in progress: block ' || blockno FROM buffers_in_progress()")
+    def _replace_sessions(self) -> None:
+        """New sessions for those that have ended, or have handles in use that nothing would take back."""
+        rows = self.observers[self.observed].ask("SELECT DISTINCT pid FROM pg_aios")[0]
+        for session in self.sessions.values():
+            connection = session.connection
+            if connection and not session.gone and (str(connection.pid),) in rows:
+                connection.close()
+                self._wait_until_gone(session.plan.on, connection.pid)
+                session.gone = True
+            if connection is None or session.gone:
+                self._connect(session)
+
+    def _wait_until_gone(self, which: str, pid: int) -> None:
+        deadline = time.monotonic() + 10
+        while self.observers[which].ask(f"SELECT state FROM io_settle(ARRAY[{pid}])")[0][0][0] != "gone":
+            if time.monotonic() > deadline:
+                raise Trouble(f"process {pid} does not end")
+            time.sleep(0.001)
+
+    def _left_over(self, *states: str) -> list[str]:
+        """Handles in use, but in these states, though all is over."""
+        question = ("SELECT 'handle left: ' || state || ' ' || coalesce(target_desc, '') FROM pg_aios"
+                    f" WHERE state <> ALL ('{{{','.join(states)}}}')")
+        if not states:
+            question += " UNION ALL SELECT 'I/O left in progress: block ' || blockno FROM buffers_in_progress()"
         deadline = time.monotonic() + 5
         while True:
             rows = self.observers[self.observed].ask(question)[0]
@@ -341,7 +364,8 @@ class Engine:
         labels: dict[int, str] = {}
         self.held, self.handles, self.unsubmitted = {}, [], []
         seen: set[tuple[int, int]] = set()
-        for row in sorted(handles, key=lambda row: (int(row[1]), int(row[4]))):
+        # which of its handles a session takes differs from run to run
+        for row in sorted(handles, key=lambda row: (self._name_of(int(row[1])), str(row[7]), int(row[8] or 0), int(row[4]))):
             pid, io_id, held = int(row[1]), int(row[4]), row[5] == "t"
             owner = self._name_of(pid)
             if row[8] is None:
@@ -383,7 +407,7 @@ class Engine:
                 session.state = row[2]
                 if session.state != "turnstile":
                     session.waits_for = labels.get(int(row[4]), "") if row[4] is not None else ""
-                if session.state in ("lock", "lwlock", "buffer", "sleep"):
+                if session.state in ("lwlock", "buffer"):
                     session.waits_for = row[3] or ""
             else:
                 session.state, session.waits_for = "idle", ""
@@ -409,23 +433,32 @@ class Engine:
         stuck = tuple(f"{s.name}: {s.state} {s.waits_for}" for s in waiting) if not choices and not final else ()
         return State("\n".join(lines), "  ".join(brief), tuple(choices), final, stuck)
 
+    def _may_begin(self, session: Session) -> bool:
+        """Is what this session comes after done?"""
+        if not session.plan.after:
+            return True
+        name, number = session.plan.after[0], int(session.plan.after[1:])
+        return self.sessions[name].position >= number or self.sessions[name].gone
+
     def _choices(self) -> list[str]:
         standing = [s.name for s in self.sessions.values() if s.state == "turnstile"]
         wakes = [f"wake_{name}" for name in standing]
         if standing and not self.late:
             return wakes
         found = [f"{s.name}{s.position + 1}" for s in self.sessions.values()
-                 if not s.busy and not s.gone and s.position < len(s.plan.steps)]
+                 if not s.busy and not s.gone and s.position < len(s.plan.steps) and self._may_begin(s)]
         for label in sorted(self.held):
             found.append(label)
             if self.failures_left > 0:
                 found += [f"{label}={kind}" for kind in self.scenario.failures
                           if kind != "short" or self.held[label].nblocks > 1]
         found += wakes
+        # one a schedule
+        if any(session.interrupted for session in self.sessions.values()):
+            return found
         for verb, names in (("cancel", self.scenario.cancel), ("terminate", self.scenario.terminate)):
             found += [f"{verb}_{name}" for name in names
-                      if self.sessions[name].busy and not self.sessions[name].interrupted
-                      and self.sessions[name].state in WAITS]
+                      if self.sessions[name].busy and self.sessions[name].state in WAITS]
         return found
 
     def apply(self, choice: str) -> State:
@@ -458,7 +491,8 @@ class Engine:
 
     def _step(self, name: str, number: int) -> State:
         session = self.sessions.get(name)
-        if session is None or session.busy or session.gone or session.position != number - 1 or number > len(session.plan.steps):
+        if (session is None or session.busy or session.gone or session.position != number - 1
+                or number > len(session.plan.steps) or not self._may_begin(session)):
             raise NotPossible(f"{name} cannot do step {number} now")
         assert session.connection
         session.connection.send(session.plan.steps[session.position])
@@ -485,9 +519,5 @@ class Engine:
             select.select([session.connection.socket], [], [], 0.05)
             self._collect()
         if verb == "terminate" and not session.busy:
-            while self.observers[session.plan.on].ask(
-                    f"SELECT state FROM io_settle(ARRAY[{session.connection.pid}])")[0][0][0] != "gone":
-                if time.monotonic() > deadline + 10:
-                    raise Trouble(f"{name} does not end")
-                time.sleep(0.001)
+            self._wait_until_gone(session.plan.on, session.connection.pid)
         return self.settle()

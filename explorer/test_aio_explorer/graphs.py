@@ -70,7 +70,9 @@ def first_difference(kept: Graph, found: Graph) -> tuple[list[str], str] | None:
             if choice not in before:
                 return path, f"{choice} is possible; the kept graph does not have it"
             if before[choice] != after[choice]:
-                return path, f"{choice} leads to another state than in the kept graph"
+                return path, (f"{choice} leads to another state than in the kept graph; next come there"
+                              f" {', '.join(sorted(kept.edges[before[choice]])) or 'nothing'},"
+                              f" and here {', '.join(sorted(found.edges[after[choice]])) or 'nothing'}")
             if before[choice] not in paths:
                 paths[before[choice]] = path
                 queue.append(before[choice])

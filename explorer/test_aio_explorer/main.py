@@ -116,7 +116,7 @@ class Exploration:
         if outcome.left:
             notes.append(f"NOT FINISHED: {outcome.left} choices left")
         if outcome.mismatches:
-            notes.append(f"{outcome.mismatches} replays went another way")
+            notes.append(f"{outcome.mismatches} replays went another way, the first {outcome.mismatch}")
         if not expected.all_orders:
             notes.append(f"rows from {expected.orders} serial orders, not all")
         print(f"{scenario.name:28} {method:9} {outcome.schedules:6} schedules {outcome.states:6} states"

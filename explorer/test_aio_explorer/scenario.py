@@ -33,6 +33,8 @@ class SessionPlan:
     before: tuple[str, ...] = ()
     #: "primary" or "standby"
     on: str = "primary"
+    #: a step of another session, such as "A1": this one begins when that is done
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def load(path: Path) -> Scenario:
         if unknown := set(entry) - set(SessionPlan.__dataclass_fields__):
             raise ScenarioError(f"{path}: session: what is {', '.join(sorted(unknown))}?")
         sessions.append(SessionPlan(entry["name"], tuple(entry["steps"]), _lines(entry.get("setup", ())),
-                                    _lines(entry.get("before", ())), entry.get("on", "primary")))
+                                    _lines(entry.get("before", ())), entry.get("on", "primary"), entry.get("after", "")))
     if not sessions:
         raise ScenarioError(f"{path}: there is no session")
     names = [session.name for session in sessions]

@@ -25,11 +25,13 @@ class Graph:
     """States that were found, and where choices lead."""
 
     brief: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     edges: dict[str, dict[str, str]] = field(default_factory=dict)
     first: str = ""
 
     def add(self, state: State) -> None:
         self.brief.setdefault(state.digest, state.brief)
+        self.texts.setdefault(state.digest, state.text)
         self.edges.setdefault(state.digest, {})
 
 
@@ -41,6 +43,7 @@ class Outcome:
     seconds: float = 0.0
     left: int = 0               # choices that were not followed
     mismatches: int = 0         # replays that did not go the same way
+    mismatch: str = ""          # the first of them
     graph: Graph = field(default_factory=Graph)
     failures: list[Failure] = field(default_factory=list)
 
@@ -120,13 +123,17 @@ class Search:
                 if wrong:
                     return Failure(done, wrong)
                 state = engine.settle()
+                graph.add(state)
                 graph.first = graph.first or state.digest
+                if graph.first != state.digest:
+                    self._differs(done, graph.texts[graph.first], state.text)
                 todo = list(prefix)
                 while todo:
                     state = self._go(state, todo.pop(0), done)
                 return self._go_on(state, done, stack)
-            except NotPossible:
+            except NotPossible as missing:
                 outcome.mismatches += 1
+                outcome.mismatch = outcome.mismatch or f"{missing} was not possible after {' '.join(done)}"
             except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
                 return Failure(done, [str(trouble), *_last_words(engine)], fatal=True)
         return None
@@ -138,8 +145,18 @@ class Search:
         after = self.engine.apply(choice)
         self.outcome.steps += 1
         graph.add(after)
-        graph.edges[state.digest].setdefault(choice, after.digest)
+        before = graph.edges[state.digest].setdefault(choice, after.digest)
+        if before != after.digest:
+            self._differs(done, graph.texts[before], after.text)
         return after
+
+    def _differs(self, done: list[str], before: str, after: str) -> None:
+        """A replay has come to another state than the first time."""
+        self.outcome.mismatches += 1
+        if not self.outcome.mismatch:
+            lines = [f"- {line}" for line in before.splitlines() if line not in after.splitlines()]
+            lines += [f"+ {line}" for line in after.splitlines() if line not in before.splitlines()]
+            self.outcome.mismatch = f"after {' '.join(done)}:\n    " + "\n    ".join(lines)
 
     def _go_on(self, state: State, done: list[str], stack: list[list[str]]) -> Failure | None:
         while True:

@@ -56,7 +56,6 @@ typedef enum ProcessState
 	PROCESS_LOCK,				/* waits for a heavyweight lock */
 	PROCESS_LWLOCK,
 	PROCESS_BUFFER,				/* waits for a pin, content lock or I/O of a buffer */
-	PROCESS_SLEEP,				/* pg_sleep() and read_rel_block_when_wanted() */
 } ProcessState;
 
 static const char *const process_state_names[] = {
@@ -69,7 +68,6 @@ static const char *const process_state_names[] = {
 	[PROCESS_LOCK] = "lock",
 	[PROCESS_LWLOCK] = "lwlock",
 	[PROCESS_BUFFER] = "buffer",
-	[PROCESS_SLEEP] = "sleep",
 };
 
 /* One process of the list, as it was seen last. */
@@ -104,7 +102,6 @@ is_steady(const Watched *process, IoTime now)
 			return false;
 		case PROCESS_LWLOCK:
 		case PROCESS_BUFFER:
-		case PROCESS_SLEEP:
 			return now - process->since >= STEADY_AFTER;
 		default:
 			return true;
@@ -217,8 +214,6 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 	if (*wait_event == WAIT_EVENT_BUFFER_IO ||
 		(*wait_event & WAIT_EVENT_CLASS_BITS) == WAIT_CLASS_BUFFER)
 		return PROCESS_BUFFER;
-	if (*wait_event == WAIT_EVENT_PG_SLEEP)
-		return PROCESS_SLEEP;
 	/* the startup process of a standby that has replayed all that there is */
 	if (*wait_event == WAIT_EVENT_RECOVERY_WAL_STREAM)
 		return PROCESS_IDLE;
