@@ -72,9 +72,4 @@ for_each_io_method(
 			$aio->release;
 			$alice->returns(51, 'reads');
 		}, skip => $aio->no_injection_points);
-	}, leaves => 'nothing', prepare => sub {
-		my ($aio) = @_;
-		my $dir = $aio->node->basedir . '/elsewhere';
-		mkdir $dir or die "mkdir $dir: $!";
-		$aio->sql("CREATE TABLESPACE elsewhere LOCATION '$dir'");
-	});
+	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });

@@ -77,8 +77,6 @@ for_each_io_method(
 		}, leaves => 'nothing');
 	}, prepare => sub {
 		my ($aio) = @_;
-		my $dir = $aio->node->basedir . '/elsewhere';
-		mkdir $dir or die "mkdir $dir: $!";
-		$aio->sql("CREATE TABLESPACE elsewhere LOCATION '$dir'");
+		$aio->make_tablespace;
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
 	});

@@ -68,10 +68,23 @@ sub _match
 	return join ', ', @arguments;
 }
 
+# Waits a while until no I/O worker has the lock of their queue.  Since 19 a session performs
+# a read itself when that lock is taken, and then a hold holds the session.
+sub _workers_are_idle
+{
+	my ($self) = @_;
+	return if $self->method ne 'worker' || $self->major < 19;
+	my $busy = "SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'"
+	  . " AND wait_event IS DISTINCT FROM 'IoWorkerMain' AND wait_event IS DISTINCT FROM 'completion_wait'";
+	$self->poll(sub { $self->sql($busy) == 0 }, 1);
+	return;
+}
+
 # Holds matching reads from now on, and releases those of an earlier hold.
 sub hold
 {
 	my ($self, %match) = @_;
+	$self->_workers_are_idle;
 	$self->sql('SELECT inj_io_completion_wait(' . $self->_match(%match) . ')');
 	$self->{holding} = 1;
 	return;
@@ -105,8 +118,9 @@ sub holds
 }
 
 # Holds reads of a table in I/O workers.  The function starts the statements that read,
-# and returns their sessions.  A session of 19 performs its read itself when the workers'
-# queue is locked; hold_in_workers then releases all, evicts the table and starts again.
+# and returns their sessions.  If one of several sessions performs its read itself, because
+# another one has the lock of the workers' queue, all is released, the table evicted, and
+# the function called again.
 sub hold_in_workers
 {
 	my ($self, $table, $match, $start) = @_;
@@ -114,12 +128,8 @@ sub hold_in_workers
 	{
 		$self->hold(%$match);
 		my @sessions = $start->();
-		my @events;
-		$self->poll(sub {
-				@events = map { $_->has_ended ? 'ended' : $self->wait_event($_->pid) } @sessions;
-				return !grep { !/^(?:AioIoCompletion|completion_wait|ended)$/ } @events;
-			});
-		return @sessions if !grep { $_ eq 'completion_wait' } @events;
+		$_->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/) for @sessions;
+		return @sessions if !grep { ($self->wait_event($_->pid) // '') eq 'completion_wait' } @sessions;
 		$self->release;
 		$_->wait_for_end for @sessions;
 		$self->evict($table);

@@ -7,6 +7,8 @@ package TestAio::Server;
 use strict;
 use warnings FATAL => 'all';
 
+use Fcntl qw(F_SETFD);
+use IO::Select;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -33,6 +35,8 @@ my %defaults = (
 	max_logical_replication_workers => 0,
 	shared_buffers => '16MB',
 	jit => 'off',
+	# the process and the session, for patterns of log lines to name
+	log_line_prefix => '%m [%p] %b %q%a ',
 	log_statement => 'none',
 	max_parallel_workers_per_gather => 0,
 	synchronize_seqscans => 'off',
@@ -70,8 +74,9 @@ sub of_backup
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
 	my $self = bless {
-		node => $node, method => $primary->method, sessions => {}, conf => {}, lacks => { pg_buffercache => $primary->lacks('pg_buffercache') }, leaves => $primary->{leaves},
+		node => $node, method => $primary->method, sessions => {}, conf => {}, replicates => 1, lacks => { pg_buffercache => $primary->lacks('pg_buffercache') }, leaves => $primary->{leaves},
 	}, $class;
+	push @{ $primary->{standbys} }, $self;
 	$self->launch->wait_until_ready;
 	$self->observe;
 	$self->note_abilities;
@@ -79,8 +84,11 @@ sub of_backup
 	return $self;
 }
 
-# Waits until a standby has replayed all that there is; what VACUUM has logged need not
-# have been written by its end.
+# The standbys of this server.
+sub standbys { return @{ $_[0]->{standbys} // [] } }
+
+# Waits until a standby has replayed everything.  VACUUM may end before its WAL is written,
+# so some is written first.
 sub replayed_by
 {
 	my ($self, $standby) = @_;
@@ -97,20 +105,26 @@ sub is_method
 	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
-# Starts it and does not wait until it is ready.  pg_ctl would run postgres once
-# more, to ask for its version: of two hundred servers that takes seconds.
+# Starts the server and does not wait until it is ready, which start() does.  pg_ctl would
+# run postgres once more to ask for its version.
 sub launch
 {
 	my ($self) = @_;
 	my $node = $self->{node};
 	local %ENV = $node->_get_env(PGAPPNAME => undef);
+	# the server inherits the pipe, whose end tells that the server has ended
+	pipe my $ended, my $inherited or die "pipe: $!";
+	fcntl $inherited, F_SETFD, 0 or die "fcntl: $!";
 	PostgreSQL::Test::Utils::system_or_bail('sh', '-c', 'exec setsid --fork "$@" </dev/null >>"$0" 2>&1',
 		$node->logfile, 'postgres', '-D', $node->data_dir, '--cluster-name=' . $node->name);
-	# so that it is ended if the test ends now
-	$self->poll(sub { -s $node->data_dir . '/postmaster.pid' });
-	$node->_update_pid(1);
+	close $inherited;
+	$self->poll(sub { -s $self->_pid_file || IO::Select->new($ended)->can_read(0) });
+	# the node ends a server of which it knows the process
+	$node->_update_pid(1) if -s $self->_pid_file;
 	return $self;
 }
+
+sub _pid_file { my ($self) = @_; return $self->{node}->data_dir . '/postmaster.pid' }
 
 # Waits until it is ready, makes the extensions and takes note of what it is.
 sub start
@@ -127,14 +141,13 @@ sub start
 	return $self;
 }
 
-# pg_ctl would look only ten times a second.
+# Waits until the server is ready.  Dies with its log if it has ended.
 sub wait_until_ready
 {
 	my ($self) = @_;
-	my $file = $self->{node}->data_dir . '/postmaster.pid';
 	$self->poll(sub {
-			-e $file or die 'the server has not started; its log: ' . $self->log_text(0) . "\n";
-			return ((split /\n/, slurp_file($file))[7] // '') =~ /^ready/;
+			-e $self->_pid_file or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
+			return ((split /\n/, slurp_file($self->_pid_file))[7] // '') =~ /^ready/;
 		}) or die "timed out waiting for the server to start\n";
 	return;
 }
@@ -183,17 +196,15 @@ sub begin_stop
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = 0;
 	# a server that has crashed logs nothing more
-	return if !-e $self->{node}->data_dir . '/postmaster.pid';
-	$self->{stopping} = $self->signal('INT');
-	return;
+	$self->{stopping} = $self->signal('INT') if -e $self->_pid_file;
+	return $self;
 }
 
 # Waits until it has stopped.  Was that in order?
 sub end_stop
 {
 	my ($self) = @_;
-	my $file = $self->{node}->data_dir . '/postmaster.pid';
-	$self->poll(sub { !-e $file }) or return 0;
+	$self->poll(sub { !-e $self->_pid_file }) or return 0;
 	$self->{node}->_update_pid(0);
 	return 0 if !$self->{stopping};
 	# the last thing that it says
@@ -268,6 +279,15 @@ sub unless_required
 	  || $thing =~ /gate|faults/ && exists $conf->{'test_aio.gate'}
 	  || $thing eq 'trace' && exists $conf->{'test_aio.trace_size'};
 	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
+}
+
+# Has this server a bug?  Takes major version => server_version_num of its first release
+# without it; other versions have the bug.
+sub has_bug
+{
+	my ($self, %fixed_in) = @_;
+	my $fixed = $fixed_in{ $self->major };
+	return !defined $fixed || $self->setting('server_version_num') < $fixed;
 }
 
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }
@@ -355,11 +375,38 @@ sub activity
 	return $self->sql("SELECT a FROM pg_stat_activity a WHERE pid = $pid");
 }
 
-# Processes of this type.  (The function is what the view joins names to.)
+# Process ids of the processes of this type.
 sub pids_of_type
 {
 	my ($self, $type) = @_;
 	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
+}
+
+# Changes settings of the running server.
+sub alter_system
+{
+	my ($self, %settings) = @_;
+	$self->sql("ALTER SYSTEM SET $_ = $settings{$_}") for sort keys %settings;
+	$self->sql('SELECT pg_reload_conf()');
+	return;
+}
+
+# Waits until there are so many I/O workers, or a number that compares so: ">= 2".
+sub wait_for_workers
+{
+	my ($self, $number) = @_;
+	$number = "= $number" if $number =~ /^\d/;
+	return $self->wait_for("SELECT count(*) $number FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
+}
+
+# Makes a tablespace "elsewhere".
+sub make_tablespace
+{
+	my ($self) = @_;
+	my $directory = $self->node->basedir . '/elsewhere';
+	mkdir $directory or die "mkdir $directory: $!";
+	$self->sql("CREATE TABLESPACE elsewhere LOCATION '$directory'");
+	return;
 }
 
 # Runs one scenario with a schema and sessions of its own, and asks the oracles.

@@ -159,6 +159,17 @@ sub raises
 	return like($self->{error}{all}, $pattern, $name);
 }
 
+# Waits until the statement that was started blocks on this wait event, a name or a
+# pattern.  Returns false if it ends first.
+sub gets_to_wait
+{
+	my ($self, $event) = @_;
+	my $pattern = ref $event ? $event : qr/^\Q$event\E$/;
+	my $waits;
+	$self->{server}->poll(sub { $waits = ($self->{server}->wait_event($self->pid) // '') =~ $pattern; $waits || $self->has_ended });
+	return $waits;
+}
+
 # Test: the statement that was started blocks on this wait event.
 sub waits_on
 {
