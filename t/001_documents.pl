@@ -78,8 +78,8 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 				# a document that makes the extension is for readers who have not
 				$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 				run_examples($aio, @{ $examples{$document} });
-			}, log => [qr/invalid\ page|leaked\ AIO\ handle|open\ AIO\ batch|fails\ to\ reopen\ a\ file
-					|LOG:\ \ could\ not\ read\ blocks\ .*:\ (?:Input\/output\ error|No\ such\ file\ or\ directory)/x]);
+			}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
+					qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
 		}, methods => ['worker'], needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
 }
 

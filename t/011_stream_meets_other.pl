@@ -63,7 +63,7 @@ for_each_io_method(
 			$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
 			$aio->tell_truth;
 			$aio->proves($t);
-		}, skip => $aio->no_faults, log => qr/could not read blocks 3\.\.4/);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
 		$aio->scenario('the other reads one of two blocks only', sub {
 			my $t = $aio->table('t', 10);

@@ -40,7 +40,7 @@ for_each_io_method(
 				ends_claim($alice, $b);
 				$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the claim');
 				$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-			}, log => qr/terminating connection/);
+			}, log => $aio->terminated('bob'));
 		}
 
 		$aio->scenario('the table is dropped by its session', sub {

@@ -26,7 +26,7 @@ for_each_io_method(
 				$alice->starts($writers{$what}->($t));
 				$alice->ends('goes on after the longest hold');
 				$aio->logs(qr/WARNING:  I\/O on buffer $b, started for output by process/, 1, 'which is logged');
-			}, log => qr/WARNING:  I\/O on buffer \d+, started for output/);
+			}, log => qr/WARNING:  I\/O on buffer \d+, started for output by process/);
 		}
 
 		$aio->scenario('output, and a fast shutdown while its session cannot be interrupted', sub {
@@ -43,5 +43,5 @@ for_each_io_method(
 			$alice->wait_for_end->forget_warnings;
 			$aio->sql("ALTER TABLE $t SET TABLESPACE pg_default");
 			$aio->sql('DROP TABLESPACE IF EXISTS s014');
-		}, dies => 1, log => qr/terminating connection/);
+		}, dies => 1, log => $aio->terminated('alice'));
 	}, leaves => 'nothing', needs => 'gate');

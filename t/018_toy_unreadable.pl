@@ -61,7 +61,7 @@ with_each_io_method(
 			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'whoever comes later gets the error');
 			unlink $unreadable or die "$unreadable: $!";
 			$aio->proves($t);
-		}, log => qr/could not read blocks 3\.\.3 /);
+		}, log => qr/LOG:  could not read blocks 3\.\.3 /);
 	},
 	methods => [qw(sync worker)]);
 

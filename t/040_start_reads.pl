@@ -70,7 +70,7 @@ for_each_io_method(
 					is($joined > 0, $joins, 'joined or not') if !$expected;
 					$aio->tell_truth if $result;
 					$aio->proves($t);
-				}, leaves => 'nothing', skip => $aio->no_faults, log => qr/could not read blocks 3\.\.4/);
+				}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 			}
 		}
 

@@ -72,5 +72,5 @@ for_each_io_method(
 			$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
 			$aio->tell_truth;
 			$aio->proves($t);
-		}, skip => $aio->no_faults, log => qr/could not read blocks 2\.\.5/);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
 	}, leaves => 'nothing', conf => { debug_io_direct => 'data', shared_buffers => '64MB' });

@@ -61,7 +61,7 @@ for_each_io_method(
 				$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
 				$aio->tell_truth;
 				$aio->proves($t, session => $alice, except => 'block 3 has no row');
-			}, skip => $aio->no_faults, log => qr/invalid page in block 3/);
+			}, skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
 
 			for my $bytes (0, 4096, 8191)
 			{
@@ -78,7 +78,7 @@ for_each_io_method(
 					$aio->tell_truth;
 					$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
 					$aio->proves($t, session => $alice);
-				}, skip => $aio->no_faults, log => qr/could not read blocks/);
+				}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 			}
 		}
 	});

@@ -45,7 +45,7 @@ for_each_io_method(
 				}
 				$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
 				$aio->proves($t, session => $alice);
-			}, skip => $aio->no_faults, log => qr/could not read blocks/);
+			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 		}
 
 		$aio->scenario('the error is its owner\'s alone', sub {
@@ -59,7 +59,7 @@ for_each_io_method(
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 4, 'another relation');
 			$aio->tell_truth;
 			$aio->proves($t);
-		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/could not read blocks 3\.\.3/);
+		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
 
 		# 19 reads a lone miss by itself, which passes the gate by
 		$aio->scenario('in the middle of a stream', sub {
@@ -79,7 +79,7 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM $t", 200, 'which can be undone');
 			$alice->sql('COMMIT');
 			$aio->proves($t);
-		}, leaves => 'nothing', skip => $aio->major < 19 ? $aio->no_faults : $aio->no_injection_points, log => qr/could not read blocks 100\.\.100/);
+		}, leaves => 'nothing', skip => $aio->major < 19 ? $aio->no_faults : $aio->no_injection_points, log => qr/LOG:  could not read blocks 100\.\.100/);
 
 		$aio->scenario('with others under way', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -90,7 +90,7 @@ for_each_io_method(
 			$aio->tell_truth;
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", 30, 'all can be read');
 			$aio->proves($t);
-		}, skip => $aio->no_faults, log => qr/could not read blocks/);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 
 		# which a page that was never written has, but nothing else
 		$aio->scenario('a header of zeros', sub {
@@ -98,7 +98,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 4);
 			$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
 			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
-		}, log => qr/invalid page in block 2/);
+		}, log => qr/LOG:  invalid page in block 2/);
 
 		# AbortBufferIO(): the blocks are not marked as being read any more
 		$aio->scenario('the file is gone when a read is to start', sub {

@@ -54,7 +54,7 @@ for_each_io_method(
 						$alice->fails(sprintf($read, $t), 'XX001', qr/XX001: \Q$message relation "$path"\E\n/);
 						are_valid($alice, $t, $valid, 'all other blocks of the read are valid');
 					}
-				}, log => qr/invalid page in block (?:127|190|254) /);
+				}, log => qr/LOG:  invalid page in block (?:127|190|254) /);
 			}
 
 			# whole blocks that come, and bytes of the next
@@ -89,6 +89,6 @@ for_each_io_method(
 				}
 				$aio->tell_truth;
 				$aio->proves($t, session => $alice);
-			}, skip => $aio->no_faults, log => qr/could not read blocks 127\.\.254/);
+			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 127\.\.254/);
 		}
 	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });

@@ -92,5 +92,5 @@ for_each_io_method(
 			slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 			$bob->sql('ROLLBACK');
 			$aio->proves($tables[$_]) for 0 .. 2;
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, shared_buffers => '16MB', max_connections => 10 });

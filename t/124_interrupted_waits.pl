@@ -57,7 +57,7 @@ for_each_io_method(
 					$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
 					$aio->proves($t);
-				}, log => qr/FATAL: .*terminating connection/,
+				}, log => $aio->terminated('alice'),
 				skip => $aio->no_faults);
 			}
 		}

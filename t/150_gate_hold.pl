@@ -65,7 +65,7 @@ for_each_io_method(
 			is($aio->cached($t), '3,4', 'two of four blocks came');
 			$aio->sql('SELECT io_hold_end()');
 			$aio->proves($t);
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('which reads', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -111,5 +111,5 @@ for_each_io_method(
 				$aio->sql('SELECT io_hold_end()');
 			}
 			$aio->proves($t, session => $alice);
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 	}, leaves => 'nothing', needs => 'gate');

@@ -33,7 +33,7 @@ for_each_io_method(
 				$aio->proves($t);
 			}
 			ok($failed >= 3, "$failed reads have failed, one after the other");
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('short reads of a stream are retried', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -56,7 +56,7 @@ for_each_io_method(
 			$aio->gives("SELECT io_fail_end($rule), io_fail_end($rule)", '1|0');
 			$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
 			$aio->proves($t);
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('temporary tables', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -66,7 +66,7 @@ for_each_io_method(
 			$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '', 'and no more');
 			$alice->sql('SELECT io_fail_end()');
 			$aio->proves($t, session => $alice);
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('bad input', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -31,7 +31,7 @@ for_each_io_method(
 			$aio->end_gate;
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
-		}, leaves => 'nothing', log => qr/terminating connection/);
+		}, leaves => 'nothing', log => $aio->terminated('controller'));
 
 		$aio->scenario('cancel and timeout', sub {
 			my $t = $aio->table('t', 20);
@@ -56,7 +56,7 @@ for_each_io_method(
 			$aio->gate_holds(0);
 			$aio->end_gate;
 			$aio->proves($t);
-		}, leaves => 'nothing', log => qr/terminating connection/);
+		}, leaves => 'nothing', log => $aio->terminated('issuer'));
 
 		$aio->scenario('the longest hold', sub {
 			my $t = $aio->table('t', 20);
@@ -83,7 +83,7 @@ for_each_io_method(
 				$aio->restarted;
 				$aio->gives('SELECT count(*) FROM io_rules', 0, 'nothing is left of the rule');
 				$aio->proves($t);
-			}, leaves => 'nothing', dies => 1, log => qr/terminating connection|database system was interrupted/);
+			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
 		}
 
 		$aio->scenario('the longest hold of a completion', sub {
@@ -115,7 +115,7 @@ for_each_io_method(
 			$aio->release;
 			$bob->returns('1', 'gets the block');
 			$aio->proves($t);
-		}, log => qr/terminating connection/,
+		}, log => $aio->terminated('alice'),
 			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
 
 		$aio->scenario('fast shutdown with a completion held', sub {
@@ -129,5 +129,5 @@ for_each_io_method(
 			$aio->observe;
 			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);
-		}, leaves => 'nothing', dies => 1, log => qr/terminating connection/, skip => $aio->no_faults);
+		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
 	}, needs => 'gate');

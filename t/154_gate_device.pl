@@ -74,7 +74,7 @@ for_each_io_method(
 			ok(time - $begin >= 0.03, 'after 30 ms');
 			$alice->sql('SELECT io_device_end(), io_fail_end()');
 			$aio->proves($t, session => $alice);
-		}, leaves => 'nothing', log => qr/could not read blocks/);
+		}, leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('the device ends with its session', sub {
 			my ($controller, $alice) = $aio->sessions(qw(controller alice));
@@ -100,7 +100,7 @@ for_each_io_method(
 			takes($alice, "SELECT read_rel_block_ll('$t', 9)", 200, 'the device is back');
 			$aio->end_gate;
 			$aio->proves($t);
-		}, leaves => 'nothing', log => qr/exited with exit code 1/);
+		}, leaves => 'nothing', log => $aio->gate_worker_ended);
 
 		$aio->scenario('its worker is terminated with a read that is due in hours', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -115,7 +115,7 @@ for_each_io_method(
 			$aio->gives("SELECT in_progress FROM io_devices WHERE relation = '$t'::regclass", 1, 'the read is still in progress');
 			$aio->end_gate;
 			$aio->proves($t);
-		}, log => qr/exited with exit code 1/);
+		}, log => $aio->gate_worker_ended);
 
 		$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -140,16 +140,15 @@ for_each_io_method(
 			$aio->scenario("$mode shutdown with reads in hand", sub {
 				my $t = $aio->table('t', 20);
 				my ($alice) = $aio->sessions('alice');
-				$aio->sql("SELECT io_device('30s', rel => '$t', keep => true)");
+				# due in nine hours
+				$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)");
 				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 				$alice->waits_on('IoDevice');
-				my $begin = time;
-				ok($aio->node->stop($mode, fail_ok => 1), 'stops');
-				cmp_ok(time - $begin, '<', 25, 'and does not wait for the device');
+				ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
 				$aio->node->start;
 				$aio->observe;
 				$alice->wait_for_end->forget_warnings;
 				$aio->proves($t);
-			}, leaves => 'nothing', dies => 1, log => qr/terminating connection|was interrupted/);
+			}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
 		}
 	}, needs => 'gate');

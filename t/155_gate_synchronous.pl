@@ -68,7 +68,7 @@ for_each_io_method(
 			$alice->raises('57014', qr/user request/, 'is cancelled');
 			$aio->end_gate;
 			$alice->gives($query, 1, 'finds it');
-		}, log => qr/could not read blocks/);
+		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('connecting while catalogs are held', sub {
 			my $t = $aio->table('t', 2);

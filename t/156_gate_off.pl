@@ -58,7 +58,7 @@ with_each_io_method(
 			ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 			$aio->node->start;
 			$aio->restarted;
-		}, dies => 1, log => qr/terminating connection/);
+		}, dies => 1, log => $aio->terminated(qw(alice bob)));
 	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
 
 # Shared memory of a server that may have many processes, in MB.

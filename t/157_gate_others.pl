@@ -56,7 +56,7 @@ for_each_io_method(
 			$aio->gate_release;
 			$alice->returns('400', 'counts');
 			$aio->proves($t);
-		}, skip => $sync, log => qr/terminating background worker|exited with exit code 1/);
+		}, skip => $sync, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
 		$aio->scenario('autovacuum', sub {
 			my ($bob) = $aio->sessions('bob');
@@ -77,7 +77,7 @@ for_each_io_method(
 			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
 			set_autovacuum($aio, 'off');
 			$aio->proves($t, except => 'block 50 has no row');
-		}, leaves => 'nothing', log => qr/ERROR:  canceling autovacuum task/, skip => $sync);
+		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/, skip => $sync);
 
 		# 64 places, of which one is always empty (18)
 		$aio->scenario('the queue of the I/O workers is full', sub {

@@ -26,7 +26,7 @@ sub results
 		$aio->traced("$columns ~ '^3 2 8192 PARTIAL, 4 1 (8192 OK|- UNKNOWN)\$'", 't', 'short, and read again');
 		$aio->gives('SELECT bool_or(completion_exact), sum(errors) FROM io_trace, (SELECT errors FROM io_trace_summary) s', 't|0', 'what the gate completes it knows');
 		$aio->sql('SELECT io_fail_end()');
-	}, log => qr/could not read blocks/, skip => $aio->method eq 'sync' ? 'the gate does not see them' : undef);
+	}, log => qr/LOG:  could not read blocks/, skip => $aio->method eq 'sync' ? 'the gate does not see them' : undef);
 
 	$aio->scenario('bad pages', sub {
 		my ($alice) = $aio->sessions('alice');
@@ -38,7 +38,7 @@ sub results
 		$aio->traced('result', 'WARNING');
 		$aio->traced('raw_result', 3 * 8192) if $exact;
 		$alice->warns(qr/invalid page in block 3/);
-	}, log => qr/invalid page|zeroing/);
+	}, log => qr/LOG:  invalid page in block 3 /);
 }
 
 with_each_io_method(sub { results($_[0], 0) }, needs => 'gate trace', methods => [qw(worker io_uring)], suffix => 'noticed');

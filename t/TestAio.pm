@@ -54,7 +54,9 @@
 # $aio->scenario(name, sub, …) runs one scenario.  Parameters:
 #	leaves		the state in which idle sessions may leave AIO handles, or "nothing";
 #			COMPLETED_SHARED if not given, which a read keeps until its owner looks
-#	log		patterns of log lines that are expected, one or an array
+#	log		patterns of log lines that are expected, one or an array; each names the
+#			severity, and the session or process if it can be told: a line is
+#			"client backend alice FATAL:  message", "postmaster LOG:  message"
 #	dies		true if the server restarts in the scenario
 #	skip		the reason to skip the scenario, or undef
 
@@ -137,8 +139,8 @@ sub _run
 sub _stop
 {
 	my ($server) = @_;
-	ok($server->end_stop, "${\$server->method}: clean shutdown");
-	$server->check_log([qr/FATAL:.*terminating connection due to administrator command/]);
+	ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
+	$server->check_log;
 	return;
 }
 
@@ -169,6 +171,7 @@ sub with_each_io_method
 	{
 		$next = $launch->();
 		_run($server, $function, $prepare, @needs);
+		_stop($_->begin_stop) for $server->standbys;
 		$server->begin_stop;
 		_stop($previous) if $previous;
 		$previous = $server;

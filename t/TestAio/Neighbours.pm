@@ -91,7 +91,7 @@ sub beside
 	with_each_io_method(
 		sub {
 			my ($aio) = @_;
-			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/could not read blocks 12\.\.12 /);
+			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/LOG:  could not read blocks 12\.\.12 /);
 		}, methods => ['worker'], suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
 	return;
 }

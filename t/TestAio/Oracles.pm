@@ -1,4 +1,4 @@
-# What must hold after every scenario, whatever it has tested.
+# The oracles: what must hold after every scenario, whatever it has tested.
 
 package TestAio::Oracles;
 
@@ -8,7 +8,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Lines of a server log that are never right unless a scenario has said so.
+# Lines of a server log that are never right unless a scenario expects them.
 my $alarming = qr/
 	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
 	| ERROR:\ AddressSanitizer: | runtime\ error:
@@ -17,12 +17,24 @@ my $alarming = qr/
 	| wrong\ state | shouldn't\ get\ here | no\ free\ IOs | no\ idle\ IO
 /x;
 
-# Background processes have nothing to complain of either.  Lines of sessions name
-# them; those of other processes do not.
-my $background = qr/\[\d+\]\ (?:WARNING|ERROR|FATAL|PANIC):\s/;
+# Complaints of processes that are not sessions are alarming, too.  log_line_prefix names
+# the process: "client backend alice ERROR:", "io worker WARNING:".
+my $background = qr/\[\d+\]\ (?!client\ backend|parallel\ worker)[a-z\ ]+(?:WARNING|ERROR|FATAL|PANIC):\s/;
 
-# I/O that somebody else finishes may take its time, but not that long.
-use constant SETTLE => 20;
+# What an expected pattern matches must include one of these, so that it cannot excuse a
+# PANIC that quotes an ERROR.
+my $severity = qr/\b(?:LOG|WARNING|ERROR|FATAL|PANIC):  |^TRAP: /;
+
+# What is logged when a server restarts, whatever the reason.
+my @restart = (
+	# the observer does not leave before a shutdown, and tries to connect until it is let in
+	qr/client backend observer FATAL:  terminating connection due to administrator command/,
+	qr/FATAL:  the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/,
+	qr/WARNING:  terminating connection because of crash of another server process/,
+	qr/postmaster LOG:  background worker "[^"]+" \(PID \d+\) exited with exit code 2/);
+
+# Seconds in which I/O that another process finishes must have ended.
+our $settle = 20;
 
 # The length of the server log.
 sub log_size
@@ -85,20 +97,20 @@ sub begin_scenario
 	return;
 }
 
-# What is left, as SQL: AIO handles in use, except in these states, and pinned buffers,
-# even without a valid page, of which the view tells nothing.
+# Returns SQL that finds AIO handles in use, except in these states, and pinned buffers.
+# pg_buffercache does not show a pinned buffer without a valid page; its counts do.
 sub _reads_left
 {
 	my ($self, @states) = @_;
 	my @queries = ("SELECT 'in use: ' || a FROM pg_aios a WHERE state <> ALL ('{" . join(',', @states) . "}')");
-	# a handle that still refers to its I/O has its buffers pinned, too
+	# a handle in use has its buffers pinned
 	push @queries, "SELECT pinned || ' pinned' FROM pg_buffercache_usage_counts() WHERE pinned > 0"
 	  if !@states && !$self->lacks('pg_buffercache');
 	return @queries;
 }
 
-# Rules, held reads, devices, a running trace and waits that it has not seen the end of,
-# buffers with I/O in progress.
+# Returns SQL that finds buffers with I/O in progress, rules, held reads, devices, a running
+# trace, and waits whose end the trace has not recorded.
 sub _control_left
 {
 	my ($self) = @_;
@@ -110,7 +122,7 @@ sub _control_left
 	return @queries;
 }
 
-# Ends what is left, so that the next scenario does not suffer from it.
+# Ends what a scenario has left, for the next scenario's sake.
 sub _end_control
 {
 	my ($self) = @_;
@@ -152,14 +164,14 @@ sub _finds_nothing
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $query = join ' UNION ALL ', @queries;
 	my $rows;
-	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, SETTLE);
+	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, $settle);
 	my $right = is($rows, '', $name);
 	diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0')) if !$right && !$self->lacks('pg_buffercache');
 	return $right;
 }
 
-# Has sessions with temporary tables look for pins of local buffers, which no view
-# shows: a block that is pinned stays, and that is a warning.
+# Has a session with temporary tables evict them, since no view shows pins of local
+# buffers: evict_rel() warns of a pinned block.
 sub _evict_temporary
 {
 	my ($self, $session) = @_;
@@ -168,16 +180,25 @@ sub _evict_temporary
 	return;
 }
 
+# Says so if nobody looks for pins.
+sub _looks_for_pins
+{
+	my ($self) = @_;
+	my $reason = $self->lacks('pg_buffercache') // return;
+  SKIP: { skip "no pin is looked for: $reason", 1 }
+	return;
+}
+
+# Asks the oracles, with the parameters of scenario().
 sub end_scenario
 {
 	my ($self, %params) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $gone = $params{dies} ? eval { $self->observe; 1 } : 1;
-	return fail("the server is there: $@") if !$gone;
+	return fail("the server is there: $@") if $params{dies} && !eval { $self->observe; 1 };
 
 	is(join(', ', $self->end_faults), '', 'no fault left in effect');
 
-	# first while the sessions are there: they are idle, so what they hold they leak
+	# first while the sessions are there: they are idle, so whatever they hold is leaked
 	my @sessions = values %{ $self->{sessions} };
 	my @warnings;
 	for my $session ($params{dies} ? () : @sessions)
@@ -189,36 +210,55 @@ sub end_scenario
 	my $leaves = $params{leaves} // $self->{leaves};
 	$self->_finds_nothing('nothing is left', $self->_reads_left($leaves eq 'nothing' ? () : $leaves));
 
-	# and then without them: nothing may depend on their being there
+	# then without them: a session that exits gives back what it has
 	my $leaving = $self->log_size;
 	$self->end_sessions;
-	push @warnings, grep { /\] \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
+	push @warnings, grep { /\] client backend \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
 	is(join("\n", @warnings), '', 'no unexpected warning, nor when they leave');
 	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
 	  || $self->_end_control;
 
+	$self->_looks_for_pins;
 	$self->note_state if $params{dies};
 	is($self->_who_has_gone, '', 'the same server');
-	my $log = $params{log};
-	my @expected = ref $log eq 'ARRAY' ? @$log : defined $log ? ($log) : ();
-	# the observer asks until it is let in again
-	push @expected, qr/FATAL: .*the database system is/, qr/\] WARNING:  terminating connection because of crash/ if $params{dies};
-	$self->check_log(\@expected);
+	my @expected = ref $params{log} eq 'ARRAY' ? @{ $params{log} } : $params{log} // ();
+	$self->check_log([ @expected, $params{dies} ? @restart : () ]);
 	return;
 }
 
-# Test: nothing alarming in the log, except what is expected.
+# Matches what the server logs when one of these sessions is terminated.
+sub terminated
+{
+	my ($self, @names) = @_;
+	my $names = join '|', @names;
+	return qr/client backend (?:$names) FATAL:  terminating connection due to administrator command/;
+}
+
+# Matches what the two processes that replicate may log when one of the servers stops.
+my $replication_ends = qr/walreceiver\ FATAL:\ \ terminating\ walreceiver\ process\ due\ to\ administrator\ command
+	|walsender\ \S+\ (?:LOG|FATAL):\ \ (?:could\ not\ send\ data\ to\ client:\ Broken\ pipe|connection\ to\ client\ lost)/x;
+
+# Kills a process, and expects the postmaster to log that.
+sub kill_process
+{
+	my ($self, $pid) = @_;
+	push @{ $self->{killed} }, qr/postmaster LOG:  [^()]+ \(PID $pid\) was terminated by signal 9: Killed/;
+	kill 'KILL', $pid or die "cannot kill $pid: $!\n";
+	return;
+}
+
+# Test: nothing alarming is in the log, except lines that match an expected pattern.  The
+# pattern must match the severity, too: qr/alice FATAL:  terminating connection/.
 sub check_log
 {
 	my ($self, $expected) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my @expected = ref $expected eq 'ARRAY' ? @$expected : defined $expected ? ($expected) : ();
+	my @expected = (ref $expected eq 'ARRAY' ? @$expected : $expected // (), @{ delete $self->{killed} // [] }, $self->{replicates} || $self->standbys ? $replication_ends : ());
 	my @alarms;
 	for my $line (split /\n/, $self->log_text)
 	{
 		next if $line !~ $alarming && $line !~ $background;
-		next if grep { $line =~ $_ } @expected;
-		push @alarms, $line;
+		push @alarms, $line if !grep { $line =~ /($_)/ && $1 =~ $severity } @expected;
 	}
 	$self->forget_log;
 	return is(join("\n", @alarms), '', 'nothing alarming in the log');

@@ -165,7 +165,7 @@ my %ends = (
 	'terminate' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1 },
 	'DROP' => { ddl => 'DROP TABLE %s' },
 	'TRUNCATE' => { ddl => 'TRUNCATE %s' },
-	'kill -9' => { do => sub { kill 'KILL', $_[1]->pid }, raises => 'lost', gone => 1, dies => 1 },
+	'kill -9' => { do => sub { $_[0]->kill_process($_[1]->pid) }, raises => 'lost', gone => 1, dies => 1 },
 	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
 );
 
@@ -249,16 +249,6 @@ sub on_their_turn
 	return @on_turn;
 }
 
-# Does the party wait, or get to it soon?  False if it has ended first.
-sub _gets_to_wait
-{
-	my ($aio, $party, $wait) = @_;
-	my $event = ref $wait->{event} ? $wait->{event} : qr/^\Q$wait->{event}\E$/;
-	my $waits;
-	$aio->poll(sub { $waits = ($aio->wait_event($party->pid) // '') =~ $event; $waits || $party->has_ended });
-	return $waits;
-}
-
 # Has a party run into a timeout while it waits.  Where the machine is so slow that the
 # timeout comes before the wait, a longer one is tried.  Returns the party and the
 # statement that ends the wait.
@@ -271,7 +261,7 @@ sub _run_into_timeout
 		# a transaction timeout is that of the transactions that begin after it is set
 		$party->sql("SET $setting = $limit");
 		my $release = $wait->{begin}->($aio, $party, $t);
-		return ($party, $release) if _gets_to_wait($aio, $party, $wait);
+		return ($party, $release) if $party->gets_to_wait($wait->{event});
 		$party->wait_for_end;
 		$aio->sql($release);
 		$aio->end_session($party);
@@ -297,7 +287,7 @@ sub run_combination
 		{
 			$party = $aio->sessions('party');
 			$release = $wait->{begin}->($aio, $party, $t);
-			ok(_gets_to_wait($aio, $party, $wait), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
+			ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
 		}
 		if ($end->{stop})
 		{
@@ -335,7 +325,7 @@ sub run_combination
 		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'nobody waits any more');
 	}, skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
-		log => [ qr/FATAL:  terminating (?:connection|background worker|autovacuum)/, qr/terminated by signal 9: Killed/, qr/PgSleep/ ]);
+		log => qr/(?:party\w*|owner) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/);
 	return;
 }
 
@@ -353,7 +343,7 @@ sub run_conflict
 		my $party = $standby->sessions('party');
 		$party->sql('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_am');
 		my $release = $wait->{begin}->($standby, $party, $t);
-		ok(_gets_to_wait($standby, $party, $wait), "the party waits on $wait->{event}") || diag($standby->activity($party->pid));
+		ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($standby->activity($party->pid));
 
 		$aio->sql($conflicts{$conflict_name} =~ s/%s/$t/gr);
 		$party->raises('40001', qr/conflict with recovery/, 'is cancelled');
