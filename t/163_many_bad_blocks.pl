@@ -33,13 +33,6 @@ my @cases = (
 	[ 'checksum', 'zero_damaged_pages', $zeroing, 1, 1, 128, 'zeroed_or_error_count' ],
 	[ 'checksum', 'ignore_checksum_failure', $ignoring, 1, 0, 128, 'checkfail_count' ]);
 
-sub has_bug
-{
-	my ($aio) = @_;
-	my $fixed = $fixed_in{ $aio->major };
-	return !defined $fixed || $aio->setting('server_version_num') < $fixed;
-}
-
 # A session with these settings, and a table with so many bad blocks from block 127 on.
 sub reader
 {
@@ -89,7 +82,7 @@ my $turn = 0;
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my ($has_bug, $asserts) = (has_bug($aio), $aio->has_assertions);
+		my ($has_bug, $asserts) = ($aio->has_bug(%fixed_in), $aio->has_assertions);
 		my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
 		note('this server ' . ($has_bug ? 'has' : 'does not have') . ' the bug' . ($has_bug && $asserts ? ', and crashes' : ''));
 
@@ -99,7 +92,7 @@ for_each_io_method(
 			for my $kind ('', 'TEMP')
 			{
 				my $what = join ', ', "bad $damage", $setting // 'no setting', $kind || 'shared';
-				my @log = (qr/page verification failed/, qr/(?:invalid page|ignoring checksum failure) in block/);
+				my @log = (qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /);
 				for my $nbad (127, $has_bug && $asserts ? () : 128)
 				{
 					$aio->scenario("$nbad blocks: $what", sub {
@@ -114,7 +107,7 @@ for_each_io_method(
 					my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
 					crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
 				}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
-						qr/LOG: .*(?:client backend|io worker) \(PID \d+\) was terminated by signal 6/, qr/exited with exit code 2/ ]);
+						qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
 			}
 		}
 	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20, restart_after_crash => 'on' });
