@@ -1,0 +1,164 @@
+# The oracles (TestAio/Oracles.pm) and the checks of data (TestAio/Data.pm) notice what
+# they are for.  Each case is a scenario with one mistake, run aside: its assertions are
+# caught, and those that fail must be the named ones.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use Test2::API qw(intercept);
+use TestAio;
+use TestAio::Gate;
+
+# Returns the failed assertions of an event and its subtests, as [name, diagnostics].
+sub failures
+{
+	my (@events) = @_;
+	my @failed;
+	for my $event (@events)
+	{
+		if ($event->can('subevents') && $event->subevents) { push @failed, failures(@{ $event->subevents }) }
+		elsif ($event->isa('Test2::Event::Fail') || $event->isa('Test2::Event::Ok') && !$event->effective_pass)
+		{
+			push @failed, [ $event->name =~ s/\n.*//sr, '' ];
+		}
+		elsif (@failed && $event->isa('Test2::Event::Diag')) { $failed[-1][1] .= $event->message }
+	}
+	return @failed;
+}
+
+# Test: of a scenario, run aside, the assertions of these names fail with these
+# diagnostics, and no others.  Without names it passes.
+sub notices
+{
+	my ($aio, $what, $body, $params, @expected) = @_;
+	my $events = intercept { $aio->scenario($what, $body, %$params) };
+	my @found = failures(@$events);
+	subtest $what => sub {
+		is(join(' / ', map { $_->[0] } @found), join(' / ', map { $_->[0] } @expected), 'the assertions that fail') || diag(map { "$_->[0]: $_->[1]\n" } @found);
+		like($found[$_] ? $found[$_][1] : '', $expected[$_][1], "what \"$expected[$_][0]\" reports") for 0 .. $#expected;
+		note("all pass") if !@expected;
+	};
+	return;
+}
+
+# what is left stays so, so there is no need to wait for its end
+$TestAio::Oracles::settle = 0.3;
+
+my ($left, $left_without) = ('nothing is left', 'nothing is left without the sessions');
+my ($warning, $log, $same) = ('no unexpected warning, nor when they leave', 'nothing alarming in the log', 'the same server');
+
+# Has a session write a line into the server log.
+sub write_log { my ($session, $level, $message) = @_; return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my %nothing = (leaves => 'nothing');
+
+		notices($aio, 'nothing is wrong', sub { $aio->proves($aio->table('t', 8)) }, \%nothing);
+
+		notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
+
+		notices($aio, 'a pin is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sessions('alice')->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+			}, \%nothing, [ $left, qr/\d pinned/ ]) if !$aio->lacks('pg_buffercache');
+
+		notices($aio, 'a handle is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+				$aio->wait_for("SELECT state = 'COMPLETED_SHARED' FROM pg_aios");
+			}, \%nothing, [ $left, qr/in use: .*COMPLETED_SHARED/ ]);
+
+		notices($aio, 'a handle is left in a state that is not expected', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("SELECT io_hold('$t')");
+				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/rule: .*hold/ ]) if !$aio->lacks('gate');
+
+		notices($aio, 'a hold of the contract is left', sub { $aio->hold(relation => $aio->table('t', 8)) },
+			\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
+
+		notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device('1ms')") },
+			\%nothing, [ $left_without, qr/device: / ]) if !$aio->lacks('gate');
+
+		notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },
+			\%nothing, [ $left_without, qr/trace: / ]) if !$aio->lacks('trace');
+
+		notices($aio, 'a buffer with I/O in progress is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("SELECT buffer_call_start_io(buffer_create_toy('$t', 2), true, true)");
+			}, \%nothing, [ $left, qr/pinned/ ], [ $left_without, qr/in progress: / ])
+			if !$aio->lacks('pg_buffercache');
+		$aio->observe;
+
+		notices($aio, 'a warning that nobody has asked for', sub { write_log($aio->sessions('alice'), 'WARNING', 'beware') },
+			\%nothing, [ $warning, qr/alice: .*beware/ ]);
+		notices($aio, 'a warning that was asked for', sub {
+				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+				$alice->warns(qr/beware/);
+			}, \%nothing);
+		notices($aio, 'another warning than the one that was asked for', sub {
+				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+				$alice->warns(qr/never mind/);
+			}, \%nothing, [ 'alice: warns: no such warning, but: WARNING:  01000: beware', qr/^/ ], [ $warning, qr/beware/ ]);
+
+		# an expected pattern excuses a line only if it names the severity
+		my $unreadable = 'could not read blocks 1..2 in file "base/1/2": Input/output error';
+		for my $case ([ undef, 1 ], [ qr/could not read blocks/, 1 ], [ qr/ERROR:  could not read blocks/, 1 ], [ qr/bob LOG:  could not read/, 1 ],
+			[ qr/LOG:  could not read blocks/, 0 ], [ qr/alice LOG:  could not read blocks 1\.\.2 /, 0 ])
+		{
+			my ($pattern, $alarms) = @$case;
+			notices($aio, 'an alarm in the log, expected: ' . ($pattern // 'nothing'), sub { write_log($aio->sessions('alice'), 'LOG', $unreadable) },
+				{ %nothing, log => $pattern }, $alarms ? [ $log, qr/\Q$unreadable/ ] : ());
+		}
+		notices($aio, 'a process is terminated by another signal', sub {
+				write_log($aio->sessions('alice'), 'LOG', 'client backend (PID 1) was terminated by signal 11: Segmentation fault');
+			}, { %nothing, log => qr/LOG:  client backend \(PID \d+\) was terminated by signal 9/ }, [ $log, qr/signal 11/ ]);
+
+		notices($aio, 'the server crashes', sub {
+				my ($alice) = $aio->sessions('alice');
+				kill 'KILL', $alice->pid;
+				$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ });
+				$aio->observe;
+			}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
+		$aio->note_state;
+
+		# data
+		my $proof = 'scenario.t holds what was written';
+		notices($aio, 'the tail is lost', sub {
+				my $t = $aio->table('t', 8);
+				truncate $aio->file_of($t), 6 * 8192 or die "truncate: $!";
+				$aio->proves($t);
+			}, \%nothing, [ $proof, qr/block 6 has no row.*block 7 has no row/s ]);
+		notices($aio, 'a block is too many', sub { $aio->proves($aio->table('t', 8), blocks => 7) },
+			\%nothing, [ $proof, qr/block 7 is too many/ ]);
+		# a view gives what a scan would give that returns a block twice
+		notices($aio, 'a block comes twice', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS SELECT ctid, * FROM scenario.pages UNION ALL SELECT ctid, * FROM scenario.pages WHERE blk = 3");
+				$aio->proves($t, blocks => 8);
+			}, \%nothing, [ $proof, qr/block 3 comes 2 times/ ]);
+		notices($aio, 'a block is of another generation', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("UPDATE $t SET gen = 1 WHERE false");
+				$aio->proves($t, gen => 1);
+			}, \%nothing, [ $proof, qr/block 0 is of generation 0/ ]);
+		notices($aio, 'a block holds another', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS SELECT CASE blk WHEN 3 THEN '(4,1)' WHEN 4 THEN '(3,1)' ELSE ctid END AS ctid, rel, blk, gen, body FROM scenario.pages");
+				$aio->proves($t, blocks => 8);
+			}, \%nothing, [ $proof, qr/block 3 holds block 4 of scenario\.t.*block 4 holds block 3/s ]);
+	},
+	methods => ['worker'], conf => { restart_after_crash => 'on' });
+
+# A server that cannot start is not waited for.
+subtest 'a server that does not start' => sub {
+	my $server = TestAio::Server->new('worker', name => '002_oracles_unable', conf => { shared_buffers => '1' });
+	my $began = time;
+	ok(!eval { $server->launch->start; 1 }, 'dies');
+	like(my $why = $@, qr/the server has not started; its log:.*shared_buffers.*postmaster FATAL:  /s, 'with its log');
+	cmp_ok(time - $began, '<', $server->timeout / 2, 'and does not wait for it');
+};
+
+done_testing();
