@@ -47,13 +47,13 @@ for_each_io_method(
 			$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
 			is($aio->io_during($reader, 'relation/normal', sub {
 						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
-					}), '1/24576', 'all three by itself') if $aio->method ne 'io_uring';
+					}), '1/24576', 'all three by itself');
 			$aio->proves($t);
 			$aio->tell_truth;
 			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
 			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'on behalf of whom')
 			  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
-		}, log => qr/could not read blocks 2\.\.4/, skip => $aio->no_faults);
+		}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
 		$aio->scenario('the owner exits', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));

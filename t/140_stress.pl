@@ -52,7 +52,7 @@ for_each_io_method(
 			my @wrong;
 			my $done = 0;
 			my $end = time + $seconds;
-			while (time < $end)
+			while (time < $end || $done < 100)
 			{
 				for my $session (@sessions)
 				{
@@ -71,7 +71,6 @@ for_each_io_method(
 			}
 			$_->wait_for_end for @sessions;
 			is(join("\n", @wrong), '', "TEST_AIO_SEED=$seed gives the same statements again");
-			cmp_ok($done, '>', 20, 'statements');
 			$aio->proves($_) for $t, $u;
 			# a session may have been cancelled just now; and what it has begun to read it must wait for
 			for my $session (@sessions)
