@@ -17,6 +17,7 @@ class Mutant:
     replace: str
     bug: str
     unseen: str = ""  # why it cannot be seen from outside, if so
+    servers: tuple[int, ...] = (18,)  # the major versions whose source the edit fits
 
     def apply(self, source: Path) -> str:
         """The mutated text of the file; an error unless the edit fits exactly once."""
@@ -29,14 +30,36 @@ class Mutant:
         return text[: bodies[0].start()] + body + text[bodies[0].end() :]
 
 
-def load() -> list[Mutant]:
-    mutants = [
-        Mutant(**entry)
+def load(major: int) -> list[Mutant]:
+    """The mutants of a major version of the server."""
+    entries = [
+        entry
         for path in sorted(HERE.glob("*.toml"))
         for entry in tomllib.loads(path.read_text())["mutant"]
+        if major in entry.get("servers", [18])
     ]
+    mutants = [Mutant(**entry) for entry in entries]
     names = [mutant.name for mutant in mutants]
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise ValueError(f"names used twice: {', '.join(sorted(doubles))}")
     return mutants
+
+
+def misfits(mutants: list[Mutant], source: Path) -> list[str]:
+    """What is wrong with the edits that do not apply to this source."""
+    found = []
+    for mutant in mutants:
+        try:
+            mutant.apply(source)
+        except (OSError, ValueError) as error:
+            found.append(str(error))
+    return found
+
+
+def major_of(source: Path) -> int:
+    """The major version of an unpacked source."""
+    found = re.search(r"^PACKAGE_VERSION='(\d+)", (source / "configure").read_text(), re.MULTILINE)
+    if not found:
+        raise ValueError(f"{source}/configure does not name a version")
+    return int(found.group(1))
