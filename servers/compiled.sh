@@ -98,11 +98,14 @@ install_server() {
 
 # compile_server NAME SOURCE DIR LOG: compiles server NAME from SOURCE and puts it into
 # DIR.  Further arguments are lines for its stamp.
+#
+# All servers are compiled in one directory, one after the other: ccache finds what
+# another server's compilation has left only where the paths are the same.
 compile_server() {
 	local name=$1 source=$2 dir=$3 log=$4 label tmp phase arguments environment
 	shift 4
 	label=$(server_label "$name")
-	tmp=$cache/tmp.$label
+	tmp=$cache/tmp.build
 	mapfile -t arguments < <(configure_arguments_of "$(server_column "$name" how)")
 	# configure, make and make install run what they have compiled
 	mapfile -t environment < <(server_environment "$name")
@@ -137,12 +140,12 @@ provide_compiled() {
 	compile_server "$name" "$(source_release_dir "$major")" "$cache/$name" "$log"
 }
 
-# Compiles a server of a tree.
+# Compiles a server of a tree.  The source has the same path for all trees, for ccache.
 provide_tree() {
 	local name=$1 label log source
 	label=$(tree_label "$name")
 	log=$cache/log/$label.log
-	source=$cache/tmp.source-of-$label
+	source=$cache/tmp.source
 	say "$label: compiled from ${name#*:} (log: $log)"
 	: >"$log"
 	rm -rf "$source"

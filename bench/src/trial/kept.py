@@ -1,0 +1,97 @@
+"""What a trial has found so far, in a directory: a trial that was interrupted goes on
+from there.  Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import project
+
+from . import suite
+from .suite import Suite
+
+# what results depend on, besides the servers
+OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/src/lab", "test_aio--1.0.sql", "test_aio.control")
+
+
+class OtherTrial(Exception):
+    """The directory holds another trial's results."""
+
+
+def project_state() -> str:
+    """Another text when something has changed that results depend on; empty outside of git."""
+    git = ["git", "-c", "safe.directory=*", "-C", str(project.ROOT)]
+    digest = hashlib.sha256()
+    for command in (["ls-files", "-s"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]):
+        done = subprocess.run([*git, *command, "--", *OF_THE_PROJECT], capture_output=True)
+        if done.returncode != 0:
+            return ""
+        digest.update(done.stdout)
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is put on trial, and how."""
+
+    #: by role, of the suite's server and of the lab's
+    servers: dict[str, list[str]]
+    project: str
+    quick: bool
+    only: str
+    tests: list[str]
+
+
+class Kept:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lab = directory / "lab"
+
+    def begin(self, key: Key, again: bool) -> bool:
+        """Whether there are results to go on from.  Raises OtherTrial."""
+        path = self.directory / "trial.json"
+        if path.exists() and not again:
+            there = json.loads(path.read_text())
+            if there != asdict(key):
+                different = [name for name, value in asdict(key).items() if there.get(name) != value]
+                raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
+            return True
+        if path.exists():
+            # what is not a trial's is left alone
+            shutil.rmtree(self.directory)
+        self.lab.mkdir(parents=True, exist_ok=True)
+        self._write("trial.json", asdict(key))
+        return False
+
+    def _write(self, name: str, data: Any) -> None:
+        """In one step, so that a file that is there is whole."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1))
+        temporary.replace(path)
+
+    def write(self, name: str, data: Any) -> None:
+        self._write(f"{name}.json", data)
+
+    def read(self, name: str) -> Any:
+        """None: it is not there."""
+        path = self.directory / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def suite(self, role: str, number: int) -> Suite | None:
+        """The suite's run with this number; 0 is that of the whole suite."""
+        data = self.read(f"suite/{role}-{number}")
+        return suite.from_data(data) if data else None
+
+    def keep_suite(self, role: str, number: int, result: Suite) -> None:
+        self.write(f"suite/{role}-{number}", result.data())
+
+    def logs(self, role: str, number: int) -> Path:
+        return self.directory / "suite" / f"{role}-{number}"

@@ -1,0 +1,115 @@
+"""The lab on both servers, case after case, and timelines of what changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from lab import casefile, results, session
+from lab.arguments import ServerName
+from lab.casefile import Case
+from lab.results import Report
+from lab.servers import ServerError
+from timeline import trace
+from timeline.trace import TraceError
+
+from . import compare
+from .kept import Kept
+from .sides import ROLES
+
+# of EXPLAIN and pg_stat_io: beside the time of each case that can tell them
+BESIDE = ("time", "ios", "mean_blocks", "read_blocks", "waits")
+
+
+@dataclass
+class Measured:
+    reports: list[Report] = field(default_factory=list)
+    #: cases that could not be measured, and why
+    failures: dict[str, str] = field(default_factory=dict)
+    #: cases that there was no time for
+    left_out: list[str] = field(default_factory=list)
+
+
+def with_figures(case: Case) -> Case:
+    """The case with I/Os, their sizes and waits beside what it measures."""
+    data = case.data()
+    if case.run.pgbench or not case.explain:
+        return case
+    beside = [name for name in BESIDE if name != case.measure and name not in case.run.also]
+    return casefile.from_data(case.name, data | {"run": data["run"] | {"also": [*case.run.also, *beside]}})
+
+
+def _traced_variant(report: Report) -> str | None:
+    """The variant that changed most, as far as this case alone can tell."""
+    return next((each.variant for each in compare.of([report]) if each.is_change), None)
+
+
+class Measuring:
+    def __init__(self, kept: Kept, effort: session.Effort, only: str) -> None:
+        self._kept = kept
+        self._effort = effort
+        self._only = only
+
+    def _path(self, name: str) -> Path:
+        return self._kept.lab / f"{name}.jsonl"
+
+    def _trace_path(self, name: str, role: str) -> Path:
+        return self._kept.lab / f"{name}.{role}.trace"
+
+    def saved(self, names: Sequence[str]) -> list[Report]:
+        return [results.load(self._path(name)) for name in names if self._path(name).exists()]
+
+    def traces(self, name: str) -> list[trace.Trace]:
+        """Of the servers, if the case was traced."""
+        paths = [(self._trace_path(name, role), role) for role in ROLES]
+        return [trace.from_file(path, role) for path, role in paths] if all(path.exists() for path, _ in paths) else []
+
+    def traced_variant(self, name: str) -> str:
+        return str((self._kept.read(f"lab/{name}.traced") or {}).get("variant", ""))
+
+    def _trace(self, lab: session.Session, report: Report) -> None:
+        variant = _traced_variant(report)
+        if variant is None:
+            return
+        try:
+            for role, rows in zip(ROLES, lab.trace_rows(variant), strict=True):
+                self._trace_path(report.case.name, role).write_text(rows)
+            self._kept.write(f"lab/{report.case.name}.traced", {"variant": variant})
+        except (ServerError, TraceError) as error:
+            lab.progress.note(f"{report.case.id}: no timeline: {str(error).splitlines()[0]}")
+
+    def _measure(self, lab: session.Session, case: Case, failures: dict[str, str]) -> None:
+        try:
+            report = lab.measure(case, self._effort, self._only)
+            self._trace(lab, report)
+            # last: a case that is there has its timelines, too
+            self._path(case.name).write_text(report.as_json_lines())
+        except Exception as error:
+            told = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
+            failures[case.name] = told
+            lab.progress.note(f"{case.id} failed: {told.splitlines()[0]}")
+
+    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float | None) -> Measured:
+        """Measures what has not been measured yet; no case begins after the deadline."""
+        found = Measured()
+        to_do = [case for case in cases if not self._path(case.name).exists()]
+        if to_do and not _is_over(deadline):
+            with session.begin(servers, work, console) as lab:
+                lab.expect(to_do, self._effort, self._only)
+                for case in to_do:
+                    if not _is_over(deadline):
+                        self._measure(lab, case, found.failures)
+        found.reports = self.saved([case.name for case in cases])
+        done = {report.case.name for report in found.reports} | found.failures.keys()
+        found.left_out = [case.name for case in cases if case.name not in done]
+        return found
+
+
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
+
+

@@ -1,0 +1,134 @@
+"""The two servers of a trial, each with what tests it and what measures it.
+Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import project
+from lab.arguments import ServerName
+
+ROLES = ("before", "after")
+
+
+class SideError(Exception):
+    """A server that cannot be named, built or asked."""
+
+
+@dataclass(frozen=True)
+class Side:
+    #: one of ROLES
+    role: str
+    #: what the user calls it
+    given: str
+    #: what servers/run calls the servers
+    suite: str
+    lab: str
+
+    @property
+    def suite_server(self) -> ServerName:
+        return ServerName(self.suite, self.role)
+
+    @property
+    def lab_server(self) -> ServerName:
+        return ServerName(self.lab, self.role)
+
+
+def _server(text: str) -> str:
+    return text if ":" in text or "/" not in text else f"pg_config:{Path(text).absolute()}"
+
+
+def _tree(text: str) -> str:
+    """The path and revision of a tree, the path absolute: source:../pg@HEAD."""
+    return str(Path(text.partition(":")[2]).absolute())
+
+
+def side(role: str, text: str) -> Side:
+    """source:PATH[@REVISION] is compiled twice, once for the suite and once for the lab;
+    of two servers with a comma between them the first is for the suite.  Raises SideError."""
+    if text.startswith(("source:", "source-optimised:")):
+        tree = _tree(text)
+        return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
+    suite, comma, lab = text.partition(",")
+    if not suite or (comma and not lab):
+        raise SideError(f"{text!r}: a server, or two with a comma between them")
+    return Side(role, text, _server(suite), _server(lab or suite))
+
+
+def _ask_servers(words: str, *arguments: str) -> str:
+    """Runs words of shell that know servers/lib.sh."""
+    done = subprocess.run(["bash", "-euc", f'. "$0"; {words}', project.ROOT / "servers" / "lib.sh", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SideError(done.stderr.strip())
+    return done.stdout.strip()
+
+
+def _digest(*words: object) -> str:
+    return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:12]
+
+
+def identity(server: str) -> str:
+    """A name for files, that is another one when the server is: of a tree its commit or
+    contents; of a user's own server the path, and when it was compiled."""
+    if server.startswith("pg_config:"):
+        path = Path(server.partition(":")[2])
+        try:
+            bindir = subprocess.run([path, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
+            postgres = Path(bindir, "postgres").stat()
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise SideError(f"cannot run {path}, or it has no server: {error}") from error
+        return f"own-{_digest(path, postgres.st_mtime_ns, postgres.st_size)}"
+    return _ask_servers('server_label "$1"', server)
+
+
+def _subject(tree: str) -> str:
+    """The commit that a tree is at, and its subject; empty outside of git."""
+    path, _, revision = tree.rpartition("@")
+    for where, commit in ((tree, "HEAD"), (path, revision)):
+        if where and Path(where).is_dir():
+            done = subprocess.run(
+                ["git", "-c", "safe.directory=*", "-C", where, "log", "-1", "--format=%h %ci %s", commit],
+                capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(where).parent)},
+            )
+            return done.stdout.strip() if done.returncode == 0 else ""
+    return ""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A server, as its pg_config describes it."""
+
+    #: what servers/run calls it
+    name: str
+    identity: str
+    version: str
+    configure: str
+    cflags: str
+    #: of a tree in git
+    commit: str
+
+    @property
+    def has_assertions(self) -> bool:
+        return "--enable-cassert" in self.configure
+
+    @property
+    def has_injection_points(self) -> bool:
+        return "--enable-injection-points" in self.configure
+
+
+def describe(server: str) -> Build:
+    """What a server that is there was built of.  Raises SideError."""
+    words = 'for what in version configure cflags; do "$PG_CONFIG" --$what; done'
+    with tempfile.TemporaryDirectory(prefix="aio.") as directory:
+        Path(directory).chmod(0o755)
+        done = subprocess.run([project.RUN, "--work", f"{directory}/work", server, "sh", "-c", words], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or len(lines) < 3:
+        raise SideError(f"{server}: {done.stderr.strip()}")
+    tree = server.partition(":")[2] if server.startswith("source") else ""
+    return Build(server, identity(server), *lines[:3], _subject(tree) if tree else "")
+

@@ -1,0 +1,204 @@
+"""The test suite on a server: what passes, fails and is skipped, with the logs.
+Standard library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import project
+
+from . import tap
+from .tap import Assertion
+
+# a test that waits for what never comes fails after so long, unless the user says otherwise
+TIMEOUT = "60"
+
+# of a log that is kept
+LINES = 60
+
+
+@dataclass(frozen=True)
+class File:
+    """A test file, or the regression tests as a whole."""
+
+    passed: bool
+    assertions: tuple[Assertion, ...]
+    #: the end of its log, if it failed
+    log: str = ""
+
+    @property
+    def failures(self) -> list[str]:
+        return [each.name for each in self.assertions if not each.passed]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One run of the suite, or of some of its files."""
+
+    seconds: float
+    #: why no test was run; empty: they were
+    broken: str
+    files: dict[str, File] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[str]:
+        return [name for name, file in self.files.items() if not file.passed]
+
+    @property
+    def number_of_assertions(self) -> int:
+        return sum(len(file.assertions) for file in self.files.values())
+
+    def skipped(self) -> Counter[str]:
+        """How often, by reason."""
+        return Counter(each.skipped for file in self.files.values() for each in file.assertions if each.skipped)
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds, "broken": self.broken,
+            "files": {
+                name: {"passed": file.passed, "log": file.log, "assertions": [[each.name, each.passed, each.skipped] for each in file.assertions]}
+                for name, file in self.files.items()
+            },
+        }
+
+
+def from_data(data: dict[str, Any]) -> Suite:
+    return Suite(data["seconds"], data["broken"], {
+        name: File(file["passed"], tuple(Assertion(*each) for each in file["assertions"]), file["log"])
+        for name, file in data["files"].items()
+    })
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(_text(path).splitlines()[-LINES:])
+
+
+REGRESSION = "regression tests"
+
+
+def read(state: Path, seconds: float, output: str) -> Suite:
+    """What servers/check has left in a directory, and said."""
+    files: dict[str, File] = {}
+    if regress := tap.parse(_text(state / "regress.log")):
+        passed = all(each.passed for each in regress)
+        files[REGRESSION] = File(passed, tuple(regress), "" if passed else _tail(state / "regression.diffs"))
+    failed = tap.failed_files(_text(state / "prove.log"))
+    for path in sorted((state / "tap").glob("**/*.pl")):
+        name = str(path.relative_to(state / "tap"))
+        assertions = tap.parse(_text(path))
+        passed = name not in failed and all(each.passed for each in assertions)
+        files[name] = File(passed, tuple(assertions), "" if passed else _tail(state / "log" / f"regress_log_{path.stem}"))
+    for name in failed:
+        # one that died before it said anything
+        files.setdefault(name, File(False, (), _tail(state / "log" / f"regress_log_{Path(name).stem}")))
+    broken = "" if files else "\n".join(output.splitlines()[-20:])
+    return Suite(seconds, broken, files)
+
+
+def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
+    """Copies the logs of files that failed, whole: the next run begins with an empty directory."""
+    logs.mkdir(parents=True, exist_ok=True)
+    for name in suite.failed:
+        stem = Path(name).stem
+        for path in (state / "log").glob(f"*{stem}*"):
+            shutil.copyfile(path, logs / path.name)
+    if (state / "regression.diffs").exists():
+        shutil.copyfile(state / "regression.diffs", logs / "regression.diffs")
+
+
+def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None]) -> Suite:
+    """Runs the suite, or these files of it, with servers/check.  Its output is in logs/output."""
+    environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", **os.environ}
+    environment = {name: value for name, value in environment.items() if name not in ("REGRESS", "PROVE_TESTS", "PROVE_FLAGS", "TEST_AIO_REQUIRE")}
+    files = [name for name in tests if name != REGRESSION]
+    if files:
+        environment["PROVE_TESTS"] = " ".join(files)
+    if REGRESSION in tests:
+        environment["REGRESS"] = " ".join(path.stem for path in sorted((project.ROOT / "sql").glob("*.sql")))
+    logs.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    said = begun
+    output: list[str] = []
+    with (logs / "output").open("w") as kept, subprocess.Popen(
+        [project.RUN, "--data", "--work", work, server, project.ROOT / "servers" / "check"],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    ) as process:
+        assert process.stdout
+        try:
+            for line in process.stdout:
+                output.append(line)
+                kept.write(line)
+                if time.monotonic() - said > 30:
+                    said = time.monotonic()
+                    note(f"  {said - begun:.0f} s: {line.strip()[:70]}")
+        except BaseException:
+            # it ends its servers when it is ended
+            process.terminate()
+            raise
+    suite = read(work / "test", round(time.monotonic() - begun, 1), "".join(output))
+    _keep_logs(work / "test", suite, logs)
+    return suite
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A file that does not pass everywhere."""
+
+    name: str
+    #: how often it failed, of how many runs
+    before: tuple[int, int]
+    after: tuple[int, int]
+    #: assertions that fail after and passed before, or fail in both
+    failures: tuple[str, ...]
+    log: str
+
+    @property
+    def verdict(self) -> str:
+        """"broken": it fails each time after, never before; "mended": the other way
+        round; "both": it fails each time; "unsteady": it fails sometimes."""
+        (failed_before, runs_before), (failed_after, runs_after) = self.before, self.after
+        if failed_after == runs_after and runs_after:
+            return "broken" if failed_before == 0 else "both" if failed_before == runs_before else "unsteady"
+        if failed_after == 0 and failed_before == runs_before and runs_before:
+            return "mended"
+        return "unsteady"
+
+
+def _times(name: str, runs: Sequence[Suite]) -> tuple[int, int]:
+    ran = [suite.files[name] for suite in runs if name in suite.files]
+    return sum(not file.passed for file in ran), len(ran)
+
+
+def _first_failure(name: str, runs: Sequence[Suite]) -> File | None:
+    return next((suite.files[name] for suite in runs if name in suite.files and not suite.files[name].passed), None)
+
+
+def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]:
+    """The files that do not pass in each of these runs of the one server and of the other."""
+    found = []
+    for name in dict.fromkeys(name for suite in (*before, *after) for name in suite.failed):
+        seen = _first_failure(name, after) or _first_failure(name, before)
+        assert seen
+        passed_before = {each.name for suite in before[:1] if name in suite.files for each in suite.files[name].assertions if each.passed}
+        new = [each for each in seen.failures if each in passed_before]
+        found.append(Difference(name, _times(name, before), _times(name, after), tuple(new or seen.failures), seen.log))
+    order = ("broken", "unsteady", "both", "mended")
+    return sorted(found, key=lambda each: (order.index(each.verdict), each.name))
+
+
+def only_after(before: Suite, after: Suite) -> list[str]:
+    """Reasons for which more is skipped after than before."""
+    more = after.skipped() - before.skipped()
+    return [f"{number} × {reason}" for reason, number in more.most_common()]
