@@ -29,11 +29,11 @@ def _text(value: str) -> str:
     return html.escape(value)
 
 
-def _row(cells: list[str], tag: str = "td") -> str:
+def table_row(cells: list[str], tag: str = "td") -> str:
     return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
-def _table(rows: list[str]) -> str:
+def table(rows: list[str]) -> str:
     """Too wide for a narrow window, it is scrolled, not the page."""
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
@@ -63,30 +63,32 @@ def _comparisons(report: Report) -> list[list[str]]:
 
 
 def _overview(reports: list[Report]) -> str:
-    lines = [_row(["case", "compared", "ratio", "95 % interval", ""], "th")]
+    lines = [table_row(["case", "compared", "ratio", "95 % interval", ""], "th")]
     for report in reports:
         for number, row in enumerate(_comparisons(report)):
             link = f'<a href="#{report.case.name}">{_text(report.case.id)}</a> {_text(report.case.title)}'
-            lines.append(_row([link if number == 0 else "", *row]))
-    return _table(lines)
+            lines.append(table_row([link if number == 0 else "", *row]))
+    return table(lines)
 
 
-def _figures(report: Report) -> str:
+def figures_table(report: Report) -> str:
+    """Medians of each variant on each server, and of the figures beside them."""
     case = report.case
-    lines = [_row([case.told_apart_by, "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.run.also)], "th")]
+    lines = [table_row([case.told_apart_by, "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.run.also)], "th")]
     for variant, by_server in report.runs.items():
         for label, runs in by_server.items():
             if summary := report.summary(variant, label):
                 also = [report.summary(variant, label, name) for name in case.run.also]
-                lines.append(_row([
+                lines.append(table_row([
                     _text(variant), _text(label), f"<b>{wording.amount(case, summary.median)}</b>",
                     f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}", str(len(runs)),
                     *(wording.number(each.median) if each else "–" for each in also),
                 ]))
-    return _table(lines)
+    return table(lines)
 
 
-def _image(report: Report) -> str:
+def image(report: Report) -> str:
+    """The picture, within the page."""
     with tempfile.TemporaryDirectory() as directory:
         svg = Path(directory, "picture.svg")
         picture.draw(report, svg)
@@ -95,7 +97,8 @@ def _image(report: Report) -> str:
     return f'<img alt="{_text(wording.finding(report))}" src="data:image/svg+xml;base64,{data}">'
 
 
-def _statements(report: Report) -> str:
+def statements(report: Report) -> str:
+    """What a run does."""
     case = report.case
     return "<pre>" + _text(";\n".join((*case.before, *case.statement, *case.after))) + "</pre>"
 
@@ -114,14 +117,14 @@ def _section(report: Report) -> str:
     if case.file.published:
         figures = f"{case.file.published.before_ms:g} ms before, {case.file.published.after_ms:g} ms after" if case.file.published.ratio else case.file.published.figures
         published = f"<p>Published: {_text(str(figures))} ({_text(case.file.published.source)}).</p>"
-    comparisons = _table([_row(row) for row in _comparisons(report)])
+    comparisons = table([table_row(row) for row in _comparisons(report)])
     skipped = "".join(f"<p class=unexpected>{_text(line)}</p>" for line in wording.skipped(report))
     return f"""<section id="{case.name}"><h2>{_text(case.id)}: {_text(case.title)}{commit}</h2>
 <p><b>{_text(wording.finding(report))}.</b></p>{promised}
 <p>{_text(case.known)}</p>{published}{skipped}
-{_image(report)}
-{_figures(report)}{comparisons}
-{_statements(report)}
+{image(report)}
+{figures_table(report)}{comparisons}
+{statements(report)}
 <p class=note>{_text("; ".join(filter(None, (case.constants, settings))))}</p></section>"""
 
 

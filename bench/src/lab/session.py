@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from timeline import trace
 from timeline.trace import Trace
 
 from . import casefile, machine, measure, project, stage, traced
@@ -96,16 +98,23 @@ class Session:
                 cluster.stop()
             raise
 
-    def trace(self) -> list[Trace]:
-        """A traced run of the case measured last, on each server."""
+    def record(self, variant: Variant | None = None) -> list[tuple[list[dict[str, Any]], int]]:
+        """Rows of io_trace of a run of the case measured last, on each server, and how
+        many more there were.  Of one that all can do, if no variant is named."""
         assert self._set_up
         case, contestants = self._set_up
-        variant = traced.first_possible(case, contestants)
+        chosen = variant or traced.first_possible(case, contestants)
         found = []
         for contestant in contestants:
             self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
-            found.append(traced.run(contestant, case, variant, self.storage.no_direct_io is None))
+            found.append(traced.record(contestant, case, chosen, self.storage.no_direct_io is None))
         return found
+
+    def trace(self, variant: Variant | None = None) -> list[Trace]:
+        """The same as traces."""
+        assert self._set_up
+        labels = [contestant.info.label for contestant in self._set_up[1]]
+        return [trace.from_rows(label, rows, lost) for label, (rows, lost) in zip(labels, self.record(variant))]
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from timeline import trace
-from timeline.trace import Trace
 
 from .casefile import Case
 from .measure import Contestant, settings_of
@@ -22,16 +23,24 @@ def first_possible(case: Case, contestants: list[Contestant]) -> Variant:
     return case.variants[0]
 
 
-def run(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> Trace:
-    """In the database that has been set up to measure the case; the case preloads
-    test_aio."""
+def _settings(settings: dict[str, str]) -> dict[str, str]:
+    """With test_aio preloaded, whatever else is."""
+    libraries = settings.get("shared_preload_libraries", "")
+    preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
+    return settings | SETTINGS | {"shared_preload_libraries": preloaded}
+
+
+def record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:
+    """Rows of io_trace, and how many more there were.  In the database that has been
+    set up to measure the case."""
     cluster = contestant.cluster
-    cluster.start(settings_of(case, direct_io, cluster, variant) | SETTINGS)
+    cluster.start(_settings(settings_of(case, direct_io, cluster, variant)))
     # what is first is not typical: it fills caches, and the pool of I/O workers
     run_once(cluster, case, variant, 0)
     execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
     run_once(cluster, case, variant, 1)
     execute(cluster, "SELECT io_trace_stop()")
-    made = trace.from_session(cluster.session, contestant.info.label)
+    rows, lost = trace.rows_of_session(cluster.session)
     cluster.stop()
-    return made
+    return rows, lost
+

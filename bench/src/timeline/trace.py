@@ -139,10 +139,16 @@ def from_file(path: Path, label: str | None = None) -> Trace:
     return from_rows(label or path.stem, rows)
 
 
-def from_session(session: psycopg.Connection[Any], label: str | None = None) -> Trace:
+def rows_of_session(session: psycopg.Connection[Any]) -> tuple[list[dict[str, Any]], int]:
+    """Rows of the view, and how many more there were."""
     rows = [row for (row,) in session.execute(QUERY)]
-    [(version, lost)] = session.execute("SELECT current_setting('server_version'), lost FROM io_trace_status").fetchall()
-    return from_rows(label or version.split()[0], rows, lost)
+    [(lost,)] = session.execute("SELECT lost FROM io_trace_status").fetchall()
+    return rows, lost
+
+
+def from_session(session: psycopg.Connection[Any], label: str | None = None) -> Trace:
+    [(version,)] = session.execute("SELECT current_setting('server_version')").fetchall()
+    return from_rows(label or version.split()[0], *rows_of_session(session))
 
 
 def from_server(dsn: str, label: str | None = None) -> Trace:
