@@ -25,14 +25,18 @@ class OtherTrial(Exception):
 
 
 def project_state() -> str:
-    """Another text when something has changed that results depend on; empty outside of git."""
-    git = ["git", "-c", "safe.directory=*", "-C", str(project.ROOT)]
+    """Another text when a file has changed that results depend on; empty outside of git."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", str(project.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT],
+        capture_output=True, text=True,
+    )
+    if listed.returncode != 0:
+        return ""
     digest = hashlib.sha256()
-    for command in (["ls-files", "-s"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]):
-        done = subprocess.run([*git, *command, "--", *OF_THE_PROJECT], capture_output=True)
-        if done.returncode != 0:
-            return ""
-        digest.update(done.stdout)
+    for name in sorted(set(listed.stdout.split("\0"))):
+        path = project.ROOT / name
+        if name and path.is_file():
+            digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:12]
 
 

@@ -15,7 +15,7 @@ from lab.casefile import Case
 from lab.results import Report
 from lab.servers import ServerError
 from timeline import trace
-from timeline.trace import TraceError
+from timeline.trace import Trace, TraceError
 
 from . import compare
 from .kept import Kept
@@ -57,28 +57,25 @@ class Measuring:
     def _path(self, name: str) -> Path:
         return self._kept.lab / f"{name}.jsonl"
 
-    def _trace_path(self, name: str, role: str) -> Path:
-        return self._kept.lab / f"{name}.{role}.trace"
-
     def saved(self, names: Sequence[str]) -> list[Report]:
         return [results.load(self._path(name)) for name in names if self._path(name).exists()]
 
-    def traces(self, name: str) -> list[trace.Trace]:
-        """Of the servers, if the case was traced."""
-        paths = [(self._trace_path(name, role), role) for role in ROLES]
-        return [trace.from_file(path, role) for path, role in paths] if all(path.exists() for path, _ in paths) else []
-
-    def traced_variant(self, name: str) -> str:
-        return str((self._kept.read(f"lab/{name}.traced") or {}).get("variant", ""))
+    def traces(self, name: str) -> tuple[str, list[Trace]] | None:
+        """The variant that was traced, and its traces; None: the case was not."""
+        kept = self._kept.read(f"lab/{name}.traces")
+        return (kept["variant"], [trace.from_rows(role, rows, lost) for role, (rows, lost) in kept["traces"].items()]) if kept else None
 
     def _trace(self, lab: session.Session, report: Report) -> None:
-        variant = _traced_variant(report)
-        if variant is None:
+        label = _traced_variant(report)
+        if label is None:
             return
+        [variant] = [each for each in report.case.variants if each.label == label]
         try:
-            for role, rows in zip(ROLES, lab.trace_rows(variant), strict=True):
-                self._trace_path(report.case.name, role).write_text(rows)
-            self._kept.write(f"lab/{report.case.name}.traced", {"variant": variant})
+            recorded = dict(zip(ROLES, lab.record(variant), strict=True))
+            for role, (rows, lost) in recorded.items():
+                # what cannot be drawn is found out now
+                trace.from_rows(role, rows, lost)
+            self._kept.write(f"lab/{report.case.name}.traces", {"variant": label, "traces": recorded})
         except (ServerError, TraceError) as error:
             lab.progress.note(f"{report.case.id}: no timeline: {str(error).splitlines()[0]}")
 

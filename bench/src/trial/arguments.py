@@ -1,0 +1,100 @@
+"""The command line of a trial.  Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import arguments as of_lab
+from lab import project
+
+from . import sides
+from .sides import Side
+
+EPILOG = """\
+SERVER is source:PATH[@REVISION], a source tree, which is compiled with assertions for the
+suite and optimised for the lab; or the path of a pg_config, or a name that
+servers/provide --list shows; or two of those with a comma between them, the first for
+the suite.
+
+Exit status: 0 nothing is worse; 1 a test fails that passed before; 3 a figure of the
+lab is worse; 4 the trial could not be completed; 2 wrong usage; 130 interrupted.  The
+same command goes on where an interrupted one stopped.
+"""
+
+# of test_aio itself: they say nothing of a server's patch
+OWN_COST = ("d", "k")
+
+# these take longest and are last
+LAST = ("c", "g")
+
+# whole trial, in minutes; the lab gets what is left
+QUICK_MINUTES = 15
+MARGIN_MINUTES = 2
+
+
+@dataclass(frozen=True)
+class Arguments:
+    before: Side
+    after: Side
+    cases: tuple[Path, ...]
+    only: str
+    tests: tuple[str, ...]
+    quick: bool
+    again: bool
+    show: bool
+    run_suite: bool
+    run_lab: bool
+    #: None: named after the servers
+    output: Path | None
+    work: Path
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.before, self.after
+
+
+def _of_read_path() -> list[Path]:
+    def order(path: Path) -> tuple[bool, str]:
+        return path.stem[0] in LAST, path.stem
+
+    return sorted((path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST), key=order)
+
+
+def parse(argv: list[str] | None = None) -> Arguments:
+    parser = argparse.ArgumentParser(
+        prog="bench/trial",
+        description="Puts a patch on trial: runs the test suite and the lab on a server before and after it, and writes one report.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("before", metavar="BEFORE", help="SERVER without the patch")
+    parser.add_argument("after", metavar="AFTER", help="SERVER with it")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="cases of the lab, as bench/lab takes them (default: all but those of test_aio's own cost, D and K)")
+    parser.add_argument("--quick", action="store_true",
+                        help=f"few rounds, and no case begins after {QUICK_MINUTES - MARGIN_MINUTES} minutes: with warm caches all of it takes {QUICK_MINUTES}; the report names the cases left out")
+    parser.add_argument("--only", default="", metavar="VALUES", help="of what cases vary only this, as: --only io_uring")
+    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="of the suite only this file (t/080_stream_order.pl); several times for several")
+    parser.add_argument("--no-suite", action="store_true", help="leave the suite out")
+    parser.add_argument("--no-lab", action="store_true", help="leave the lab out")
+    parser.add_argument("--again", action="store_true", help="begin anew, without what an earlier trial has found")
+    parser.add_argument("--show", action="store_true", help="measure nothing: write the report of what an earlier trial has found")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where results and the report go (default: build/trial/BEFORE..AFTER)")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="where the lab's clusters are meanwhile: its file system is measured (default: %(default)s)")
+    parsed = parser.parse_args(argv)
+    if parsed.show and parsed.again:
+        parser.error("--show shows what --again would remove")
+    if parsed.no_suite and (parsed.no_lab or parsed.tests):
+        parser.error("nothing is left to be done")
+    missing = [name for name in parsed.tests if not (project.ROOT / name).is_file()]
+    if missing:
+        parser.error(f"there is no test {', '.join(missing)}")
+    try:
+        before, after = (sides.side(role, text) for role, text in zip(sides.ROLES, (parsed.before, parsed.after)))
+        cases = tuple(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or tuple(_of_read_path())
+    except (sides.SideError, argparse.ArgumentTypeError, OSError, ValueError) as error:
+        parser.error(str(error))
+    return Arguments(
+        before, after, () if parsed.no_lab else cases, parsed.only, tuple(parsed.tests), parsed.quick, parsed.again, parsed.show,
+        not parsed.no_suite, not parsed.no_lab, parsed.output.absolute() if parsed.output else None, parsed.work,
+    )

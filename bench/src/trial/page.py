@@ -1,0 +1,215 @@
+"""The trial as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import html
+import tempfile
+from pathlib import Path
+
+from lab import page as of_lab
+from lab import wording
+from lab.page import table, table_row
+from timeline import draw, panels
+from timeline.trace import Trace
+
+from . import suite, summary
+from .compare import CONFIDENCE, MARGIN, Comparison, number_corrected_for
+from .findings import Findings
+from .sides import Build
+from .suite import Difference
+
+STYLE = of_lab.STYLE + """
+h1 { margin-bottom: .2rem } h2 { margin-top: 0 }
+.lead { font-size: 1.15rem } .good { color: #00684a } .bad { color: #b3261e; font-weight: bold } .open { color: #7a5200 }
+td.number { text-align: right; white-space: nowrap } details { margin: .3rem 0 } summary { cursor: pointer }
+details pre { font-size: .8rem; max-height: 30rem; overflow: auto }
+tr.change td { background: #fbfaf4 }
+.quick { background: #fff3d6; padding: .4rem .8rem }
+"""
+
+CLASSES = {"broken": "bad", "unsteady": "open", "both": "open", "mended": "good", "worse": "bad", "better": "good", "changed": "open"}
+WORDS = {"broken": "fails after, passed before", "unsteady": "fails sometimes", "both": "fails on both", "mended": "failed before, passes after"}
+
+# of assertions that fail in a file, so many are named
+NAMED = 8
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _mark(words: str, verdict: str) -> str:
+    return f'<span class="{CLASSES.get(verdict, "note")}">{_text(words)}</span>'
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{_text(title)}</summary>{body}</details>"
+
+
+def _times(times: tuple[int, int]) -> str:
+    failed, runs = times
+    if runs == 0:
+        return "–"
+    return "passes" if failed == 0 else f"fails, {failed} of {runs} runs"
+
+
+def _failures(each: Difference) -> str:
+    named = "".join(f"<li>{_text(name)}</li>" for name in each.failures[:NAMED])
+    more = f"<li>and {len(each.failures) - NAMED} more</li>" if len(each.failures) > NAMED else ""
+    told = f"<ul>{named}{more}</ul>" if named else "<p>It ended before its assertions did.</p>"
+    return told + (_folded("end of its log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
+
+
+def _suite_table(found: Findings) -> str:
+    if not found.differences:
+        return ""
+    rows = [table_row(["file", "before", "after", "", "what fails"], "th")]
+    for each in found.differences:
+        rows.append(table_row([_text(each.name), _times(each.before), _times(each.after), _mark(WORDS[each.verdict], each.verdict), _failures(each)]))
+    return table(rows)
+
+
+def _skips(found: Findings) -> str:
+    before, after = (found.suites[role][0] for role in ("before", "after"))
+    rows = [table_row(["reason", "before", "after"], "th")]
+    reasons = before.skipped() | after.skipped()
+    rows += [table_row([_text(reason), str(before.skipped()[reason]), str(after.skipped()[reason])]) for reason, _ in reasons.most_common()]
+    more = suite.only_after(before, after)
+    warning = f'<p class="open">Skipped after, and not before: {_text("; ".join(more))}.</p>' if more else ""
+    return warning + (_folded(f"What was skipped: {sum(after.skipped().values())} after", table(rows)) if reasons else "")
+
+
+def _right(found: Findings) -> str:
+    body = ["<h2>Is it right?</h2>"]
+    if not found.suites:
+        return "<section>" + body[0] + "<p>The suite was not run.</p></section>"
+    for role, why in found.broken.items():
+        body.append(f'<p class="bad">The suite could not be run {role}.</p><pre>{_text(why)}</pre>')
+    if not found.broken:
+        before, after = (found.suites[role][0] for role in ("before", "after"))
+        worst = "bad" if found.files("broken") else "good"
+        number = len(found.files("broken"))
+        told = "No test fails that passed before." if not number else f"{number} test file{'s' * (number > 1)} fail{'s' * (number == 1)} that passed before."
+        body.append(f'<p class="lead {worst}">{told}</p>')
+        body.append(f"<p>{len(after.files)} files; {before.number_of_assertions:,} assertions before, in {before.seconds:.0f} s;"
+                    f" {after.number_of_assertions:,} after, in {after.seconds:.0f} s. A file that failed anywhere was run again on both servers.</p>")
+        if lacking := [role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)]:
+            body.append(f'<p class="open">The server {_text(wording.joined(lacking))} is built without assertions or without injection points: the suite sees less.</p>')
+        body += [_suite_table(found), _skips(found)]
+    return f"<section>{''.join(body)}</section>"
+
+
+def _interval(each: Comparison) -> str:
+    if each.exact:
+        return "exact"
+    return f"{each.low:.2f} – {each.high:.2f}" if each.low is not None and each.high is not None else "–"
+
+
+def _comparison_row(found: Findings, each: Comparison) -> str:
+    case = found.report(each.case).case
+    name = _text(case.id)
+    link = f'<a href="#{_text(case.name)}">{name}</a>' if each.case in found.changed_cases else name
+    ratio = wording.factor(each.ratio) if each.ratio else "–"
+    cells = [f"{link} {_text(case.title)}", _text(each.variant), _text(each.figure.replace("_", " ")), _text(summary.amount(each, each.before)),
+             _text(summary.amount(each, each.after)), f"<b>{ratio}</b>", f'<span class="interval">{_interval(each)}</span>', _mark(each.verdict, each.verdict)]
+    return table_row(cells)
+
+
+HEAD = table_row(["case", "variant", "figure", "before", "after", "after / before", "interval", ""], "th")
+
+
+def _comparisons(found: Findings) -> str:
+    changed = [each for each in found.comparisons if each.is_change]
+    others = [each for each in found.comparisons if not each.is_change]
+    shown = table([HEAD, *(_comparison_row(found, each) for each in changed)]) if changed else "<p>Nothing changed that the lab can tell.</p>"
+    folded = _folded(f"{len(others)} figures that did not change, or where it cannot be told",
+                     table([HEAD, *(_comparison_row(found, each) for each in others)])) if others else ""
+    return shown + folded
+
+
+# pixels, for each of two timelines one above the other
+TIMELINE = (1500, 940)
+
+# beside the whole timeline its beginning is shown: this share of it
+ZOOM = 0.06
+
+
+def _timelines(title: str, variant: str, traces: list[Trace]) -> str:
+    drawn = panels.of(traces)
+    longest = max(panel.end for panel in drawn)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "timeline.png")
+        size = (TIMELINE[0], 140 + 400 * len(drawn))
+        draw.write(drawn, [path], title=f"{title}: {variant}", zoom=longest * ZOOM, size=size)
+        data = base64.b64encode(path.read_bytes()).decode()
+    words = "".join(f"<li><b>{_text(panel.trace.label)}</b>: {_text(panel.summary())}</li>" for panel in drawn)
+    return f"<h3>Timeline: {_text(variant)}</h3><ul>{words}</ul>" \
+        f'<img alt="I/Os before and after, over time" src="data:image/png;base64,{data}">'
+
+
+def _case(found: Findings, name: str) -> str:
+    report = found.report(name)
+    rows = [_comparison_row(found, each) for each in found.comparisons if each.case == name]
+    timeline = _timelines(report.case.title, *found.traces[name]) if name in found.traces else ""
+    return f"""<section id="{_text(name)}"><h2>{_text(report.case.id)}: {_text(report.case.title)}</h2>
+{table([HEAD, *rows])}
+{of_lab.image(report)}
+{of_lab.figures_table(report)}
+{timeline}
+{_folded("statements", of_lab.statements(report))}
+<p class="note">{_text("; ".join(wording.skipped(report)))}</p></section>"""
+
+
+def _effect(found: Findings) -> str:
+    body = ["<h2>What does it do?</h2>"]
+    if found.quick:
+        body.append('<p class="quick">Quick: few rounds of each case. It tells signs, not figures to publish.</p>')
+    if found.reports and found.reports[0].machine.is_busy:
+        body.append(f'<p class="open">Something else used {found.reports[0].machine.cpu_in_use:.0%} of the CPU before the first run.</p>')
+    if lacking := [role for role, build in found.lab_builds.items() if build.has_assertions]:
+        body.append(f'<p class="bad">The server {_text(wording.joined(lacking))} was measured with assertions: its times say little.</p>')
+    body += [f'<p class="bad">{_text(case)} could not be measured: {_text(why)}</p>' for case, why in found.failures.items()]
+    if found.left_out:
+        body.append(f'<p class="open">There was no time for {_text(", ".join(found.left_out))}.</p>')
+    if found.comparisons:
+        number = number_corrected_for(found.comparisons)
+        body.append(f'<p class="lead">{len(found.reports)} cases, {len(found.comparisons)} figures: {_text(summary.counts(found))}.</p>')
+        body.append(f"<p>A ratio is after to before. The {number} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
+                    f" A figure changed if its interval does not hold 1 and its ratio is more than {MARGIN:.0%} away from 1."
+                    " A count that is the same in each run of a server is exact and needs no interval.</p>")
+        body.append(_comparisons(found))
+    else:
+        body.append("<p>Nothing was measured.</p>")
+    return f"<section>{''.join(body)}</section>" + "".join(_case(found, name) for name in found.changed_cases)
+
+
+def _build_rows(what: str, role: str, build: Build) -> list[str]:
+    return [table_row([f"{role}, {what}", _text(build.version)]), table_row(["", _text(build.commit or "not in git")]),
+            table_row(["", f"{_text(build.name)} ({_text(build.identity)})"]),
+            table_row(["", f"<code>{_text(build.configure)}</code>"]), table_row(["", f"<code>CFLAGS {_text(build.cflags)}</code>"])]
+
+
+def _provenance(found: Findings) -> str:
+    rows = [table_row(["command", f"<code>{_text(found.command)}</code>"]), table_row(["when", _text(found.started)]), table_row(["test_aio", _text(found.project)])]
+    for what, builds in (("suite", found.suite_builds), ("lab", found.lab_builds)):
+        for role, build in builds.items():
+            rows += _build_rows(what, role, build)
+    if found.reports:
+        report = found.reports[0]
+        rows += [table_row(["machine", _text(wording.machine(report))]), table_row(["storage", _text(wording.storage(report))])]
+        for server in report.servers:
+            told = ", ".join(f"{each.name} = {each.value or repr('')}" for each in server.settings)
+            rows.append(table_row([f"settings of {report.case.id}, {server.label}", _text(told)]))
+    return f"<section><h2>What it ran on</h2>{table(rows)}</section>"
+
+
+def render(found: Findings) -> str:
+    quick = " (quick)" if found.quick else ""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>A patch on trial</title><style>{STYLE}</style></head>
+<body><h1>A patch on trial{quick}</h1>
+<pre>{_text(summary.text(found))}</pre>
+{_right(found)}{_effect(found)}{_provenance(found)}</body></html>
+"""

@@ -1,0 +1,99 @@
+"""The trial in twenty lines of plain text, to be pasted into a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab import wording
+from lab.figures import FIGURES
+
+from .compare import CONFIDENCE, Comparison, number_corrected_for
+from .findings import Findings
+from .sides import Build
+
+LINES = 20
+WIDTH = 76
+
+
+def _shortened(text: str, width: int = WIDTH) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def amount(comparison: Comparison, value: float) -> str:
+    return f"{wording.number(value)} {FIGURES[comparison.figure].unit}".strip()
+
+
+def change(comparison: Comparison) -> str:
+    """From what to what, and how many times."""
+    told = f"{wording.number(comparison.before)} -> {amount(comparison, comparison.after)}"
+    if comparison.ratio is None:
+        return told
+    if comparison.low is None or comparison.high is None:
+        return f"{told}, {wording.factor(comparison.ratio)} times, exact"
+    return f"{told}, {wording.factor(comparison.ratio)} [{comparison.low:.2f}, {comparison.high:.2f}]"
+
+
+def build(build: Build) -> str:
+    return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.identity}"
+
+
+def _names(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def right(found: Findings) -> list[str]:
+    """What the suite says."""
+    if not found.suites:
+        return ["suite: not run"]
+    lines = [f"suite, {role}: could not be run" for role in found.broken]
+    if lines:
+        return lines
+    numbers = [f"{found.suites[role][0].number_of_assertions:,}" for role in ("before", "after")]
+    files = len(found.suites["after"][0].files)
+    lines.append(f"suite: {files} files, {numbers[0]} assertions before, {numbers[1]} after")
+    for verdict, told in (("broken", "fail after, passed before"), ("both", "fail on both"),
+                          ("unsteady", "fail sometimes"), ("mended", "failed before, pass after")):
+        files_ = found.files(verdict)
+        if files_ or verdict == "broken":
+            lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
+    return lines
+
+
+def counts(found: Findings) -> str:
+    words = {"better": "better", "worse": "worse", "changed": "changed", "same": "the same", "cannot tell": "cannot tell"}
+    return ", ".join(f"{len(found.figures(verdict))} {told}" for verdict, told in words.items() if verdict != "changed" or found.figures(verdict))
+
+
+def effect(found: Findings, lines_left: int) -> list[str]:
+    """What the lab says, in no more lines than these."""
+    if not found.comparisons:
+        return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
+    lines = [f"lab{' (quick)' if found.quick else ''}: {len(found.reports)} cases, {len(found.comparisons)} figures: {counts(found)}"]
+    notes = []
+    if found.failures:
+        notes.append(f"  could not be measured: {_names(list(found.failures))}")
+    if found.left_out:
+        notes.append(f"  no time for {len(found.left_out)} cases: {_names(found.left_out, 4)}")
+    number = number_corrected_for(found.comparisons)
+    notes.append(f"  after/before [{CONFIDENCE:.0%} for all {number} intervals together]")
+    changed = [each for each in found.comparisons if each.is_change]
+    room = lines_left - len(lines) - len(notes)
+    shown = changed if len(changed) <= room else changed[: room - 1]
+    for each in shown:
+        lines.append(f"  {each.verdict:7} {found.report(each.case).case.id} {each.variant}, {each.figure.replace('_', ' ')}: {change(each)}")
+    if len(shown) < len(changed):
+        lines.append(f"  and {len(changed) - len(shown)} more figures that changed, in the report")
+    return lines + notes
+
+
+def text(found: Findings) -> str:
+    lines = [f"test_aio trial of {found.started[:10]}, test_aio {found.project}"]
+    builds = found.suite_builds or found.lab_builds
+    lines += [f"{role:6}  {build(each)}" for role, each in builds.items()]
+    if found.reports:
+        report = found.reports[0]
+        busy = f", {report.machine.cpu_in_use:.0%} of it in use" if report.machine.is_busy else ""
+        lines.append(f"on      {report.machine.cpus} x {report.machine.cpu_model}{busy}, {report.machine.kernel}")
+    lines += right(found)
+    lines += effect(found, LINES - len(lines))
+    return "".join(f"{_shortened(line.replace('×', 'x'))}\n" for line in lines[:LINES])
