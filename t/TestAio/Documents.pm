@@ -132,7 +132,7 @@ sub _same_cell
 
 # Returns output without what may differ from one run to the next: numbers in the columns
 # of %varies (null and the number of an array's elements count), file names, process ids in
-# messages, the number of a histogram's buckets, the width of columns, and results of one column that is empty.
+# messages, times of plans, the number of a histogram's buckets, the width of columns, and results of one column that is empty.
 sub comparable
 {
 	my ($text) = @_;
@@ -176,6 +176,7 @@ sub comparable
 	my $comparable = join "\n", grep { $_ ne '' } @result;
 	$comparable =~ s/\bbase\/\d+\/(t\d+_)?\d+/base\/#\/#/g;
 	$comparable =~ s/\b(PID|pid|process|buffer) \d+/$1 #/g;
+	$comparable =~ s/\b(Planning|Execution) Time: [\d.]+ ms/$1 Time: # ms/g;
 	return $comparable;
 }
 
