@@ -93,7 +93,7 @@ for_each_io_method(
 			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'but the next reader');
 			$aio->tell_truth;
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults, log => qr/could not read blocks 0\.\.[0-3]/);
+		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
 
 		$aio->scenario('arguments', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

@@ -190,5 +190,5 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)))", 1, 'the session goes on');
 			$alice->fails("SET statement_timeout = '100ms'; SELECT * FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)), nruns => 1000000)", '57014', qr/statement timeout/, 'can be cancelled');
 			$alice->sql('RESET statement_timeout');
-		}, leaves => 'COMPLETED_SHARED', log => qr/invalid page in block 30/);
+		}, leaves => 'COMPLETED_SHARED', log => qr/LOG:  invalid page in block 30/);
 	}, conf => { shared_buffers => '64MB' });

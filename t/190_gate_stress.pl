@@ -55,7 +55,7 @@ my @expected = (
 	# a session may be connecting, and a parallel worker begin when its leader is cancelled
 	qr/client backend s\d FATAL:  (?:terminating connection due to administrator command|could not read blocks|connection to client lost)/,
 	qr/client backend s\d FATAL:  (?:database \d+ does not exist|cannot connect to invalid database)/,
-	qr/parallel worker s\d FATAL:  terminating background worker "parallel worker" due to administrator command/,
+	qr/parallel worker (?:s\d )?FATAL:  terminating background worker "parallel worker" due to administrator command/,
 	qr/parallel worker s\d ERROR:  could not (?:map dynamic shared memory segment|attach to (?:dynamic shared area|a SharedFileSet))/,
 	qr/autovacuum worker (?:ERROR:  canceling autovacuum task|ERROR:  could not read blocks|FATAL:  terminating autovacuum process due to administrator command)/,
 	qr/postmaster LOG:  background worker "(?:parallel worker|test_aio gate)" \(PID \d+\) exited with exit code 1/,
