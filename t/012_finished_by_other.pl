@@ -45,9 +45,11 @@ for_each_io_method(
 			$aio->falsify('EIO', pid => $owner->pid);
 			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 			$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
-			is($aio->io_during($reader, 'relation/normal', sub {
+			# since 19 the reader joins the read of the first block with io_uring, and then reads that anew
+			my $reads = $aio->method eq 'io_uring' && $aio->major >= 19 ? qr/[12]/ : 1;
+			like($aio->io_during($reader, 'relation/normal', sub {
 						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
-					}), '1/24576', 'all three by itself');
+					}), qr{^$reads/24576$}, 'all three by itself');
 			$aio->proves($t);
 			$aio->tell_truth;
 			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');

@@ -12,9 +12,8 @@ sub set_workers
 	my ($aio, $n) = @_;
 	# first so that the lower limit is never above the higher one
 	my @settings = $aio->major < 19 ? 'io_workers' : $n > $aio->setting('io_max_workers') ? qw(io_max_workers io_min_workers) : qw(io_min_workers io_max_workers);
-	$aio->sql("ALTER SYSTEM SET $_ = $n") for @settings;
-	$aio->sql('SELECT pg_reload_conf()');
-	return $aio->wait_for("SELECT count(*) = $n FROM pg_stat_activity WHERE backend_type = 'io worker'");
+	$aio->alter_system($_ => $n) for @settings;
+	return $aio->wait_for_workers($n);
 }
 
 # Starts a read of one block in each of n sessions.

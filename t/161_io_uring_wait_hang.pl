@@ -7,6 +7,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Hang;
 
 # Major version => server_version_num of its first release without the bug.
 my %fixed_in = ();
@@ -16,26 +17,13 @@ my %fixed_in = ();
 sub one_round
 {
 	my ($aio, $t, $has_bug) = @_;
-	my ($owner, $waiter, $third) = $aio->sessions(qw(owner waiter third));
+	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 	$aio->evict($t);
 	$owner->starts("SELECT read_rel_block_when_wanted('$t', 5)");
 	$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$owner->pid} AND state IN ('DEFINED', 'STAGED'))");
 	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
 	$owner->returns('t', 'has submitted its read once it was wanted');
-	if ($has_bug)
-	{
-		my $hangs = "SELECT count(*) = 1 FROM pg_aios io JOIN pg_stat_activity o USING (pid), pg_stat_activity w"
-		  . " WHERE (o.pid, w.pid) = (${\$owner->pid}, ${\$waiter->pid}) AND (o.state, o.wait_event) = ('idle', 'ClientRead')"
-		  . " AND w.wait_event = 'AioIoCompletion' AND io.state = 'SUBMITTED'";
-		$aio->poll(sub { $aio->sql($hangs) eq 't' || $waiter->has_ended });
-		# later reads come and go
-		$third->sql("SELECT invalidate_rel_block('$t', 10), read_rel_block_ll('$t', 10)") for 1 .. 10;
-		$aio->gives($hangs, 't', 'the owner is idle, its read in flight for ever, the waiter asleep');
-		$third->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'a third session frees it');
-	}
-	$waiter->returns('1', 'gets the block');
-	# gives back its handle, without which the block can be evicted
-	$owner->sql("SELECT count(*) FROM read_buffers('$t', 5, 1)");
+	waits_for_idle_owner($aio, $t, 'AioIoCompletion', $has_bug);
 	return;
 }
 

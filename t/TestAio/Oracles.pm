@@ -258,7 +258,9 @@ sub check_log
 	for my $line (split /\n/, $self->log_text)
 	{
 		next if $line !~ $alarming && $line !~ $background;
-		push @alarms, $line if !grep { $line =~ /($_)/ && $1 =~ $severity } @expected;
+		my @matching = grep { $line =~ $_ } @expected;
+		next if grep { $line =~ /($_)/ && $1 =~ $severity } @matching;
+		push @alarms, $line . (@matching ? " (the expected pattern $matching[0] does not match the severity)" : '');
 	}
 	$self->forget_log;
 	return is(join("\n", @alarms), '', 'nothing alarming in the log');
