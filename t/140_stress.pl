@@ -1,5 +1,5 @@
-# Many sessions at once do whatever comes: streams, reads by hand, scans, evictions,
-# cancelled or not.  Everything that comes must be what was written.
+# Many sessions at once run random streams, single I/Os, scans and evictions, and are
+# cancelled at random.  Each row must be the one that was written.
 #
 #	TEST_AIO_STRESS_SECONDS		for each io_method, 0.6 by default
 #	TEST_AIO_SEED				begins with the statements of an earlier run
@@ -22,27 +22,50 @@ my ($shared_buffers, $blocks, $longest) = $seed % 2 ? ('128MB', 300, 128) : ('2M
 # session has pinned.
 my $expected = qr/57014:|is in use|is being read by another session/;
 
-# One random statement, which returns nothing unless something is wrong.
-sub statement
+# Statements of each kind with random arguments, by name.  Each returns nothing unless
+# something is wrong.
+sub statements
 {
 	my ($t) = @_;
 	my ($from, $n, $step) = (int rand $blocks / 2, 1 + int rand $blocks / 2, 1 + int rand 40);
-	my @statements = (
-		"SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % $blocks FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % $blocks",
-		"SELECT 'few' FROM read_buffers('$t', $from, $n) HAVING sum(nblocks) <> $n",
-		"SELECT read_rel_block_ll('$t', $from, nblocks => " . (1 + $n % $longest) . ', wait_complete => ' . ($step % 2 ? 'true' : 'false') . ')',
-		"SELECT evict_rel('$t')",
-		"SELECT blk FROM $t WHERE ctid <> format('(%s,1)', blk)::tid OR body <> proof('$t', blk, 0)",
-		"SELECT problems('$t')",
-		"SET effective_io_concurrency = " . (0, 1, 3, 16, 100)[ rand 5 ],
-		"SET io_combine_limit = " . (1, 2, 7, 16, 32, 128)[ rand 6 ]);
-	return $statements[ rand @statements ];
+	return (
+		'stream' => "SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % $blocks FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % $blocks",
+		'StartReadBuffers' => "SELECT 'few' FROM read_buffers('$t', $from, $n) HAVING sum(nblocks) <> $n",
+		'one I/O' => "SELECT read_rel_block_ll('$t', $from, nblocks => " . (1 + $n % $longest) . ', wait_complete => ' . ($step % 2 ? 'true' : 'false') . ')',
+		'scan' => "SELECT blk FROM $t WHERE ctid <> format('(%s,1)', blk)::tid OR body <> proof('$t', blk, 0)",
+		'proof' => "SELECT problems('$t')",
+		'evict' => "SELECT evict_rel('$t')",
+		'set effective_io_concurrency' => 'SET effective_io_concurrency = ' . (0, 1, 3, 16, 100)[ rand 5 ],
+		'set io_combine_limit' => 'SET io_combine_limit = ' . (1, 2, 7, 16, 32, 128)[ rand 6 ]);
+}
+
+# One random statement.
+sub statement
+{
+	my %statements = statements(@_);
+	return $statements{ (sort keys %statements)[ rand keys %statements ] };
 }
 
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
 		srand $seed;
+
+		# the planner may leave out what is never looked at
+		$aio->scenario('each statement does what it says', sub {
+			my $alice = $aio->sessions('alice');
+			my $t = $aio->table('t', $blocks);
+			my %statements = statements($t);
+			for my $kind (sort grep { !/^set/ } keys %statements)
+			{
+				my $evicts = $kind eq 'evict';
+				$aio->evict($t, $alice);
+				$alice->sql("SELECT count(*) FROM $t") if $evicts;
+				$alice->sql($statements{$kind});
+				my $present = $aio->sql("SELECT count(buffer) FROM generate_series(0, $blocks - 1) b, buffer_state('$t', b)");
+				cmp_ok($present, $evicts ? '==' : '>', 0, $evicts ? "$kind: no block is left" : "$kind: blocks are read");
+			}
+		});
 
 		$aio->scenario("seed $seed", sub {
 			my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
