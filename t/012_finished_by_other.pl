@@ -93,9 +93,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 12);
 			# a session that opens a relation for the first time reads catalogs, in batches too
 			$aio->evict($t, $owner);
-			$owner->sql(join ' UNION ALL ', 'SELECT batch_start()',
-				(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5),
-				'SELECT batch_end()');
+			$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
 			$aio->proves($t);
 			is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');

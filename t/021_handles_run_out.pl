@@ -37,9 +37,9 @@ sub for_each_io_method_of
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
 				my $t = $aio->table('t', 12);
 				$aio->evict($t, $alice);
-				$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				$alice->starts($aio->batch(
 					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
-					$aio->pause, 'SELECT batch_end()');
+					$aio->pause));
 				$alice->waits_on('advisory');
 				# how many, depends on how fast the earlier ones have ended
 				my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"

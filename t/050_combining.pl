@@ -44,8 +44,7 @@ for_each_io_method(
 			$alice->sql('SET io_combine_limit = 32');
 			# what the batch looks up is then there
 			$aio->evict($t, $alice);
-			$alice->sql(join ' UNION ALL ', 'SELECT batch_start()',
-				(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1), 'SELECT batch_end()');
+			$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1));
 			$aio->proves($t);
 		});
 

@@ -62,8 +62,7 @@ for_each_io_method(
 				my $t = $aio->table('t', 512, kind => $kind, session => $alice);
 				# what the batch looks up is then there
 				$aio->evict($t, $alice);
-				$alice->sql(join ' UNION ALL ', 'SELECT batch_start()',
-					(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3), 'SELECT batch_end()');
+				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
 				$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
 				$aio->proves($t, session => $alice);
 			});

@@ -61,8 +61,7 @@ for_each_io_method(
 					$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
 					$aio->evict($t, $alice);
 					$aio->hold(relation => $t);
-					$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-						(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1), 'SELECT batch_end()');
+					$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1));
 					$alice->ends;
 					# until each of them is held or asleep
 					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'completion_wait') BETWEEN 1 AND 4"

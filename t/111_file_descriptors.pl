@@ -53,10 +53,9 @@ for_each_io_method(
 				# staged first, then the other files are opened, and nothing is waited for
 				my $first = $round * 7;
 				my @others = @tables[ $first + 10 .. $#tables ];
-				$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
+				$alice->starts($aio->batch(
 					(map { "SELECT read_rel_block_ll('$tables[$_]', 1, nblocks => 2, wait_complete => false)" } $first .. $first + 9),
-					(map { "SELECT invalidate_rel_block('$_', 2)" } @others),
-					'SELECT batch_end()');
+					(map { "SELECT invalidate_rel_block('$_', 2)" } @others)));
 				$alice->ends;
 				$alice->sql("SELECT read_rel_block_ll('$_', 0, wait_complete => false)") for @tables;
 				$aio->proves($_) for @tables[ $first .. $first + 9 ];

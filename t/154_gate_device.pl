@@ -31,8 +31,7 @@ for_each_io_method(
 		$aio->scenario('latency, queue depth, bandwidth', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 64);
-			my $batch = join ' UNION ALL ', 'SELECT batch_start()',
-			  (map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 7), 'SELECT batch_end()';
+			my $batch = $aio->batch(map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 7);
 			# all of them have been read when these have
 			my $wait = "SELECT count(*) FROM read_buffers('$t', 0, 64)";
 			$aio->sql("SELECT io_device('20ms', rel => '$t')");
@@ -122,8 +121,7 @@ for_each_io_method(
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 			$aio->evict($t, $alice);
 			$aio->sql("SELECT io_device('1ms', rel => '$t')");
-			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-				"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause, 'SELECT batch_end()');
+			$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
 			$alice->waits_on('advisory');
 			$aio->sql("SELECT io_device_end('$t')");
 			$aio->sql("SELECT io_device('50s', rel => '$u')");

@@ -28,8 +28,7 @@ for_each_io_method(
 			# a session that opens a relation for the first time reads catalogs, in batches too
 			$aio->evict($t, $alice);
 			$aio->sql("SELECT io_hold('$t', max_reads => 3)");
-			$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-				(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8), 'SELECT batch_end()');
+			$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8));
 			$aio->gate_holds(3);
 			$aio->gives('SELECT io_release_all()', 3);
 			$alice->returns(qr/^\n*$/, 'goes on');

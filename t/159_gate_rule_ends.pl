@@ -13,8 +13,7 @@ sub staged_meanwhile
 	my ($aio, $alice, $t, $end) = @_;
 	# what her first statement reads of the catalogs, before there is a batch
 	$aio->evict($t, $alice);
-	$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
-		"SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause, 'SELECT batch_end()');
+	$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
 	$alice->waits_on('advisory');
 	$end->();
 	$aio->resume;

@@ -83,8 +83,7 @@ for_each_io_method(
 			# nothing else is to be read within the batch
 			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 			$aio->traces_of("'$t'", sub {
-				$alice->sql(join ' UNION ALL ', 'SELECT batch_start()',
-					(map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 3), 'SELECT batch_end()');
+				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 3));
 			});
 			# with io_uring, the owner's kernel is done and nobody knows
 			$bob->sql("SELECT count(*) FROM $t");

@@ -64,12 +64,14 @@ sub blocks_during
 		$function, @sessions, $self);
 }
 
-# checksum_failures of a database in pg_stat_database; "" is for shared relations.
-sub checksum_failures
+# How many checksum failures sessions have counted while a function ran, in
+# pg_stat_database: those of the databases "postgres" and "other" and of shared relations,
+# as "1/0/0".
+sub checksum_failures_during
 {
-	my ($self, $database) = @_;
-	return $self->sql('SELECT checksum_failures FROM pg_stat_database WHERE '
-		  . ($database eq '' ? 'datid = 0' : "datname = '$database'"));
+	my ($self, $function, @sessions) = @_;
+	my $count = join ', ', map { "coalesce(sum(checksum_failures) FILTER (WHERE $_), 0)" } "datname = 'postgres'", "datname = 'other'", 'datid = 0';
+	return $self->change_during("SELECT $count FROM pg_stat_database", $function, @sessions);
 }
 
 1;

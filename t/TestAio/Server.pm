@@ -327,6 +327,9 @@ sub pause
 	return 'SELECT pg_advisory_xact_lock_shared(4711)';
 }
 
+# Returns SQL that runs these SELECTs, which return void, in one batch.
+sub batch { my ($self, @selects) = @_; return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
+
 # Lets paused statements go on.
 sub resume
 {
