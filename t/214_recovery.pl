@@ -78,8 +78,8 @@ for_each_io_method(
 				my $t = $aio->table('t', 120);
 				my $new = $aio->table('n', 1);
 				$aio->sql("ALTER SYSTEM SET full_page_writes = $full_pages; ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT pg_reload_conf()");
-				$aio->wait_for("SELECT current_setting('full_page_writes') = '$full_pages'");
-				$aio->sql('CHECKPOINT');
+				# until the checkpointer has seen it, too
+				$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq ($full_pages eq 'on' ? 't' : 'f') });
 				# each block twice, and new ones
 				$alice->sql("DELETE FROM $t WHERE blk % 2 = 1 AND blk > 20; DELETE FROM $t WHERE blk % 4 = 0 AND blk > 20");
 				$alice->sql("INSERT INTO $new SELECT '$new', i, 0, proof('$new', i, 0) FROM generate_series(1, 39) i");
