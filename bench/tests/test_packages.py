@@ -17,6 +17,10 @@ from lab import provide
 BENCH = Path(__file__).absolute().parents[1]
 SOURCE = BENCH / "src"
 
+#: each knows those behind it, and nothing of those before it
+LAYERS = ("trial", "lab", "timeline")
+PACKAGES = set(LAYERS)
+
 # as if the command had been called by its name, which the options of Python do not allow
 STARTER = "import runpy, sys; _, bench, *sys.argv = sys.argv; sys.path.insert(0, bench); runpy.run_path(f'{bench}/{sys.argv[0]}')"
 
@@ -27,7 +31,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(name: str, path: Path) -> set[str]:
-    """Modules of the two packages that a module imports when it is itself imported or
+    """Modules of the packages that a module imports when it is itself imported or
     when its functions run, but not for the sake of types alone."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
@@ -41,7 +45,7 @@ def imported(name: str, path: Path) -> set[str]:
             found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return (found & modules().keys()) - {"lab", "timeline"}
+    return (found & modules().keys()) - PACKAGES
 
 
 class Imports(unittest.TestCase):
@@ -53,10 +57,15 @@ class Imports(unittest.TestCase):
         except CycleError as error:
             self.fail(" -> ".join(error.args[1]))
 
-    def test_timelines_know_nothing_of_the_lab(self) -> None:
+    def test_no_package_knows_those_above_it(self) -> None:
         for name, path in modules().items():
-            if name.startswith("timeline"):
-                self.assertFalse({other for other in imported(name, path) if other.startswith("lab")}, name)
+            above = LAYERS[: LAYERS.index(name.partition(".")[0])]
+            self.assertFalse({other for other in imported(name, path) if other.partition(".")[0] in above}, name)
+
+    def test_all_packages_are_told_to_pip(self) -> None:
+        project = tomllib.loads((BENCH / "pyproject.toml").read_text())
+        self.assertEqual(set(project["tool"]["setuptools"]["packages"]), PACKAGES)
+        self.assertEqual({name.partition(".")[0] for name in modules()}, PACKAGES)
 
 
 class Bare(unittest.TestCase):
@@ -70,7 +79,7 @@ class Bare(unittest.TestCase):
             )
 
     def test_help(self) -> None:
-        for command in ("lab", "demo", "timeline", "ceiling", "growth"):
+        for command in ("lab", "demo", "timeline", "ceiling", "growth", "trial"):
             done = self.run_bare(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, ""), command)
             self.assertIn("usage: bench/", done.stdout)

@@ -19,8 +19,9 @@ servers/provide --list shows; or two of those with a comma between them, the fir
 the suite.
 
 Exit status: 0 nothing is worse; 1 a test fails that passed before; 3 a figure of the
-lab is worse; 4 the trial could not be completed; 2 wrong usage; 130 interrupted.  The
-same command goes on where an interrupted one stopped.
+lab is worse; 4 the trial could not be completed, or a test that passed before fails
+sometimes; 2 wrong usage; 130 interrupted.  The same command goes on where an
+interrupted one stopped.
 """
 
 # of test_aio itself: they say nothing of a server's patch

@@ -65,8 +65,9 @@ class Findings:
 
     @property
     def status(self) -> int:
+        """The exit status, as arguments.EPILOG tells it."""
         if self.files("broken"):
             return FAILS
-        if self.broken or self.failures:
+        if self.broken or self.failures or self.files("doubtful"):
             return INCOMPLETE
         return WORSE if self.figures("worse") else RIGHT

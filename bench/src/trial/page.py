@@ -28,8 +28,8 @@ tr.change td { background: #fbfaf4 }
 .quick { background: #fff3d6; padding: .4rem .8rem }
 """
 
-CLASSES = {"broken": "bad", "unsteady": "open", "both": "open", "mended": "good", "worse": "bad", "better": "good", "changed": "open"}
-WORDS = {"broken": "fails after, passed before", "unsteady": "fails sometimes", "both": "fails on both", "mended": "failed before, passes after"}
+CLASSES = {"broken": "bad", "doubtful": "open", "unsteady": "open", "both": "open", "mended": "good", "worse": "bad", "better": "good", "changed": "open"}
+WORDS = {"broken": "fails after, passed before", "doubtful": "fails sometimes after, never before", "unsteady": "fails sometimes", "both": "fails on both", "mended": "failed before, passes after"}
 
 # of assertions that fail in a file, so many are named
 NAMED = 8
@@ -89,10 +89,10 @@ def _right(found: Findings) -> str:
     if not found.broken:
         before, after = (found.suites[role][0] for role in ("before", "after"))
         worst = "bad" if found.files("broken") else "good"
-        number = len(found.files("broken"))
-        told = "No test fails that passed before." if not number else f"{number} test file{'s' * (number > 1)} fail{'s' * (number == 1)} that passed before."
+        broken = len(found.files("broken"))
+        told = f"{summary.number(broken, 'test file')} that passed before: now failing." if broken else "No test fails that passed before."
         body.append(f'<p class="lead {worst}">{told}</p>')
-        body.append(f"<p>{len(after.files)} files; {before.number_of_assertions:,} assertions before, in {before.seconds:.0f} s;"
+        body.append(f"<p>{summary.number(len(after.files), 'file')}; {before.number_of_assertions:,} assertions before, in {before.seconds:.0f} s;"
                     f" {after.number_of_assertions:,} after, in {after.seconds:.0f} s. A file that failed anywhere was run again on both servers.</p>")
         if lacking := [role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)]:
             body.append(f'<p class="open">The server {_text(wording.joined(lacking))} is built without assertions or without injection points: the suite sees less.</p>')
@@ -173,9 +173,9 @@ def _effect(found: Findings) -> str:
     if found.left_out:
         body.append(f'<p class="open">There was no time for {_text(", ".join(found.left_out))}.</p>')
     if found.comparisons:
-        number = number_corrected_for(found.comparisons)
-        body.append(f'<p class="lead">{len(found.reports)} cases, {len(found.comparisons)} figures: {_text(summary.counts(found))}.</p>')
-        body.append(f"<p>A ratio is after to before. The {number} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
+        measured = f"{summary.number(len(found.reports), 'case')}, {summary.number(len(found.comparisons), 'figure')}"
+        body.append(f'<p class="lead">{measured}: {_text(summary.counts(found))}.</p>')
+        body.append(f"<p>A ratio is after to before. The {number_corrected_for(found.comparisons)} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
                     f" A figure changed if its interval does not hold 1 and its ratio is more than {MARGIN:.0%} away from 1."
                     " A count that is the same in each run of a server is exact and needs no interval.</p>")
         body.append(_comparisons(found))
@@ -184,17 +184,17 @@ def _effect(found: Findings) -> str:
     return f"<section>{''.join(body)}</section>" + "".join(_case(found, name) for name in found.changed_cases)
 
 
-def _build_rows(what: str, role: str, build: Build) -> list[str]:
-    return [table_row([f"{role}, {what}", _text(build.version)]), table_row(["", _text(build.commit or "not in git")]),
-            table_row(["", f"{_text(build.name)} ({_text(build.identity)})"]),
-            table_row(["", f"<code>{_text(build.configure)}</code>"]), table_row(["", f"<code>CFLAGS {_text(build.cflags)}</code>"])]
+def _build_row(what: str, role: str, build: Build) -> str:
+    lines = [build.version, build.commit or "not in git", f"{build.name} ({build.identity})"]
+    told = "<br>".join(map(_text, filter(None, lines)))
+    return table_row([f"{role}, {what}", f"{told}<br><code>{_text(build.configure)}</code><br><code>CFLAGS {_text(build.cflags)}</code>"])
 
 
 def _provenance(found: Findings) -> str:
     rows = [table_row(["command", f"<code>{_text(found.command)}</code>"]), table_row(["when", _text(found.started)]), table_row(["test_aio", _text(found.project)])]
     for what, builds in (("suite", found.suite_builds), ("lab", found.lab_builds)):
         for role, build in builds.items():
-            rows += _build_rows(what, role, build)
+            rows.append(_build_row(what, role, build))
     if found.reports:
         report = found.reports[0]
         rows += [table_row(["machine", _text(wording.machine(report))]), table_row(["storage", _text(wording.storage(report))])]

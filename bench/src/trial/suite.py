@@ -166,14 +166,15 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """"broken": it fails each time after, never before; "mended": the other way
-        round; "both": it fails each time; "unsteady": it fails sometimes."""
+        """"broken": it fails each time after, never before; "mended": the other way round;
+        "both": it fails each time; "doubtful": it fails sometimes after, never before;
+        "unsteady": it fails sometimes."""
         (failed_before, runs_before), (failed_after, runs_after) = self.before, self.after
-        if failed_after == runs_after and runs_after:
+        if failed_after and failed_after == runs_after:
             return "broken" if failed_before == 0 else "both" if failed_before == runs_before else "unsteady"
-        if failed_after == 0 and failed_before == runs_before and runs_before:
-            return "mended"
-        return "unsteady"
+        if failed_after:
+            return "unsteady" if failed_before else "doubtful"
+        return "mended" if failed_before == runs_before else "unsteady"
 
 
 def _times(name: str, runs: Sequence[Suite]) -> tuple[int, int]:
@@ -194,7 +195,7 @@ def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]
         passed_before = {each.name for suite in before[:1] if name in suite.files for each in suite.files[name].assertions if each.passed}
         new = [each for each in seen.failures if each in passed_before]
         found.append(Difference(name, _times(name, before), _times(name, after), tuple(new or seen.failures), seen.log))
-    order = ("broken", "unsteady", "both", "mended")
+    order = ("broken", "doubtful", "unsteady", "both", "mended")
     return sorted(found, key=lambda each: (order.index(each.verdict), each.name))
 
 

@@ -34,7 +34,8 @@ def change(comparison: Comparison) -> str:
 
 
 def build(build: Build) -> str:
-    return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.identity}"
+    """Its version, and the commit or where it is."""
+    return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.name.partition(':')[2] or build.name}"
 
 
 def _names(names: Sequence[str], most: int = 6) -> str:
@@ -51,31 +52,37 @@ def right(found: Findings) -> list[str]:
     numbers = [f"{found.suites[role][0].number_of_assertions:,}" for role in ("before", "after")]
     files = len(found.suites["after"][0].files)
     lines.append(f"suite: {files} files, {numbers[0]} assertions before, {numbers[1]} after")
-    for verdict, told in (("broken", "fail after, passed before"), ("both", "fail on both"),
-                          ("unsteady", "fail sometimes"), ("mended", "failed before, pass after")):
+    for verdict, told in (("broken", "fail after, passed before"), ("doubtful", "fail sometimes after, never before"),
+                          ("both", "fail on both"), ("unsteady", "fail sometimes"), ("mended", "failed before, pass after")):
         files_ = found.files(verdict)
         if files_ or verdict == "broken":
             lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
     return lines
 
 
+COUNTED = {"better": "better", "worse": "worse", "changed": "changed", "same": "same", "cannot tell": "unclear"}
+
+
 def counts(found: Findings) -> str:
-    words = {"better": "better", "worse": "worse", "changed": "changed", "same": "the same", "cannot tell": "cannot tell"}
-    return ", ".join(f"{len(found.figures(verdict))} {told}" for verdict, told in words.items() if verdict != "changed" or found.figures(verdict))
+    numbers = [(len(found.figures(verdict)), told) for verdict, told in COUNTED.items()]
+    return ", ".join(f"{number} {told}" for number, told in numbers if number)
+
+
+def number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def effect(found: Findings, lines_left: int) -> list[str]:
     """What the lab says, in no more lines than these."""
     if not found.comparisons:
         return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
-    lines = [f"lab{' (quick)' if found.quick else ''}: {len(found.reports)} cases, {len(found.comparisons)} figures: {counts(found)}"]
+    lines = [f"lab{' (quick)' if found.quick else ''}: {number(len(found.reports), 'case')}, {number(len(found.comparisons), 'figure')}: {counts(found)}"]
     notes = []
     if found.failures:
         notes.append(f"  could not be measured: {_names(list(found.failures))}")
     if found.left_out:
-        notes.append(f"  no time for {len(found.left_out)} cases: {_names(found.left_out, 4)}")
-    number = number_corrected_for(found.comparisons)
-    notes.append(f"  after/before [{CONFIDENCE:.0%} for all {number} intervals together]")
+        notes.append(f"  no time for {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+    notes.append(f"  after/before [{CONFIDENCE:.0%} for all {number_corrected_for(found.comparisons)} intervals together]")
     changed = [each for each in found.comparisons if each.is_change]
     room = lines_left - len(lines) - len(notes)
     shown = changed if len(changed) <= room else changed[: room - 1]

@@ -1,0 +1,346 @@
+"""Trials: the suite's output, comparisons, what is kept, summary and page.  No server is run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+from lab import project
+from lab.results import Run
+from trial import arguments, command, compare, findings, kept, page, sides, suite, summary, tap
+from trial.findings import Findings
+from trial.kept import Kept, Key
+from trial.sides import Build
+from trial.suite import Suite
+from timeline import trace
+
+from . import browser
+from .test_report import report
+from .traces import parallel, serial
+
+NESTED = """\
+ok 1 - worker: SHOW io_method
+# Subtest: worker: two sessions
+    ok 1 - the first reads
+    not ok 2 - the second reads
+    # Failed test
+    ok 3 - the first reads
+    1..3
+not ok 2 - worker: two sessions
+ok 3 # skip io_uring: needs a kernel
+1..3
+"""
+
+
+class Tap(unittest.TestCase):
+    def test_innermost_assertions(self) -> None:
+        found = {each.name: each for each in tap.parse(NESTED)}
+        self.assertEqual(len(found), 5)
+        self.assertFalse(found["worker: two sessions › the second reads"].passed)
+        self.assertTrue(found["worker: two sessions › the first reads (2)"].passed)
+        self.assertEqual(found[""].skipped, "io_uring: needs a kernel")
+
+    def test_a_subtest_that_fails_with_all_it_has_passed(self) -> None:
+        failed = [each.name for each in tap.parse("    ok 1 - inner\nnot ok 1 - outer\n") if not each.passed]
+        self.assertEqual(failed, ["outer"])
+
+    def test_a_subtest_that_was_broken_off(self) -> None:
+        self.assertEqual([(each.name, each.passed) for each in tap.parse("ok 1 - a\n    not ok 1 - inner\n")], [("a", True), ("inner", False)])
+
+    def test_file_that_is_skipped(self) -> None:
+        self.assertEqual([each.skipped for each in tap.parse("1..0 # SKIP needs the gate\n")], ["needs the gate"])
+
+    def test_expected_failure_is_none(self) -> None:
+        self.assertTrue(tap.parse("not ok 1 - later # TODO not yet\n")[0].passed)
+
+    def test_regress(self) -> None:
+        found = tap.parse("# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n")
+        self.assertEqual([(each.name, each.passed) for each in found], [("bad_input", True), ("types", False)])
+
+    def test_failed_files(self) -> None:
+        prove = "t/1.pl .. ok\nt/2.pl .. Failed 1/3 subtests\n\nTest Summary Report\nt/2.pl (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\n"
+        self.assertEqual(tap.failed_files(prove), ["t/2.pl"])
+
+
+# stands for servers/run: leaves what servers/check would, by the name of the server
+CHECK = """\
+#!/bin/bash
+work=$3 server=$4 state=$3/test
+echo "$server ${PROVE_TESTS:-all}" >>"$CALLS"
+mkdir -p "$state/tap/t" "$state/log"
+: >"$state/prove.log"
+for file in ${PROVE_TESTS:-t/a.pl t/b.pl}; do
+	if [ "$server" = new ] && [ "$file" = t/b.pl ]; then
+		printf 'ok 1 - x\\nnot ok 2 - y\\n1..2\\n' >"$state/tap/$file"
+		echo "$file (Wstat: 256 (exited 1) Tests: 2 Failed: 1)" >>"$state/prove.log"
+		echo "y is not what it was" >"$state/log/regress_log_b"
+	else
+		printf 'ok 1 - x\\nok 2 - y\\n1..2\\n' >"$state/tap/$file"
+	fi
+done
+"""
+
+
+class WithDirectory(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+
+class RunSuite(WithDirectory):
+    """The suite, with a script in place of servers/run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        script = self.directory / "run"
+        script.write_text(CHECK)
+        script.chmod(0o755)
+        self.calls = self.directory / "calls"
+        self.calls.touch()
+        for patch in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.given = replace(arguments.parse(["old", "new", "--output", str(self.directory / "trial")]), quick=False)
+
+    def trial(self) -> command._Trial:
+        store = Kept(self.directory / "trial")
+        store.begin(Key({}, "", False, "", []), False)
+        return command._Trial(self.given, store, mock.Mock(), 0.0)
+
+    def test_failure_is_found_and_repeated_on_both(self) -> None:
+        runs = self.trial().run_suites()
+        [difference] = suite.compare(runs["before"], runs["after"])
+        self.assertEqual((difference.name, difference.verdict, difference.failures), ("t/b.pl", "broken", ("y",)))
+        self.assertEqual((difference.before, difference.after), ((0, 3), (3, 3)))
+        self.assertIn("not what it was", difference.log)
+        self.assertEqual(self.calls.read_text().split("\n"), ["old all", "new all", *["old t/b.pl", "new t/b.pl"] * 2, ""])
+        kept_log = self.directory / "trial" / "suite" / "after-0" / "regress_log_b"
+        self.assertEqual(kept_log.read_text(), "y is not what it was\n")
+
+    def test_goes_on_where_it_was_interrupted(self) -> None:
+        interrupted = mock.patch.object(suite, "run", side_effect=[suite.run("old", self.directory / "w", self.directory / "l", [], print), KeyboardInterrupt])
+        with interrupted, self.assertRaises(KeyboardInterrupt):
+            self.trial().run_suites()
+        self.calls.write_text("")
+        runs = self.trial().run_suites()
+        self.assertEqual(self.calls.read_text().splitlines()[0], "new all")
+        self.assertEqual([len(each) for each in runs.values()], [3, 3])
+
+    def test_a_suite_that_does_not_run_is_told(self) -> None:
+        project.RUN.write_text("#!/bin/sh\necho error: no such server\nexit 1\n")
+        runs = self.trial().run_suites()
+        self.assertEqual(runs["before"][0].broken, "error: no such server")
+        self.assertEqual(Findings("", "", "", False, suites=runs).status, findings.INCOMPLETE)
+
+
+class Verdicts(unittest.TestCase):
+    def verdict(self, *times: int) -> str:
+        before_failed, before, after_failed, after = times
+        return suite.Difference("f", (before_failed, before), (after_failed, after), (), "").verdict
+
+    def test_all(self) -> None:
+        self.assertEqual(self.verdict(0, 3, 3, 3), "broken")
+        self.assertEqual(self.verdict(0, 3, 1, 3), "doubtful")
+        self.assertEqual(self.verdict(1, 3, 3, 3), "unsteady")
+        self.assertEqual(self.verdict(1, 3, 0, 3), "unsteady")
+        self.assertEqual(self.verdict(3, 3, 3, 3), "both")
+        self.assertEqual(self.verdict(3, 3, 0, 3), "mended")
+
+
+class Statistics(unittest.TestCase):
+    def test_quantiles_of_published_tables(self) -> None:
+        for degrees, confidence, expected in ((1, 0.95, 12.706), (2, 0.95, 4.303), (3, 0.99, 5.841), (6, 0.95, 2.447), (29, 0.95, 2.045)):
+            self.assertAlmostEqual(compare.quantile(confidence, degrees), expected, 3)
+
+    def test_holds_the_truth_as_often_as_it_says(self) -> None:
+        chance = random.Random(1)
+        held = 0
+        for _ in range(1000):
+            before = [math.exp(chance.gauss(5, 0.05)) for _ in range(7)]
+            after = [1.2 * each * math.exp(chance.gauss(0, 0.05)) for each in before]
+            _, low, high = compare.interval(before, after, 0.9)
+            held += low <= 1.2 <= high
+        self.assertAlmostEqual(held / 1000, 0.9, delta=0.03)
+
+    def test_intervals_of_many_comparisons_are_wider(self) -> None:
+        one = compare.of([report()])
+        many = compare.of([report()] * 30)
+        of_worker = [next(each for each in found if each.variant == "worker") for found in (one, many)]
+        self.assertLess(of_worker[1].low, of_worker[0].low)
+
+    def test_faster_is_better_and_first(self) -> None:
+        found = compare.of([report()])
+        self.assertEqual([(each.variant, each.verdict) for each in found], [("io_uring", "better"), ("worker", "better"), ("sync", "same")])
+
+    def test_noise_is_no_change(self) -> None:
+        chance = random.Random(2)
+        made = report()
+        for by_server in made.runs.values():
+            for server in by_server:
+                by_server[server] = [Run(n, {"time": chance.gauss(500, 40)}) for n in range(1, 8)]
+        self.assertFalse([each for each in compare.of([made] * 40) if each.is_change])
+
+    def test_sure_but_small_is_no_change(self) -> None:
+        made = report()
+        made.runs = {"worker": {"18.6": [Run(n, {"time": 100.0 + n / 100}) for n in range(7)], "19rc1": [Run(n, {"time": 103.0 + n / 100}) for n in range(7)]}}
+        self.assertEqual(compare.of([made])[0].verdict, "same")
+
+    def counted(self, before: int, after: int) -> compare.Comparison:
+        made = report()
+        made.runs = {"worker": {"18.6": [Run(n, {"ios": before}) for n in range(7)], "19rc1": [Run(n, {"ios": after}) for n in range(7)]}}
+        [found] = compare.of([made])
+        return found
+
+    def test_counts_are_exact(self) -> None:
+        found = self.counted(4000, 250)
+        self.assertEqual((found.verdict, found.exact, found.ratio), ("better", True, 0.0625))
+        self.assertEqual(self.counted(250, 250).verdict, "same")
+        self.assertEqual(self.counted(250, 251).verdict, "worse")
+        self.assertEqual(self.counted(0, 5).verdict, "worse")
+
+
+class Sides(unittest.TestCase):
+    def test_a_tree_is_compiled_twice(self) -> None:
+        side = sides.side("before", "source:/x/pg@master")
+        self.assertEqual((side.suite, side.lab), ("source:/x/pg@master", "source-optimised:/x/pg@master"))
+
+    def test_one_server_or_two(self) -> None:
+        self.assertEqual(sides.side("after", "18-instrumented,18-stock").lab, "18-stock")
+        side = sides.side("after", "/a/bin/pg_config")
+        self.assertEqual((side.suite, side.lab), ("pg_config:/a/bin/pg_config", "pg_config:/a/bin/pg_config"))
+        with self.assertRaises(sides.SideError):
+            sides.side("after", "18-stock,")
+
+    def test_cases(self) -> None:
+        names = [path.stem for path in arguments.parse(["18-stock", "19-stock"]).cases]
+        self.assertFalse([name for name in names if name[0] in "dk"])
+        self.assertLess(names.index("r09_backward"), names.index("g01_blocks"))
+
+
+class KeptResults(WithDirectory):
+    KEY = Key({"before": ["a", "b"], "after": ["c", "d"]}, "state", False, "", [])
+
+    def test_another_trial_is_not_mixed_in(self) -> None:
+        store = Kept(self.directory / "t")
+        self.assertFalse(store.begin(self.KEY, False))
+        store.write("suite/x", 1)
+        self.assertTrue(Kept(store.directory).begin(self.KEY, False))
+        with self.assertRaisesRegex(kept.OtherTrial, "project"):
+            store.begin(replace(self.KEY, project="other"), False)
+        self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
+        self.assertIsNone(store.read("suite/x"))
+
+    def test_project_state_knows_tests(self) -> None:
+        root = self.directory
+        (root / "t").mkdir()
+        (root / "t" / "1.pl").write_text("1")
+        subprocess.run(["git", "init", "-q", root], check=True)
+        with mock.patch.object(project, "ROOT", root):
+            first = kept.project_state()
+            (root / "README").write_text("2")
+            self.assertEqual(kept.project_state(), first)
+            (root / "t" / "1.pl").write_text("2")
+            self.assertNotEqual(kept.project_state(), first)
+
+
+def made() -> Findings:
+    """Of a patch that breaks one test, and makes two things faster and one slower."""
+    passing = suite.File(True, (tap.Assertion("x", True), tap.Assertion("y", True)))
+    failing = suite.File(False, (tap.Assertion("x", True), tap.Assertion("y", False)), "the <log>")
+    builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
+    slower = report()
+    slower = replace(slower, case=replace(slower.case, name="slower"), runs={"worker": {"18.6": slower.runs["worker"]["19rc1"], "19rc1": slower.runs["worker"]["18.6"]}})
+    return Findings(
+        "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
+        suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
+        reports=[report(), slower], left_out=["t05_vacuum"],
+        traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
+    )
+
+
+class Status(unittest.TestCase):
+    def test_a_test_that_fails_counts_most(self) -> None:
+        found = made()
+        self.assertEqual(found.status, findings.FAILS)
+        self.assertEqual(replace(found, suites={}, failures={"x": "y"}).status, findings.INCOMPLETE)
+        self.assertEqual(replace(found, suites={}).status, findings.WORSE)
+        self.assertEqual(replace(found, suites={}, reports=[report()]).status, findings.RIGHT)
+
+    def test_wrong_usage_is_none_of_these(self) -> None:
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as exit:
+            arguments.parse(["18-stock"])
+        self.assertEqual(exit.exception.code, 2)
+
+
+class Summary(unittest.TestCase):
+    def test_fits_into_a_mail(self) -> None:
+        many = made()
+        many.reports = [replace(report(), case=replace(report().case, name=f"r{n}")) for n in range(40)]
+        for found in (made(), many):
+            lines = summary.text(found).splitlines()
+            self.assertLessEqual(len(lines), summary.LINES)
+            self.assertLessEqual(max(map(len, lines)), summary.WIDTH)
+        self.assertRegex(summary.text(many), r"and \d+ more figures that changed")
+
+    def test_tells_both(self) -> None:
+        told = summary.text(made())
+        self.assertIn("fail after, passed before: 1: t/b.pl", told)
+        self.assertIn("2 better, 1 worse", told)
+        self.assertIn("no time for 1 case: t05_vacuum", told)
+
+
+class Page(unittest.TestCase):
+    browser: browser.Browser
+    path: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.browser = cls.enterClassContext(browser.Browser())
+        directory = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.path = Path(directory, "report.html")
+        cls.path.write_text(page.render(made()))
+
+    def setUp(self) -> None:
+        self.browser.open(self.path)
+
+    def test_needs_nothing_else(self) -> None:
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual(self.browser.fetched(), [])
+
+    def test_pictures_and_timeline_are_seen(self) -> None:
+        sizes = self.browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
+        # a picture for each case that changed, and the timeline of one
+        self.assertEqual(len(sizes), 3)
+        self.assertEqual(sum("over time" in alt for alt, _ in sizes), 1)
+        self.assertTrue(all(width > 500 for _, width in sizes))
+
+    def test_what_is_told(self) -> None:
+        text = self.browser.run("return document.documentElement.textContent")
+        for words in ("fails after, passed before", "the <log>", "Quick", "There was no time for t05_vacuum", "--enable-cassert"):
+            self.assertIn(words, text)
+
+    def test_each_case_that_changed_is_linked(self) -> None:
+        links = self.browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
+        self.assertEqual({hash for hash, _ in links}, {"#slower", "#r03_repeated_blocks"})
+        self.assertTrue(all(there for _, there in links))
+
+    def test_fits_narrow_and_wide_windows(self) -> None:
+        for width in (500, 1400):
+            with self.subTest(width=width):
+                self.browser.driver.set_window_size(width, 900)
+                wanted, given = self.browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+                self.assertLessEqual(wanted, given)
+
+
+if __name__ == "__main__":
+    unittest.main()
