@@ -58,7 +58,7 @@ def _failures(each: Difference) -> str:
     named = "".join(f"<li>{_text(name)}</li>" for name in each.failures[:NAMED])
     more = f"<li>and {len(each.failures) - NAMED} more</li>" if len(each.failures) > NAMED else ""
     told = f"<ul>{named}{more}</ul>" if named else "<p>It ended before its assertions did.</p>"
-    return told + (_folded("end of its log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
+    return told + (_folded("of its log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
 
 
 def _suite_table(found: Findings) -> str:

@@ -4,6 +4,7 @@ Standard library only."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -21,8 +22,11 @@ from .tap import Assertion
 # a test that waits for what never comes fails after so long, unless the user says otherwise
 TIMEOUT = "60"
 
-# of a log that is kept
-LINES = 60
+# of a log that is shown: so many failures, so many lines of each, so many at the end
+FAILURES, LINES_OF_EACH, LAST_LINES = 3, 9, 8
+
+# of servers' logs; what a test provokes may be among it
+ALARMS = re.compile(r"PANIC: |TRAP: |FATAL:  could not|terminated by signal (6|11)\b")
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class File:
 
     passed: bool
     assertions: tuple[Assertion, ...]
-    #: the end of its log, if it failed
+    #: of its log what tells why, if it failed
     log: str = ""
 
     @property
@@ -81,8 +85,26 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _tail(path: Path) -> str:
-    return "\n".join(_text(path).splitlines()[-LINES:])
+def _parts(lines: list[str], starts: list[int]) -> str:
+    """Lines from each of these on, with a mark for what is left out between them."""
+    shown = sorted({at for start in starts for at in range(start, min(start + LINES_OF_EACH, len(lines)))} | set(range(max(0, len(lines) - LAST_LINES), len(lines))))
+    parts: list[str] = []
+    for number, at in enumerate(shown):
+        if at and (number == 0 or shown[number - 1] != at - 1):
+            parts.append("…")
+        parts.append(lines[at])
+    return "\n".join(parts)
+
+
+def _log(state: Path, stem: str) -> str:
+    """Of a test's log the first failures and the end, and what its servers died of."""
+    lines = _text(state / "log" / f"regress_log_{stem}").splitlines()
+    told = _parts(lines, [at for at, line in enumerate(lines) if " not ok " in line][:FAILURES])
+    for path in sorted((state / "log").glob(f"*{stem}_*.log")):
+        alarms = [line for line in _text(path).splitlines() if ALARMS.search(line)]
+        if alarms:
+            told += "\n\n" + "\n".join([f"{path.name}:", *alarms[-3:]])
+    return told
 
 
 REGRESSION = "regression tests"
@@ -93,16 +115,16 @@ def read(state: Path, seconds: float, output: str) -> Suite:
     files: dict[str, File] = {}
     if regress := tap.parse(_text(state / "regress.log")):
         passed = all(each.passed for each in regress)
-        files[REGRESSION] = File(passed, tuple(regress), "" if passed else _tail(state / "regression.diffs"))
+        files[REGRESSION] = File(passed, tuple(regress), "" if passed else "\n".join(_text(state / "regression.diffs").splitlines()[:60]))
     failed = tap.failed_files(_text(state / "prove.log"))
     for path in sorted((state / "tap").glob("**/*.pl")):
         name = str(path.relative_to(state / "tap"))
         assertions = tap.parse(_text(path))
         passed = name not in failed and all(each.passed for each in assertions)
-        files[name] = File(passed, tuple(assertions), "" if passed else _tail(state / "log" / f"regress_log_{path.stem}"))
+        files[name] = File(passed, tuple(assertions), "" if passed else _log(state, path.stem))
     for name in failed:
         # one that died before it said anything
-        files.setdefault(name, File(False, (), _tail(state / "log" / f"regress_log_{Path(name).stem}")))
+        files.setdefault(name, File(False, (), _log(state, Path(name).stem)))
     broken = "" if files else "\n".join(output.splitlines()[-20:])
     return Suite(seconds, broken, files)
 
