@@ -87,7 +87,7 @@ fill_per_buffer_data(const StreamRun *run, int position, char *data)
 	{
 		uint64		word = per_buffer_word(run, position, offset);
 
-		memcpy(data + offset, &word, Min(sizeof(word), run->per_buffer_data - offset));
+		memcpy(data + offset, &word, Min((int) sizeof(word), run->per_buffer_data - offset));
 	}
 }
 
@@ -98,7 +98,7 @@ check_per_buffer_data(const StreamRun *run, int position, const char *data)
 	{
 		uint64		word = per_buffer_word(run, position, offset);
 
-		if (memcmp(data + offset, &word, Min(sizeof(word), run->per_buffer_data - offset)) != 0)
+		if (memcmp(data + offset, &word, Min((int) sizeof(word), run->per_buffer_data - offset)) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("read stream returned wrong per-buffer data"),
