@@ -113,6 +113,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) IS
 'read consecutive blocks by one asynchronous read that is built by hand';
 
+CREATE FUNCTION read_rel_block_when_wanted(rel regclass, blockno int,
+	timeout int DEFAULT 10000, stage bool DEFAULT true)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int, bool) IS
+'begin a read, and go on when another session waits for it or after a timeout (ms)';
+
 CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
 	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[])
@@ -129,7 +137,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION start_read_buffers(regclass, int4, int4) IS
-'StartReadBuffers() over a range of blocks, without waiting, one row an operation';
+'start to read a range of blocks by StartReadBuffers(), and do not wait; one row is one operation';
 
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
@@ -264,14 +272,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION inj_io_reopen_detach() IS
 'let I/O workers reopen files';
-
-CREATE FUNCTION read_rel_block_when_wanted(rel regclass, blockno int,
-	timeout int DEFAULT 10000, stage bool DEFAULT true)
-RETURNS bool
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int, bool) IS
-'begin a read, and go on when another session waits for it or after a timeout (ms)';
 
 --
 -- The I/O gate: reads held, failed and delayed.  NULL matches all.

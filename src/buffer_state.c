@@ -60,10 +60,10 @@ flag_names(BufferState state)
  *				OUT buffer int4, OUT flags text[], OUT refcount int4,
  *				OUT usage_count int4)
  *
- * The buffer of a block of the main fork, its flags (BM_...), how many
- * processes have it pinned (a local one: how many pins there are) and how
- * recently it was used; all NULL when the block is in no buffer.  It is
- * neither pinned nor read for that.  Superusers only; the block must exist.
+ * Returns the buffer of a block of the main fork, its flags (BM_...), how many
+ * processes have pinned it (for a local buffer: how many pins there are) and how
+ * recently it was used.  All columns are NULL if the block is in no buffer.  The
+ * block must exist.  The buffer is not pinned, and nothing is read.
  */
 Datum
 buffer_state(PG_FUNCTION_ARGS)

@@ -272,7 +272,8 @@ lookup_buffer(Relation rel, const BufferTag *tag)
 
 /*
  * Removes one block from the buffer pool, writing it first if it is dirty.
- * Returns true when it is not in the pool afterwards, false when it is pinned.
+ * Returns true if it is not in the pool afterwards, false if it stays: pinned,
+ * or part of I/O that does not end by itself.
  */
 bool
 evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
@@ -435,7 +436,7 @@ evict_rel(PG_FUNCTION_ARGS)
  * invalidate_rel_block(rel regclass, blockno int)
  *
  * Removes one block of the main fork from the buffer pool, as evict_rel()
- * does. It is no error if the block is in no buffer.
+ * does.  It is no error if the block is in no buffer.
  */
 Datum
 invalidate_rel_block(PG_FUNCTION_ARGS)
@@ -510,8 +511,8 @@ restore_block(Relation rel, BlockNumber blockno, Buffer buffer)
 
 /*
  * Pins a buffer for this block that is neither valid nor dirty, so that a read
- * into it can be started.  What the buffer pool had of the block is written
- * and dropped first.  Raises an error when somebody else is using the block.
+ * into it can be started.  A copy of the block in the buffer pool is written if
+ * dirty, and dropped, first.  Raises an error if another session uses the block.
  */
 Buffer
 pin_block_as_invalid(Relation rel, BlockNumber blockno)

@@ -47,7 +47,7 @@ buffer_state_read(BufferDesc *desc)
 #endif
 }
 
-/* Only for local buffers, which no other process sees. */
+/* Sets the state of a local buffer, which no other process sees. */
 static inline void
 buffer_state_write_local(BufferDesc *desc, BufferState state)
 {
@@ -79,8 +79,8 @@ buffer_header_unlock(BufferDesc *desc, BufferState state,
 
 /*
  * Claims the I/O on a buffer, as the server does before it reads or writes.
- * True when the caller owns the I/O now; false when there is nothing to do, or
- * when somebody else has it in progress and "wait" is false.
+ * Returns true if the caller owns the I/O now.  Returns false if there is nothing
+ * to do, or if another process has the I/O in progress and "wait" is false.
  */
 static inline bool
 start_buffer_io(Buffer buffer, bool for_input, bool wait)
@@ -102,7 +102,7 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 #define WAIT_EVENT_CLASS_BITS 0xFF000000
 
-/* Did this operation join an I/O of somebody else's?  18 cannot. */
+/* Returns whether this operation has joined another session's I/O.  18 cannot. */
 static inline bool
 read_buffers_joined(const ReadBuffersOperation *operation)
 {

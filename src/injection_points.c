@@ -203,7 +203,7 @@ attach_injection_points(void)
 static void
 no_change(void)
 {
-	/* the process that is held looks by itself */
+	/* the process that is held sees the change itself: rules_await_change() */
 }
 
 /*

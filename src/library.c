@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * library.c
- *		The library itself: which copy of it is in charge, and errors about what it
- *		cannot do here.
+ *		The library itself: which copy of it works in this server, whether its
+ *		version is the extension's, and errors about what it cannot do here.
  *
  * The server may find several copies: one is preloaded by its path, say, and
  * another is where CREATE EXTENSION looks.  Only one of them may put itself into

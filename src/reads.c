@@ -108,11 +108,11 @@ check_combinable(Relation rel, int32 blockno, int32 nblocks)
  *					 batchmode_exit bool DEFAULT false,
  *					 zero_on_error bool DEFAULT false)
  *
- * One asynchronous read (smgrstartreadv) of 1 to io_max_combine_limit blocks.
- * What the buffer pool had of them is written and dropped before.  The flags
- * enter batch mode before the start, close all files of smgr after it, leave
- * batch mode after that, and return without waiting.  An error of a read that
- * nobody waits for shows nowhere but in the buffers.
+ * Reads 1 to io_max_combine_limit blocks by one asynchronous read
+ * (smgrstartreadv).  Blocks that are in the buffer pool are written if dirty, and
+ * dropped, before.  The flags enter batch mode before the read is started, close
+ * all files of smgr after that, leave batch mode then, and return without waiting.
+ * An error of a read that nobody waits for shows nowhere but in the buffers.
  */
 Datum
 read_rel_block_ll(PG_FUNCTION_ARGS)
@@ -189,7 +189,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* One StartReadBuffers(). */
+/* One call of StartReadBuffers(), and what it returned. */
 typedef struct StartedRead
 {
 	ReadBuffersOperation operation;
@@ -277,8 +277,8 @@ start_reads(FunctionCallInfo fcinfo, Relation rel, StartedRead **reads, Buffer *
  *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
  *					   foreign_io bool, nblocks int4, buf int4[])
  *
- * StartReadBuffers() over the range, as many operations as it takes; once all
- * are started, WaitReadBuffers() for each that needs it.  One row an
+ * Calls StartReadBuffers() over the range, as often as it takes.  When all reads
+ * are started, calls WaitReadBuffers() for each that needs it.  One row is one
  * operation.
  */
 Datum

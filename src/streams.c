@@ -41,11 +41,10 @@ next_block_for_stream(ReadStream *stream pg_attribute_unused(),
  * read_stream_for_blocks(rel regclass, blocks int4[])
  *		returns setof (blockoff int4, blocknum int4, buf int4)
  *
- * A read stream (read_stream_begin_relation, READ_STREAM_FULL) over these
- * blocks of the main fork, in this order, repeats included.  One row a block:
- * its index in the array, the block that the buffer holds, the buffer.  It is
- * an error when that is not the block asked for, or when the stream ends
- * early or late.
+ * Reads these blocks of the main fork, in this order, repeats included, by a read
+ * stream (read_stream_begin_relation, READ_STREAM_FULL).  One row is one block:
+ * its index in the array, the block that the buffer holds, the buffer.  Raises an
+ * error if that is not the block asked for, or if the stream ends early or late.
  */
 Datum
 read_stream_for_blocks(PG_FUNCTION_ARGS)

@@ -140,12 +140,14 @@ stage_when_wanted(Relation rel, BlockNumber blockno, int timeout)
  *							  timeout int DEFAULT 10000,
  *							  stage bool DEFAULT true) returns bool
  *
- * Begins a read of one block, goes on when another session waits for it, at the
- * latest after so many milliseconds, and does not wait for the read itself.  True
- * if another session came.  With "stage" it stops when the read is staged in a
- * batch and not submitted; with io_method=sync, or if the block is in the buffer
- * pool already, nothing is staged.  Without, it stops when the buffer has I/O in
- * progress and no wait reference; the block is evicted before.
+ * Begins a read of one block, and goes on when another session waits for it, at
+ * the latest after so many milliseconds.  Does not wait for the end of the read.
+ * Returns whether another session came.
+ *
+ * With "stage" the function stops when the read is staged in a batch and not
+ * submitted.  With io_method=sync, or if the block is in the buffer pool, it
+ * stages nothing.  Without "stage" it evicts the block, and stops when the buffer
+ * has I/O in progress and no wait reference.
  */
 Datum
 read_rel_block_when_wanted(PG_FUNCTION_ARGS)

@@ -20,11 +20,11 @@ typedef struct IoMatch
 	bool		has_rel;
 	RelFileLocator rlocator;
 	ProcNumber	temp_owner;		/* of a temporary table */
-	RelFileNumber relfilenumber;	/* in whatever database and tablespace */
+	RelFileNumber relfilenumber;	/* in any database and tablespace; 0: all */
 	ForkNumber	fork;			/* InvalidForkNumber matches all */
 	bool		has_block;
 	BlockNumber block;			/* the read covers this block */
-	int			pid;			/* the backend that has issued it */
+	int			pid;			/* the issuer; 0 matches all */
 } IoMatch;
 
 extern bool io_is_read(PgAioHandle *ioh);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * perform.c
- *		Performing and completing captured reads, in whatever process.
+ *		Performing and completing captured reads, in any process; and the results
+ *		that a read can be given.
  *
- * To complete another process's read is nothing unusual: I/O workers do nothing
- * else.
+ * A process may complete another process's read: I/O workers do nothing else.
  *
  * src/aio/perform.c
  *
@@ -222,9 +222,9 @@ io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
 }
 
 /*
- * Performs a read that the caller has taken for itself, and completes it, though
- * not before some moment.  "result", if there is one, is a number of bytes to
- * which the read is cut, or a negative errno.
+ * Performs a read that the caller has taken for itself, and completes it, not
+ * before "not_before".  "result", if there is one, is a number of bytes to which
+ * the read is cut, or a negative errno.
  *
  * This can be called in a critical section, where nothing may be allocated: the
  * file is then opened without the server's help.  The same happens if the server

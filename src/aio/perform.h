@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * perform.h
- *		Performing and completing captured reads, in whatever process.
+ *		Performing and completing captured reads, in any process; and the results
+ *		that a read can be given.
  *
  * src/aio/perform.h
  *

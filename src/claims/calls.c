@@ -213,8 +213,8 @@ find_local_claim(Buffer buffer)
 }
 
 /*
- * Starts I/O on a local buffer.  The server does not note that, and answers the
- * same again.
+ * Starts I/O on a local buffer.  The server does not keep a note of that: a second
+ * call returns the same.
  */
 static bool
 start_local_io(Buffer buffer, bool for_input, bool wait)
@@ -252,10 +252,11 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
 /*
  * buffer_call_start_io(buffer int, for_input bool, wait bool) returns bool
  *
- * Calls StartBufferIO().  True: the caller owns the I/O now, until
- * buffer_call_terminate_io() or the end of the session.  False: the block is
- * valid (or, for output, clean) already, or, without "wait", somebody has the
- * I/O.  The relation of a shared buffer stays locked (ACCESS SHARE) meanwhile.
+ * Calls StartBufferIO().  Returns true if the caller owns the I/O now, until
+ * buffer_call_terminate_io() or the end of the session.  Returns false if the
+ * block is valid (or, for output, clean) already, or, without "wait", if another
+ * session owns the I/O.  The relation of a shared buffer stays locked
+ * (ACCESS SHARE) meanwhile.
  */
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)

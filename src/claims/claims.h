@@ -14,8 +14,8 @@
  * session that claims locks the relation.  No other session can drop, truncate or
  * rewrite it, and the session itself cannot commit such a change.
  *
- * A claim for output keeps everybody waiting who writes the block, and that cannot
- * be interrupted either: a checkpoint, and the session itself.  So the gate's
+ * A claim for output makes every process wait that writes the block, without a way
+ * to interrupt it: a checkpoint, and the session itself.  So the gate's
  * worker, where there is one, ends such a claim after "test_aio.longest_hold", and
  * when the server shuts down.
  *

@@ -194,8 +194,11 @@ gate_count_lateness(int device, IoTime late)
 	gate->devices[device].lateness_max = Max(gate->devices[device].lateness_max, late);
 }
 
+/*
+ * Returns whether a read must not wait for its device any longer.
+ */
 static bool
-has_no_device(const GateIo *io)
+must_hurry(const GateIo *io)
 {
 	return gate->closing || io->device < 0 || !gate->devices[io->device].in_use;
 }
@@ -207,7 +210,7 @@ has_no_device(const GateIo *io)
 static void
 hurry_devices(void)
 {
-	gate_hurry_due(has_no_device);
+	gate_hurry_due(must_hurry);
 }
 
 /*

@@ -67,7 +67,7 @@ typedef struct RuleVerdict
 typedef struct RuleProvider
 {
 	const char *name;
-	/* rules have been changed or ended; which of those held reads may go on? */
+	/* rules have been changed or ended: lets reads go on that none holds now */
 	void		(*changed) (void);
 	/* the rules of this session have been ended, as it exits */
 	void		(*session_ended) (int pid);

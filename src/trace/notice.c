@@ -32,7 +32,8 @@ typedef struct WatchedRead
 	PgAioHandle *ioh;
 	uint64		generation;
 	uint64		seq;
-	PgAioReturn *report_return; /* to be believed only at times */
+	PgAioReturn *report_return; /* valid after trace_before_returns(), until
+								 * trace_notice_own(true) */
 } WatchedRead;
 
 static WatchedRead watched[MAX_WATCHED];

@@ -108,7 +108,7 @@ trace_init(void)
 }
 
 /*
- * Raises an error unless there can be a trace, and the caller may start and
+ * Raises an error unless there is a trace in this server, and the caller may start and
  * stop it.
  */
 void
@@ -119,7 +119,7 @@ require_trace(FunctionCallInfo fcinfo)
 }
 
 /*
- * Raises an error unless there can be a trace, and the caller may look at it.
+ * Raises an error unless there is a trace in this server, and the caller may look at it.
  */
 void
 require_trace_to_look(FunctionCallInfo fcinfo)

@@ -87,7 +87,7 @@ typedef struct TraceRecord
 	uint8		flags;			/* PgAioHandleFlags, when it was staged */
 	bool		held;			/* captured by the gate: held or on a device */
 	bool		joined;			/* others than the issuer have waited for it */
-	bool		exact;			/* "completed" is no upper bound */
+	bool		exact;			/* "completed" is exact, not an upper bound */
 	TraceState	state;
 	uint64		seq;			/* 0: not used yet */
 
@@ -115,7 +115,7 @@ typedef struct TraceRecord
 	TraceWait	waits[TRACE_MAX_WAITS];
 } TraceRecord;
 
-/* of a record that has just been begun, up to there all is set */
+/* the bytes that are set when a record begins: all before the waits */
 #define TRACE_RECORD_HEAD	offsetof(TraceRecord, waits)
 
 /*
