@@ -52,7 +52,7 @@ for_each_io_method(
 			$alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 10, 30)", 21, 'read looks at no page');
 			$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'main', 21, 39)", 19, 'what is behind it');
 			is(join(',', grep { $_ > 20 } split /,/, $aio->cached($t)), blocks(21, 39), 'is there');
-		}, log => qr/invalid page in block 20 of relation/);
+		}, log => qr/LOG:  invalid page in block 20 of relation/);
 
 		$aio->scenario('pg_buffercache_evict and its kin', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

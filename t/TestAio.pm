@@ -171,7 +171,7 @@ sub with_each_io_method
 	{
 		$next = $launch->();
 		_run($server, $function, $prepare, @needs);
-		_stop($_->begin_stop) for $server->standbys;
+		_stop($_->begin_stop) for grep { $_->is_running } $server->standbys;
 		$server->begin_stop;
 		_stop($previous) if $previous;
 		$previous = $server;

@@ -224,6 +224,9 @@ sub smart_stop
 	return $self->end_stop;
 }
 
+# Is the server running?
+sub is_running { return -e $_[0]->_pid_file }
+
 sub stop
 {
 	my ($self) = @_;
