@@ -41,6 +41,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
     parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
     parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
+    parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where clusters are made; default /tmp")
@@ -125,6 +126,8 @@ class Exploration:
 
     def explain(self, scenario: Scenario, method: str, budget: int, expected: judge.Expected, failure: search.Failure) -> None:
         print(f"\nFAILED: {scenario.name} ({method}), PostgreSQL {self.major}: {failure}", flush=True)
+        if self.arguments.first:
+            return
         if failure.fatal:
             self.server.discard()
             engine = self.connect(scenario, method, budget)
@@ -188,6 +191,8 @@ class Exploration:
         schedule, what = difference
         print(f"\nFAILED: {scenario.name} ({method}): the states are not those kept for PostgreSQL {self.major}"
               f" ({path.name}): {what}, after\n  {' '.join(schedule)}", flush=True)
+        if self.arguments.first:
+            return False
         try:
             self.show(expected, [choice for choice in schedule])
         except (Trouble, TimeoutError, RuntimeError) as trouble:
@@ -249,7 +254,7 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
     jobs = [(scenario, method) for scenario in chosen for method in arguments.method or scenario.methods
             if method in scenario.methods]
     order = {method: place for place, method in enumerate(scenarios.METHODS)}
-    for scenario, method in sorted(jobs, key=lambda job: (order[job[1]], job[0].key, job[0].name)):
+    for scenario, method in sorted(jobs, key=lambda job: (order[job[1]], job[0].tier != "quick", job[0].key, job[0].name)):
         if method == "io_uring":
             if obstacle is None:
                 obstacle = why_no_io_uring(arguments.server, work)
@@ -265,6 +270,8 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
             well = False
         if not well:
             failed.append(f"{scenario.name} ({method})")
+            if arguments.first:
+                break
     seconds = time.monotonic() - start
     if failed:
         print(f"explorer: FAILED on PostgreSQL {exploration.major} in {seconds:.0f} s: {', '.join(failed)}")
@@ -275,6 +282,9 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
 
 def main() -> int:
     arguments = parse_arguments()
+    if arguments.staged and not arguments.staged.is_dir():
+        print(f"explorer/run: there is no directory {arguments.staged}", file=sys.stderr)
+        return 2
     try:
         if arguments.list:
             for one in scenarios.load_all(arguments.scenarios):
