@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import project
+from . import devices, project
 
 CASES = project.ROOT / "bench" / "cases"
 
@@ -53,6 +53,11 @@ class Arguments:
     bisect: float | None = None
     #: nothing is measured: the files of results to show again
     saved: tuple[Path, ...] = ()
+    #: a file with a query, in place of cases, and one that sets up what it is about
+    query: Path | None = None
+    setup: Path | None = None
+    #: in place of the devices of a case; empty: those of the case
+    device: str = ""
 
 
 def server_name(text: str) -> ServerName:
@@ -109,6 +114,14 @@ def _positive(text: str) -> float:
     if value <= 0:
         raise argparse.ArgumentTypeError("more than 0")
     return value
+
+
+def _device(text: str) -> str:
+    try:
+        devices.named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _runs(text: str) -> int:
@@ -169,6 +182,11 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
         epilog="With --bisect the exit status is 0 for good, 1 for bad, 125 for cannot tell, as git bisect run wants it.",
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help="r1, r01_alternating, a path; a letter: all cases of that letter; or: all")
+    parser.add_argument("--query", type=Path, metavar="FILE",
+                        help="in place of a case: measure the last statement of FILE, with everything evicted from the buffer pool before")
+    parser.add_argument("--setup", type=Path, metavar="FILE", help="statements that make what the query is about, run once a server")
+    parser.add_argument("--device", type=_device, metavar="NAME",
+                        help=f"simulate a storage device: {', '.join(devices.PRESETS)} (bench/devices.toml), or a latency such as 1ms; or: none")
     parser.add_argument("--list", action="store_true", help="show the cases")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of case files, which is kept as cases/schema.json")
     _common(parser, "lab")
@@ -193,13 +211,18 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
     if parsed.list:
         _show_cases()
         return None
-    if bool(parsed.cases) == bool(parsed.show):
-        parser.error("which case? bench/lab --list shows them; all is all of them; --show takes no case")
+    if sum(map(bool, (parsed.cases, parsed.show, parsed.query))) != 1:
+        parser.error("which case? bench/lab --list shows them; all is all of them; --show and --query take no case")
+    if parsed.setup and not parsed.query:
+        parser.error("--setup goes with --query; a case has its own")
+    for path in filter(None, (parsed.query, parsed.setup)):
+        if not path.is_file():
+            parser.error(f"{path}: no such file")
     servers = _servers(parser, parsed)
     cases = _found(parser, parsed.cases)
-    if parsed.bisect and (len(servers) != 2 or len(cases) != 1):
+    if parsed.bisect and (len(servers) != 2 or len(cases) + bool(parsed.query) != 1):
         parser.error("--bisect compares two servers by one case: the first is judged, the second is what it is held against")
     return Arguments(
         cases, servers, parsed.output.absolute(), parsed.work, parsed.only, parsed.quick, parsed.runs, parsed.most_runs, parsed.seconds,
-        parsed.narrow, parsed.bisect, tuple(parsed.show),
+        parsed.narrow, parsed.bisect, tuple(parsed.show), parsed.query, parsed.setup, parsed.device or "",
     )

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Literal, Optional, Union
 
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
+from . import devices, plans
 from .figures import FIGURES, Figure
 from .variants import OWN, Variant, combinations
 
@@ -36,8 +37,9 @@ class _Table(BaseModel, extra="forbid"):
 
 class Setup(_Table):
     sql: List[StrictStr] = Field(description="statements that set the case up, once a server")
-    direct_io: StrictBool = Field(False, description="read directly, where the file system can")
-    relation: StrictStr = Field("", description="what cache, device and fio are about")
+    direct_io: StrictBool = Field(False, description="read directly, where the file system can, and no device is simulated")
+    relation: StrictStr = Field("", description="what cache, device and fio are about; without it, cache and device are about all")
+    standby: StrictBool = Field(False, description="the server has a standby, on port 5433")
 
 
 class RunTable(_Table):
@@ -52,6 +54,8 @@ class RunTable(_Table):
     also: List[FigureName] = Field([], description="figures that are shown beside it")
     unit: StrictStr = Field("", description="unit of the figure, where it has none of its own")
     explain: Optional[StrictBool] = Field(None, description="false: the statement has no EXPLAIN; its time is the client's")
+    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = Field([], description="nodes that EXPLAIN has to show, each before those below it, or these by values of what is varied; another plan is an error")
+    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = Field({}, description="what EXPLAIN has to count in all nodes at least, as: Heap Fetches, or this by values of what is varied")
     shared_read_blocks: StrictInt = Field(0, description="a run that reads fewer blocks is an error")
     pgbench: List[StrictStr] = Field([], description="options of pgbench, which then runs the statement")
     blocks: StrictStr = Field("", description="blocks that a run reads, for figures per block; may be a {parameter}")
@@ -210,6 +214,18 @@ class Case:
             text = text.replace("{" + name + "}", texts[label])
         return text
 
+    def expected_plan(self, variant: Variant) -> plans.Expected:
+        """What EXPLAIN has to show of the statement."""
+        plan = self.run.plan
+        names = plan if isinstance(plan, list) else next((plan[words] for words in plan if variant.matches(words)), [])
+        counts: dict[str, int] = {}
+        for words, count in self.run.counts.items():
+            if not isinstance(count, dict):
+                counts[words] = count
+            elif variant.matches(words):
+                counts |= count
+        return plans.Expected([self.substituted(each, variant) for each in names], counts)
+
     def data(self) -> dict[str, Any]:
         """What the file says; from_data() makes the case of it again."""
         # pydantic 2 has other names than 1
@@ -229,8 +245,17 @@ def _problems(case: Case) -> list[str]:
         found.append("run.runs must be at most run.most_runs")
     for name, values in case.file.vary.items():
         found += [f"vary.{name}: {value!r} is not one of {known}" for value in values if (known := OWN.get(name)) and value not in known]
-    if not case.setup.relation and (run.fio or not {"cache", "device"}.isdisjoint(case.varied)):
-        found.append("setup.relation must be given where cache or device is varied, or fio reads")
+    for value in case.file.vary.get("device", []):
+        try:
+            devices.named(str(value))
+        except ValueError as error:
+            found.append(f"vary.device: {error}")
+    if not case.setup.relation and run.fio:
+        found.append("setup.relation must be given where fio reads")
+    for name, by_values in (("plan", run.plan), ("counts", {words: each for words, each in run.counts.items() if isinstance(each, dict)})):
+        found += [f"run.{name}: {words!r} is no value of what is varied" for words in (by_values if isinstance(by_values, dict) else ()) if not matches(words)]
+    if (run.plan or run.counts) and not (case.explain or run.pgbench):
+        found.append("run.plan and run.counts are what EXPLAIN shows, and there is none")
     if "gate" in case.varied and not run.interleave:
         found.append("vary.gate needs run.interleave, as the rule ends with the server")
     if run.axis and run.axis not in case.varied:
@@ -269,6 +294,12 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     if problems := _problems(case):
         raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
     return case
+
+
+def with_device(case: Case, device: str) -> Case:
+    """The case on this simulated device; empty: as it is.  Raises CaseError."""
+    data = case.data()
+    return from_data(case.name, data | {"vary": data.get("vary", {}) | {"device": [device]}}) if device else case
 
 
 def load(path: Path) -> Case:

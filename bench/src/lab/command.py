@@ -30,11 +30,14 @@ def _tell_decision(report: Report, only: str, threshold: float, console: Console
 
 def _measured(given: Arguments, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
     """Adds the reports of all cases: a case that fails does not keep the others from being measured."""
-    from . import casefile, decision, session
+    from . import casefile, decision, devices, query, session
     from .output import Output
     from .servers import ServerError
 
-    cases = [casefile.load(path) for path in given.cases]
+    if given.query:
+        cases = [query.case_of(given.query, given.setup, given.device or devices.NONE)]
+    else:
+        cases = [casefile.with_device(casefile.load(path), given.device) for path in given.cases]
     enough = (lambda ratio: decision.decide(ratio, given.bisect) != decision.CANNOT_TELL) if given.bisect else None
     effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
     for case in cases:

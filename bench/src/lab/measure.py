@@ -69,7 +69,8 @@ def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
 
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
     settings = for_server(case.file.settings, cluster.version_num)
-    if case.setup.direct_io and direct_io:
+    # the gate's worker reads for a device, one block after the other: from memory
+    if case.setup.direct_io and direct_io and not all(each.has_device for each in ([variant] if variant else case.variants)):
         settings["debug_io_direct"] = "data"
     return settings | (variant.settings(case.parameters, cluster.version_num) if variant else {})
 
@@ -87,6 +88,7 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
         cluster.use(DATABASE)
         for statement in case.setup.sql:
             execute(cluster, statement)
+        cluster.make_standby(case.setup.standby)
         version, label = identify(cluster, [other.info.label for other in contestants])
         info = Server(cluster.server, label, version, cluster.version_num, _differing_settings(cluster, case.varied))
         contestants.append(Contestant(info, cluster))

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from . import fio, pagecache, processes
+from . import devices, fio, pagecache, plans, processes
 from .casefile import Case
 from .machine import BLOCK
 from .results import Run
@@ -21,8 +21,8 @@ from .variants import Variant
 # Above this, a page cache that was to be cold was not.
 STAYED = 0.05
 
-# of the simulated device: more than any stream here has under way
-DEVICE_DEPTH = 64
+# of the database, those that the case has made
+OWN_RELATIONS = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm', 't')"
 
 IO_COUNTS = """
     SELECT coalesce(sum(reads), 0)::float8, coalesce(sum(read_bytes), 0)::float8 FROM pg_stat_io
@@ -44,6 +44,7 @@ def _value(cluster: Cluster, statement: str) -> Any:
 
 
 def relation_file(cluster: Cluster, relation: str) -> Path:
+    """The file of a relation's first segment."""
     return Path(cluster.directory, "data", _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
 
 
@@ -51,33 +52,27 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
     state = variant.value_of("cache")
     if not state:
         return {}
-    assert case.setup.relation
-    if state == "warm":
-        execute(cluster, f"SELECT count(*) FROM pg_prewarm('{case.setup.relation}')")
-        return {}
-    execute(cluster, f"SELECT pg_buffercache_evict_relation('{case.setup.relation}')")
-    file = relation_file(cluster, case.setup.relation)
-    if state == "cold kernel":
-        stayed = pagecache.forget(file)
-        if stayed > STAYED:
-            raise ServerError(f"{cluster.server}: {stayed:.0%} of {case.setup.relation} stayed in the page cache, which was to be cold")
-        return {"page_cache": stayed}
-    return {"page_cache": pagecache.fill(file)}
+    relations = [case.setup.relation] if case.setup.relation else [row[0] for row in execute(cluster, OWN_RELATIONS)]
+    shares = []
+    for relation in relations:
+        if state == "warm":
+            execute(cluster, f"SELECT count(*) FROM pg_prewarm('{relation}')")
+            continue
+        execute(cluster, f"SELECT pg_buffercache_evict_relation('{relation}')")
+        file = relation_file(cluster, relation)
+        shares.append(pagecache.forget(file) if state == "cold kernel" else pagecache.fill(file))
+        if state == "cold kernel" and shares[-1] > STAYED:
+            raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which was to be cold")
+    return {"page_cache": max(shares)} if shares else {}
 
 
 def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
     """The device ends with the session, so what is measured elsewhere than in it
     meets the device as well."""
-    latency = variant.value_of("device")
-    if not latency:
-        return
-    execute(cluster, f"SELECT io_device_end('{case.setup.relation}')")
-    if latency != "none":
-        execute(cluster, f"SELECT io_device('{latency}', {DEVICE_DEPTH}, rel => '{case.setup.relation}')")
-
-
-def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    return [plan, *(node for child in plan.get("Plans", []) for node in _nodes(child))]
+    if name := variant.value_of("device"):
+        execute(cluster, devices.end(case.setup.relation))
+        if device := devices.named(name):
+            execute(cluster, device.call(case.setup.relation))
 
 
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
@@ -90,18 +85,25 @@ def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
     if "Shared I/O Read Time" in plan:
         figures["read_time"] = plan["Shared I/O Read Time"] + plan["Local I/O Read Time"]
     # a function's own reads are nobody's node
-    if scans := [node for node in _nodes(plan) if node.get("I/O Count")]:
+    if scans := [node for node in plans.nodes(plan) if node.get("I/O Count")]:
         count = sum(node["I/O Count"] for node in scans)
         figures["waits"] = sum(node["I/O Waits"] for node in scans)
         figures["in_progress"] = sum(node["Average I/Os In Progress"] * node["I/O Count"] for node in scans) / count
     return figures
 
 
-def explain(cluster: Cluster, statement: str) -> dict[str, float]:
+def _explained(cluster: Cluster, options: str, statement: str) -> dict[str, Any]:
+    return _value(cluster, f"EXPLAIN ({options}FORMAT JSON) {statement}")[0]
+
+
+def _explain(cluster: Cluster, statement: str, expected: plans.Expected) -> dict[str, float]:
     # EXPLAIN's clock: the server's own, and rows need not travel to the client.
     # TIMING OFF, as two clock readings a row would be part of what is measured.
     io = ", IO" if cluster.version_num >= 190000 else ""
-    return figures_of_plan(_value(cluster, f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS{io}, FORMAT JSON) {statement}")[0])
+    explained = _explained(cluster, f"ANALYZE, TIMING OFF, BUFFERS{io}, ", statement)
+    if difference := expected.difference(explained["Plan"]):
+        raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
+    return figures_of_plan(explained)
 
 
 def _time(cluster: Cluster, statement: str) -> dict[str, float]:
@@ -164,11 +166,14 @@ def _set_gate(cluster: Cluster, variant: Variant) -> None:
 
 
 def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    expected = case.expected_plan(variant)
     if case.run.pgbench:
+        if difference := expected.difference(_explained(cluster, "", statement)["Plan"]):
+            raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
         return _pgbench(cluster, case, variant, statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
-    return explain(cluster, statement) if case.explain else _time(cluster, statement)
+    return _explain(cluster, statement, expected) if case.explain else _time(cluster, statement)
 
 
 def _measured_with_kernel(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
@@ -217,6 +222,8 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
     if counting:
         reads_after, bytes_after = _io_counts(cluster)
         figures["ios"] = reads_after - reads
+        # of a statement that has no EXPLAIN
+        figures.setdefault("read_blocks", (bytes_after - read_bytes) / BLOCK)
         if figures["ios"]:
             figures["mean_blocks"] = (bytes_after - read_bytes) / BLOCK / figures["ios"]
     for statement in case.after:

@@ -7,6 +7,7 @@ the root file system of the stock servers.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import psycopg
 from . import project
 
 STATEMENT_TIMEOUT = "5min"
+STANDBY_PORT = 5433
 
 
 class ServerError(Exception):
@@ -84,6 +86,19 @@ class Cluster:
                 f"{self.server}: building the extension or making a cluster failed:\n"
                 + _tail(self._log_of("prepare"))
             )
+
+    def make_standby(self, wanted: bool) -> None:
+        """Makes a standby of the server that runs, or removes that of another case.  It
+        starts with the server, from then on, and has its settings, and a port of its own."""
+        standby = self.directory / "standby"
+        shutil.rmtree(standby, ignore_errors=True)
+        if wanted:
+            made = self.ask("pg_basebackup", f"--host={self.directory}", "--username=postgres", f"--pgdata={standby}",
+                            "--checkpoint=fast", "--write-recovery-conf")
+            if made.returncode != 0:
+                raise ServerError(f"{self.server}: {made.stderr.strip()}")
+            with (standby / "postgresql.auto.conf").open("a") as settings:
+                settings.write(f"port = {STANDBY_PORT}\n")
 
     def start(self, settings: dict[str, str]) -> None:
         """Returns when the server accepts connections."""

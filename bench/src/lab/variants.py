@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import devices
+
 # Names in [vary] that are not the server's, and the values that they can have
 # (None: any).
 OWN = {
@@ -14,7 +16,7 @@ OWN = {
     "io": ("direct", "buffered"),
     # what has been read before, see pagecache.py
     "cache": ("cold server", "cold kernel", "warm"),
-    # the latency of test_aio's simulated device, or "none"; see io_device()
+    # test_aio's simulated device: a name or a latency, see devices.py, or "none"
     "device": None,
     # the number of I/O workers, which 18 and 19 set differently
     "workers": None,
@@ -57,7 +59,8 @@ class Variant:
         if io := self.value_of("io"):
             settings["debug_io_direct"] = "data" if io == "direct" else ""
         if self.value_of("device"):
-            settings["shared_preload_libraries"] = "test_aio"
+            # single-block reads, as of an index scan, are synchronous, and to take as long
+            settings |= {"shared_preload_libraries": "test_aio", "test_aio.reach_synchronous_reads": "on"}
         if gate := self.value_of("gate"):
             settings["shared_preload_libraries"] = "" if gate == "without" else "test_aio"
         if workers := self.value_of("workers"):
@@ -66,6 +69,10 @@ class Variant:
             else:
                 settings |= {"io_min_workers": workers, "io_max_workers": workers}
         return settings
+
+    @property
+    def has_device(self) -> bool:
+        return self.value_of("device") not in (None, devices.NONE)
 
     def replaced(self, name: str, value: str) -> Variant:
         return Variant(tuple((key, value if key == name else own) for key, own in self.values), self.constant)

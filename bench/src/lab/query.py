@@ -1,0 +1,56 @@
+"""A case of a query of the user's, for which there is no case file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from . import casefile
+from .casefile import Case, CaseError
+
+# What a semicolon ends nothing in: strings, names, dollar quotes, comments.
+_WHOLE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|(\$\w*\$).*?\1|--[^\n]*|/\*.*?\*/|;|.""", re.DOTALL)
+
+
+def statements(sql: str) -> list[str]:
+    """The statements of a script, without the comments outside of them."""
+    found = [""]
+    for token in _WHOLE.finditer(sql):
+        if token[0] == ";":
+            found.append("")
+        elif not token[0].startswith(("--", "/*")):
+            found[-1] += token[0]
+    return [each.strip() for each in found if each.strip()]
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        found = statements(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise CaseError(f"{path}: {error}") from error
+    if meta := next((each for each in found if each.startswith("\\")), None):
+        raise CaseError(f"{path}: {meta.split()[0]} is psql's; the lab knows SQL only")
+    return found
+
+
+def case_of(query: Path, setup: Path | None, device: str) -> Case:
+    """The case of a file with statements, of which the last one is measured, and of one
+    that makes what they are about.  Raises CaseError."""
+    found = _read(query)
+    if not found:
+        raise CaseError(f"{query}: no statement")
+    explain = re.match(r"(SELECT|WITH|VALUES|TABLE|INSERT|UPDATE|DELETE|MERGE)\b", found[-1], re.IGNORECASE)
+    return casefile.from_data(query.stem, {
+        "id": query.name,
+        "title": " ".join(found[-1].split())[:60],
+        "known": "A query of the user's; nothing is promised.",
+        "vary": {"io_method": ["worker", "io_uring"], "device": [device], "cache": ["cold server"]},
+        # as in our own cases: nothing but the statement shall read or write meanwhile
+        "settings": {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"},
+        "setup": {
+            "direct_io": True,
+            "sql": [f"CREATE EXTENSION {name}" for name in ("pg_buffercache", "test_aio")]
+            + (_read(setup) if setup else []) + ["VACUUM (ANALYZE)", "CHECKPOINT"],
+        },
+        "run": {"runs": 7, "most_runs": 21, "explain": bool(explain), "statement": found, "also": ["read_blocks", "ios", "mean_blocks"]},
+    }, str(query))
