@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pydantic
 
-from lab import arguments, casefile
+from lab import arguments, casefile, devices
 
 CASES = sorted((Path(__file__).absolute().parents[1] / "cases").glob("*.toml"))
 
@@ -45,6 +45,45 @@ class Expectations(unittest.TestCase):
         self.assertEqual(case.expected_sign("worker", 180006, 190000), "slower")
         for pair in ((180006, 180007), (190000, 200000), (190000, 180006)):
             self.assertIsNone(case.expected_sign("worker", *pair))
+
+
+class Plans(unittest.TestCase):
+    def test_every_query_of_a_real_plan_names_it(self) -> None:
+        """What has no EXPLAIN has none to name."""
+        for path in CASES:
+            case = casefile.load(path)
+            if case.id.startswith("P") and (case.explain or case.run.pgbench):
+                self.assertTrue(all(case.expected_plan(variant).names for variant in case.variants), case.id)
+
+    def test_by_variant(self) -> None:
+        case = casefile.load(R3.with_name("p01_index_scan.toml"))
+        found = {variant.value_of("direction"): case.expected_plan(variant).names for variant in case.variants if variant.matches("random")}
+        self.assertEqual(found, {"forward": ["Index Scan using large_random_idx on large"],
+                                 "backward": ["Index Scan Backward using large_random_idx on large"]})
+
+    def test_counts_by_variant(self) -> None:
+        case = casefile.load(R3.with_name("p04_lossy_bitmap.toml"))
+        self.assertEqual({variant.value_of("work_mem"): list(case.expected_plan(variant).counts) for variant in case.variants},
+                         {"64kB": ["Lossy Heap Blocks"], "16MB": ["Exact Heap Blocks"]})
+
+
+class Devices(unittest.TestCase):
+    def test_in_place_of_a_case_s_own(self) -> None:
+        case = casefile.with_device(casefile.load(R3.with_name("p04_lossy_bitmap.toml")), "gp3")
+        self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
+        self.assertIs(casefile.with_device(case, ""), case)
+
+    def test_presets_say_where_they_are_from(self) -> None:
+        for name, device in devices.PRESETS.items():
+            self.assertTrue(device.source.startswith("https://"), name)
+
+    def test_named(self) -> None:
+        self.assertEqual(devices.named("gp3").call("t"), "SELECT io_device('1ms', 3, 0, 131072000, rel => 't')")
+        self.assertEqual(devices.named("2ms").call(""), "SELECT io_device('2ms', 64, 0, NULL)")
+        self.assertIsNone(devices.named("none"))
+        with self.assertRaises(ValueError):
+            devices.named("1ms', 1); DROP TABLE t; --")
+        self.assertEqual((devices.end(""), devices.end("t")), ("SELECT io_device_end()", "SELECT io_device_end(rel => 't')"))
 
 
 class BadCases(unittest.TestCase):
@@ -87,8 +126,17 @@ class BadCases(unittest.TestCase):
     def test_unknown_state_of_caches(self) -> None:
         self.check_refused("[vary]", '[vary]\ncache = ["lukewarm"]', "vary.cache")
 
-    def test_caches_of_no_relation(self) -> None:
-        self.check_refused("[vary]", '[vary]\ncache = ["warm"]', "setup.relation")
+    def test_fio_of_no_relation(self) -> None:
+        self.check_refused("most_runs = 21", 'most_runs = 21\nfio = "SELECT ARRAY[1]"', "setup.relation")
+
+    def test_unknown_device(self) -> None:
+        self.check_refused("[vary]", '[vary]\ndevice = ["tape"]', "vary.device: 'tape'")
+
+    def test_plan_of_no_variant(self) -> None:
+        self.check_refused("most_runs = 21", 'most_runs = 21\nplan = {posix_aio = ["Result"]}', "run.plan: 'posix_aio'")
+
+    def test_plan_without_explain(self) -> None:
+        self.check_refused("most_runs = 21", 'most_runs = 21\nexplain = false\nplan = ["Result"]', "run.plan and run.counts")
 
     def test_contrast_of_no_value(self) -> None:
         self.check_refused("[expect]", '[[contrast]]\nof = "worker"\nto = "none"\n[expect]', "contrast: 'none'")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import unittest
+from pathlib import Path
 from typing import Any
 
+from lab import casefile, plans, query
 from lab.runs import figures_of_pgbench, figures_of_plan
 from lab.servers import ServerError
 
@@ -31,6 +34,55 @@ class Plans(unittest.TestCase):
 
     def test_a_function_has_no_scan(self) -> None:
         self.assertNotIn("waits", figures_of_plan(explained(Plans=[scan(0, 0, 0.0)])))
+
+
+INDEX_SCAN = {"Node Type": "Index Scan", "Scan Direction": "Backward", "Index Name": "t_i_idx", "Relation Name": "t", "Actual Rows": 9, "Heap Fetches": 3}
+
+
+class ExpectedPlans(unittest.TestCase):
+    def test_names(self) -> None:
+        scan = {"Node Type": "Seq Scan", "Parallel Aware": True, "Relation Name": "t", "Alias": "a"}
+        plan = {"Node Type": "Aggregate", "Plans": [INDEX_SCAN, {"Node Type": "Bitmap Index Scan", "Index Name": "t_i_idx"}, scan]}
+        self.assertEqual([plans.name(node) for node in plans.nodes(plan)],
+                         ["Aggregate", "Index Scan Backward using t_i_idx on t", "Bitmap Index Scan on t_i_idx", "Parallel Seq Scan on t"])
+
+    def test_another_plan_is_told(self) -> None:
+        expected = plans.Expected(["Index Scan using t_i_idx on t"])
+        self.assertIn("the plan is Index Scan Backward using t_i_idx on t", expected.difference(INDEX_SCAN) or "")
+        self.assertIsNone(plans.Expected(["Index Scan Backward using t_i_idx on t"]).difference(INDEX_SCAN))
+        self.assertIsNone(plans.Expected([]).difference(INDEX_SCAN))
+
+    def test_too_few_counted(self) -> None:
+        self.assertIsNone(plans.Expected([], {"Heap Fetches": 3}).difference(INDEX_SCAN))
+        self.assertEqual(plans.Expected([], {"Heap Fetches": 4}).difference(INDEX_SCAN), "Heap Fetches: 3, where the case is about at least 4")
+        self.assertIsNotNone(plans.Expected([], {"Lossy Heap Blocks": 1}).difference(INDEX_SCAN))
+
+
+class Queries(unittest.TestCase):
+    """A case of files of the user's."""
+
+    def case_of(self, query_sql: str, setup_sql: str = "") -> casefile.Case:
+        with tempfile.TemporaryDirectory() as directory:
+            paths = [Path(directory, name) for name in ("q.sql", "s.sql")]
+            for path, sql in zip(paths, (query_sql, setup_sql)):
+                path.write_text(sql)
+            return query.case_of(*paths, "gp3")
+
+    def test_statements_are_told_apart(self) -> None:
+        sql = "SELECT ';', \"a;b\", $x$ ; $x$ -- no; end\n; /* none; */ DO $$ BEGIN; END $$;"
+        self.assertEqual(query.statements(sql), ["SELECT ';', \"a;b\", $x$ ; $x$", "DO $$ BEGIN; END $$"])
+
+    def test_the_last_one_is_measured(self) -> None:
+        case = self.case_of("SET work_mem = '1MB'; SELECT 1;", "CREATE TABLE t ();")
+        self.assertEqual((case.statement[-1], case.explain, case.id), ("SELECT 1", True, "q.sql"))
+        self.assertIn("CREATE TABLE t ()", case.setup.sql)
+        self.assertFalse(self.case_of("VACUUM").explain)
+        self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
+
+    def test_what_is_no_query(self) -> None:
+        for sql in ("", " -- nothing\n", "\\d t"):
+            with self.assertRaises(casefile.CaseError):
+                self.case_of(sql)
 
 
 class Pgbench(unittest.TestCase):
