@@ -17,7 +17,7 @@ from unittest import mock
 import psycopg
 from rich.console import Console
 
-from lab import arguments, casefile, command, measure, page, picture, session, stage
+from lab import arguments, casefile, command, measure, page, picture, session, stage, wording
 from lab.results import Report, Run
 
 from .test_report import report, shown
@@ -64,7 +64,8 @@ class CommandLine(unittest.TestCase):
 
     def test_wrong_arguments_set_nothing_up(self) -> None:
         wrong = (["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
-                 ["r3", "--server", "a=x", "--server", "a=y"])
+                 ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
+                 ["--query", "/nonexistent"])
         with mock.patch.object(command.provide, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
             for argv in wrong:
                 self.assertEqual(command.main(argv), 2, argv)
@@ -140,6 +141,39 @@ class Reports(unittest.TestCase):
             path = Path(directory, "x.png")
             picture.draw(many(), path)
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+
+    def drawn(self, made: Report) -> str:
+        """The words of a picture."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "x.svg")
+            picture.draw(made, path)
+            return "\n".join(re.findall("<!-- (.*?) -->", path.read_text(), re.DOTALL))
+
+    def test_picture_says_what_is_varied_and_who_is_better(self) -> None:
+        for made in (report(), many()):
+            words = self.drawn(made).splitlines()
+            self.assertIn(made.case.told_apart_by, words)
+        words = self.drawn(report())
+        self.assertIn("2.00 times: 18.6 worse", words)
+        self.assertIn("1.00 times: same", words)
+
+    def test_contrasts_are_drawn(self) -> None:
+        words = self.drawn(many())
+        self.assertIn("random / sequential (worker, warm)", words)
+        self.assertIn("19rc1: 3.00, slower", words)
+
+    def test_quick_is_stamped(self) -> None:
+        self.assertNotIn("QUICK", self.drawn(report()))
+        made = replace(report(), quick=True)
+        self.assertIn("QUICK", self.drawn(made))
+        self.assertIn("A quick session", page.render([made], [], quick=False))
+        self.assertIn("Quick: signs at best", " ".join(shown(made, 80)))
+
+    def test_devices_are_told(self) -> None:
+        made = replace(report(), case=casefile.load(CASES / "p04_lossy_bitmap.toml"), runs={})
+        self.assertEqual(wording.how_read(made), "direct I/O, or simulated: io2")
+        self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
+        self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)
 
     def test_curves(self) -> None:
         made = replace(report(), case=casefile.load(CASES / "g02_sessions.toml"), runs={})

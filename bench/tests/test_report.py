@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lab import casefile, picture, results, table, wording
+from lab.figures import FIGURES
 from lab.machine import Machine, Storage
 from lab.results import Report, Run, Server, Setting, Skipped
 
@@ -40,6 +41,15 @@ def report(servers: int = 2, *without: str) -> Report:
     return made
 
 
+def counted(first: int, second: int) -> Report:
+    """Of a case that counts I/Os and expects as many."""
+    made = replace(report(), case=casefile.load(CASE.with_name("r09_backward.toml")), runs={})
+    made.runs["worker, backward"] = {
+        server.label: [Run(n, {"ios": float(ios)}) for n in range(1, 8)] for server, ios in zip(made.servers, (first, second))
+    }
+    return made
+
+
 def shown(made: Report, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, highlight=False)
     table.show(made, console)
@@ -54,6 +64,26 @@ class Words(unittest.TestCase):
             "18.6 takes 2.00 times (worker) and 2.80 times (io_uring) as long as 19rc1;"
             " 18.6 and 19rc1 take equally long with sync",
         )
+
+    def test_what_contradicts_the_case_is_said(self) -> None:
+        made = report()
+        made.runs["worker"]["18.6"] = made.runs["worker"]["19rc1"]
+        self.assertEqual(
+            wording.finding(made),
+            "18.6 takes 2.80 times (io_uring) as long as 19rc1; 18.6 and 19rc1 take equally long with worker and sync;"
+            " NOT AS EXPECTED (worker: slower)",
+        )
+
+    def test_counts_are_as_many_only_if_equal(self) -> None:
+        made = counted(4000, 3900)
+        self.assertIn("18.6 has 1.03 times (worker, backward) as many I/Os as 19rc1", wording.finding(made))
+        self.assertIn("NOT AS EXPECTED (worker, backward: same)", wording.finding(made))
+        self.assertEqual(wording.finding(counted(4000, 4000)), "18.6 and 19rc1 have as many I/Os with (worker, backward)")
+
+    def test_better_and_worse(self) -> None:
+        judged = {name: FIGURES[name].judged("higher") for name in ("time", "ios", "mean_blocks", "tps", "value")}
+        self.assertEqual(judged, {"time": "worse", "ios": "worse", "mean_blocks": "better", "tps": "better", "value": ""})
+        self.assertEqual([FIGURES["time"].judged(sign) for sign in ("lower", "same", None)], ["better", "", ""])
 
     def test_finding_of_one_server(self) -> None:
         self.assertEqual(wording.finding(report(1)), "18.6 takes 800 ms (worker), 700 ms (io_uring) and 900 ms (sync)")

@@ -35,6 +35,11 @@ class Ratios(unittest.TestCase):
     def test_much_noise_tells_nothing(self) -> None:
         self.assertIsNone(stats.compare(self.noisy(800, 0.4, 1), self.noisy(800, 0.4, 2)).sign)
 
+    def test_exact_counts_are_equal_or_not(self) -> None:
+        self.assertEqual(stats.compare([250] * 7, [250] * 7, same=0).sign, "same")
+        self.assertEqual(stats.compare([249] * 7, [250] * 7, same=0).sign, "lower")
+        self.assertIsNone(stats.compare([249, 250, 251, 250, 249, 251, 250], [250] * 7, same=0).sign)
+
     def test_what_slows_down_both_is_no_difference(self) -> None:
         # the machine gets three times as slow in the course of the runs
         drift = numpy.linspace(1, 3, 11)

@@ -118,10 +118,11 @@ def _section(report: Report) -> str:
         figures = f"{case.file.published.before_ms:g} ms before, {case.file.published.after_ms:g} ms after" if case.file.published.ratio else case.file.published.figures
         published = f"<p>Published: {_text(str(figures))} ({_text(case.file.published.source)}).</p>"
     comparisons = table([table_row(row) for row in _comparisons(report)])
+    devices = "".join(f"<p class=note>{_text(line)}</p>" for line in wording.devices(report))
     skipped = "".join(f"<p class=unexpected>{_text(line)}</p>" for line in wording.skipped(report))
     return f"""<section id="{case.name}"><h2>{_text(case.id)}: {_text(case.title)}{commit}</h2>
 <p><b>{_text(wording.finding(report))}.</b></p>{promised}
-<p>{_text(case.known)}</p>{published}{skipped}
+<p>{_text(case.known)}</p>{published}{devices}{skipped}
 {image(report)}
 {figures_table(report)}{comparisons}
 {statements(report)}
@@ -137,7 +138,7 @@ def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) 
                     f"<br>test_aio {_text(first.commit)}, {_text(first.started)}</p>")
         if first.machine.is_busy:
             body.append(f"<p class=unexpected>Something else used {first.machine.cpu_in_use:.0%} of the CPU before the first run.</p>")
-    if quick:
+    if quick or any(report.quick for report in reports):
         body.append("<p class=unexpected>A quick session: signs at best, no figures to keep.</p>")
     body += [f"<p class=unexpected>{_text(case)} could not be measured: {_text(why)}</p>" for case, why in failures]
     body.append(_overview(reports))

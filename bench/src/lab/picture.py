@@ -16,9 +16,10 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from . import curves, wording
+from . import contrasts, curves, wording
 from .casefile import Case, Published
 from .results import Report
+from .stats import Ratio
 
 # Of a server's bars, and of what is written on them.  From Okabe and Ito's
 # palette, which colour-blind people can tell apart; light and dark, for print.
@@ -36,21 +37,30 @@ def _draw_runs(
     axes: Axes, case: Case, at: float, times: list[float], colours: tuple[str, str], highest: float, jitter: numpy.random.Generator
 ) -> None:
     colour, text_colour = colours
+    # of counts the axis says which
+    told = wording.amount(case, median(times)) if case.unit == "ms" else wording.number(median(times))
     axes.bar(at, median(times), WIDTH * 0.94, color=colour, alpha=0.85, linewidth=0, zorder=2)
     # sideways only, so that runs of equal length can be told apart
     sideways = jitter.uniform(-WIDTH / 4, WIDTH / 4, len(times))
     axes.scatter(at + sideways, times, s=22, color="white", edgecolor="black", linewidth=0.8, zorder=3)
     if median(times) > highest / 8:
-        _write(axes, at, 0, 6, wording.amount(case, median(times)), fontsize=10, color=text_colour)
+        _write(axes, at, 0, 6, told, fontsize=10, color=text_colour)
     else:
         # too low to be written on
-        _write(axes, at, max(times), 6, wording.amount(case, median(times)), fontsize=10)
+        _write(axes, at, max(times), 6, told, fontsize=10)
 
 
 def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
     # grid lines are not to run through it
     background = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     _write(axes, at, height, points, text, fontsize=12, bbox=background, **style)
+
+
+def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
+    """Whether the first server is better or worse in that, and the colour of it."""
+    judged = report.case.figure.judged(ratio.sign)
+    words = f"{report.servers[0].label} {judged}" if judged else report.case.figure.sign(ratio.sign) or "not clear"
+    return words, contrasts.JUDGED[judged]
 
 
 def _draw_published(axes: Axes, at: float, published: Published) -> None:
@@ -68,18 +78,22 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs:
     if len(report.servers) == 2 and runs:
         explained += "; in brackets the 95 % interval of the ratio"
     axes.set_title(
-        f"{report.case.id}: {report.case.title.lower()}; {wording.how_read(report)}\n{explained}",
-        fontsize=10.5, color="#444444", loc="left", pad=10, linespacing=1.4,
+        f"{report.case.id}: {report.case.title}; {wording.how_read(report)}\n{explained}",
+        fontsize=10.5, color="#444444", loc="left", pad=10 if report.case.run.axis else 28, linespacing=1.4,
     )
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
-    lines = [textwrap.fill(line, 120) for line in (*wording.skipped(report), provenance)]
+    if report.quick:
+        figure.text(0.995, 0.995, "QUICK: signs at best, no figures to keep", fontsize=10, fontweight="bold", color="white", ha="right", va="top",
+                    bbox={"facecolor": contrasts.WORSE, "edgecolor": "none", "pad": 4})
+    lines = [textwrap.fill(line, 120) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
     caption = figure.supxlabel("\n".join(lines), fontsize=8.5, color="#666666", ha="left")
     # all three begin where the axes do, which is known once they are laid out
     figure.canvas.draw()
     left = axes.get_position().x0
     # as many letters as the figure has room for to the right of that
     width = int(8 * figure.get_figwidth() * (1 - left))
-    title = figure.suptitle(textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
+    # below the stamp, if there is one
+    title = figure.suptitle(("\n" if report.quick else "") + textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
     for text in (title, caption):
         text.set_x(left)
 
@@ -88,11 +102,23 @@ def _title(case: Case) -> str:
     return case.unit if case.measure == "value" else case.figure.title
 
 
-def _draw_legend(axes: Axes, labels: list[str], below: float) -> None:
+def _draw_legend(axes: Axes, labels: list[str]) -> None:
+    """Between the axes and what is written above them."""
     axes.legend(
         handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
-        labels=labels, loc="upper center", bbox_to_anchor=(0.5, below), ncol=len(labels), frameon=False, fontsize=11,
+        labels=labels, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncol=len(labels), frameon=False, fontsize=11,
     )
+
+
+def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure with axes of that size in inches, and below them the contrasts, if the case has any."""
+    rows = len(contrasts.rows(report))
+    if not rows:
+        return pyplot.subplots(figsize=(width, height), layout="constrained")
+    below = 0.9 + 0.45 * rows
+    figure, (axes, lower) = pyplot.subplots(2, figsize=(width, height + below), height_ratios=(height, below), layout="constrained")
+    contrasts.draw(lower, report, {server.label: colour for server, (colour, _) in zip(report.servers, COLOURS)})
+    return figure, axes
 
 
 def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
@@ -100,7 +126,7 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
     jitter = numpy.random.default_rng(1)
     offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
     # more than four groups need room for what is written above them
-    figure, axes = pyplot.subplots(figsize=(9 + max(0, len(groups) - 4) * 1.5, 5.6), layout="constrained")
+    figure, axes = _subplots(report, 9 + max(0, len(groups) - 4) * 1.5, 5.6)
 
     highest = max(max(report.values(variant, label), default=0) for variant in groups for label in labels)
     for position, variant in enumerate(groups):
@@ -108,9 +134,10 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
         for offset, label, colours in present:
             _draw_runs(axes, report.case, position + offset, report.values(variant, label), colours, highest, jitter)
         if ratio := report.ratio(variant):
-            text = f"{wording.factor(ratio.ratio)} times\n[{ratio.low:.2f}, {ratio.high:.2f}]"
+            words, colour = _judged(report, ratio)
+            text = f"{wording.factor(ratio.ratio)} times: {words}\n[{ratio.low:.2f}, {ratio.high:.2f}]"
             top = max(max(report.values(variant, label)) for label in labels)
-            _draw_ratio(axes, position, top, 22, text, fontweight="bold")
+            _draw_ratio(axes, position, top, 22, text, fontweight="bold", color=colour)
     ticks = list(groups)
     if report.case.file.published and report.case.file.published.ratio:
         _draw_published(axes, len(groups), report.case.file.published)
@@ -120,17 +147,18 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
     axes.set_xlim(-0.6, len(ticks) - 0.4)
     # room for the ratio above the highest
     axes.set_ylim(0, axes.dataLim.ymax * 1.25)
+    axes.set_xlabel(report.case.told_apart_by, fontsize=11)
     axes.set_ylabel(_title(report.case), fontsize=11)
     axes.grid(axis="y", color="#DDDDDD", zorder=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    _draw_legend(axes, labels, -0.07 - 0.05 * max(1 + tick.count(",") for tick in groups))
+    _draw_legend(axes, labels)
     return figure, axes
 
 
 def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
     """One below the other, for many groups: medians as dots, runs as ticks, on a
     scale that shows short and long ones alike."""
-    figure, axes = pyplot.subplots(figsize=(10, 2.6 + 0.5 * len(groups)), layout="constrained")
+    figure, axes = _subplots(report, 11, 2.6 + 0.5 * len(groups))
     for position, variant in enumerate(groups):
         for number, (label, (colour, _)) in enumerate(zip(labels, COLOURS)):
             if values := report.values(variant, label):
@@ -139,20 +167,19 @@ def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[F
                 axes.scatter(values, [at] * len(values), marker="|", s=40, color=colour)
                 axes.scatter([median(values)], [at], s=50, color=colour, zorder=3)
         if ratio := report.ratio(variant):
+            words, colour = _judged(report, ratio)
             axes.annotate(
-                f"{wording.factor(ratio.ratio)} [{ratio.low:.2f}, {ratio.high:.2f}]", (1.01, position),
-                xycoords=("axes fraction", "data"), va="center", fontsize=10, fontweight="bold" if ratio.sign else "normal",
+                f"{wording.factor(ratio.ratio)} [{ratio.low:.2f}, {ratio.high:.2f}]\n{words}", (1.01, position),
+                xycoords=("axes fraction", "data"), va="center", fontsize=9, fontweight="bold" if ratio.sign else "normal", color=colour,
             )
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_formatter("")
+    contrasts.scale(axes)
     axes.set_yticks(range(len(groups)), groups, fontsize=10)
     axes.set_ylim(len(groups) - 0.4, -0.6)
+    axes.set_ylabel(report.case.told_apart_by, fontsize=11)
     axes.set_xlabel(_title(report.case), fontsize=11)
     axes.grid(axis="x", color="#DDDDDD", zorder=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    # above the scale, in inches of its own
-    _draw_legend(axes, labels, -0.6 / (0.5 * len(groups)))
+    _draw_legend(axes, labels)
     return figure, axes
 
 

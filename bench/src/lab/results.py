@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import casefile, stats
+from . import casefile, devices, stats
 from .casefile import Case, Contrast
+from .devices import Device
 from .machine import Machine, Storage
 from .variants import Variant
 
@@ -69,6 +70,8 @@ class Report:
     #: by variant, then by server, both by label
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
+    #: a few runs only: signs at best
+    quick: bool = False
 
     def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
         """Of what the case measures, or of another figure; runs without it are left out."""
@@ -84,7 +87,7 @@ class Report:
         if len(self.servers) != 2:
             return None
         first, second = (self.values(variant, server.label) for server in self.servers)
-        return stats.compare(first, second) if first and second else None
+        return stats.compare(first, second, same=self.case.figure.same) if first and second else None
 
     def _contrast(self, of: Variant, contrast: Contrast) -> list[ContrastResult]:
         name = next(name for name, value in of.values if value == contrast.of)
@@ -95,7 +98,7 @@ class Report:
         for server in self.servers:
             first, second = (self.values(each.label, server.label) for each in (of, to))
             if first and second:
-                ratio = stats.compare(first, second, paired)
+                ratio = stats.compare(first, second, paired, self.case.figure.same)
                 found.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num)))
         return found
 
@@ -133,12 +136,19 @@ class Report:
             return None
         return self.case.setup.direct_io and self.storage.no_direct_io is None
 
+    def devices(self) -> dict[str, Device]:
+        """The simulated ones, by the names that variants have for them."""
+        names = dict.fromkeys(variant.value_of("device") or devices.NONE for variant in self.case.variants)
+        return {name: device for name in names if (device := devices.named(name))}
+
     def provenance(self) -> dict[str, Any]:
         return {
             "name": self.case.name,
             "case": self.case.data(),
             "project_commit": self.commit,
             "started": self.started,
+            "quick": self.quick,
+            "devices": {name: asdict(device) for name, device in self.devices().items()},
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),
             "direct_io": self.direct_io,
@@ -189,7 +199,7 @@ def load(path: Path) -> Report:
         first = lines[0]
         servers = [Server(**{**server, "settings": tuple(Setting(**each) for each in server["settings"])}) for server in first["servers"]]
         report = Report(casefile.from_data(first["name"], first["case"], str(path)), first["project_commit"], first["started"],
-                        Machine(**first["machine"]), Storage(**first["storage"]), servers)
+                        Machine(**first["machine"]), Storage(**first["storage"]), servers, quick=first.get("quick", False))
         for line in lines[1:]:
             if line["line"] == "run":
                 by_server = report.runs.setdefault(line["variant"], {})

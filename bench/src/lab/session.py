@@ -89,7 +89,7 @@ class Session:
             self._set_up = case, contestants
             report = Report(
                 case, project.commit(), time.strftime("%Y-%m-%dT%H:%M:%S%z"), self.machine, self.storage,
-                [contestant.info for contestant in contestants],
+                [contestant.info for contestant in contestants], quick=effort.quick,
             )
             measure.measure(contestants, variants(case, only), effort.limits(case), report, self.progress)
             return report

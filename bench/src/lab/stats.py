@@ -31,11 +31,13 @@ class Ratio:
     ratio: float
     low: float
     high: float
+    #: ratios closer to 1 than this are called the same; 0, of exact counts: none but 1
+    same: float = SAME
 
     @property
     def sign(self) -> str | None:
         """What the first is against the second; None: cannot tell."""
-        if self.low >= 1 / (1 + SAME) and self.high <= 1 + SAME:
+        if self.low >= 1 / (1 + self.same) and self.high <= 1 + self.same:
             return "same"
         if self.low > 1:
             return "higher"
@@ -54,7 +56,7 @@ def summarize(times: list[float]) -> Summary:
     return Summary(median, float(values.min()), float(values.max()), float(numpy.median(abs(values - median))))
 
 
-def compare(a: list[float], b: list[float], paired: bool = True) -> Ratio:
+def compare(a: list[float], b: list[float], paired: bool = True, same: float = SAME) -> Ratio:
     """Paired: a[i] and b[i] were measured one right after the other, so rounds
     are resampled whole: what slowed down both is not taken for a difference."""
     first, second = numpy.asarray(a, float), numpy.asarray(b, float)
@@ -66,4 +68,4 @@ def compare(a: list[float], b: list[float], paired: bool = True) -> Ratio:
     others = rounds if paired else random.integers(0, len(second), (RESAMPLES, len(second)))
     ratios = numpy.median(first[rounds], axis=1) / numpy.median(second[others], axis=1)
     low, high = numpy.percentile(ratios, [2.5, 97.5])
-    return Ratio(float(numpy.median(first) / numpy.median(second)), float(low), float(high))
+    return Ratio(float(numpy.median(first) / numpy.median(second)), float(low), float(high), same)

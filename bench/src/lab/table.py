@@ -143,6 +143,9 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     if case.file.published:
         figures = f"{case.file.published.figures}; " if case.file.published.figures else ""
         notes.append(f"Published: {figures}{case.file.published.source}.")
+    if report.quick:
+        notes.append("Quick: signs at best, no figures to keep.")
+    notes += [f"Device {line}." for line in wording.devices(report)]
     notes.append(f"Known: {case.known}")
     for note in notes if whole else notes[-1:]:
         console.print(Text(note, style="dim"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .casefile import Case
 from .results import ContrastResult, Report
+from .stats import Ratio
 
 
 def ms(value: float) -> str:
@@ -96,7 +97,16 @@ def finding(report: Report) -> str:
         parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else f'have as {_as(report.case)}'} with {named_or_counted(same)}")
     if unclear:
         parts.append(f"whether {first} and {second} differ with {named_or_counted(unclear)} is not clear")
-    return "; ".join(parts)
+    return "; ".join(parts + _surprise(report, ratios))
+
+
+def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
+    """What contradicts the case, if anything does."""
+    found = [
+        f"{variant}: {expected}" for variant, ratio in ratios.items()
+        if (expected := report.expected_sign(variant)) and ratio.sign and report.case.figure.sign(ratio.sign) != expected
+    ]
+    return [f"NOT AS EXPECTED ({'; '.join(found)})"] if found else []
 
 
 def verdict(sign: str | None, expected: str | None) -> str:
@@ -147,7 +157,15 @@ def number_of_runs(report: Report) -> str:
 def how_read(report: Report) -> str:
     if report.direct_io is None:
         return "direct and buffered I/O"
+    if report.devices():
+        direct = report.direct_io and not all(variant.has_device for variant in report.case.variants)
+        return ("direct I/O, or " if direct else "") + f"simulated: {joined(list(report.devices()))}"
     return "direct I/O" if report.direct_io else "through the page cache"
+
+
+def devices(report: Report) -> list[str]:
+    """What the simulated devices are, a line each."""
+    return [f"{name}: {device.told()}" for name, device in report.devices().items()]
 
 
 def machine(report: Report) -> str:
