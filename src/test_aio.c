@@ -4,7 +4,7 @@
  *		_PG_init(): starts the parts of the library.
  *
  * Most functions need nothing prepared and work when the library is loaded by
- * their first call.  Those that interfere with the reads of other processes
+ * their first call.  Functions that interfere with the reads of other processes
  * need shared memory and code inside every process, hence preloading.
  *
  * src/test_aio.c

@@ -38,7 +38,7 @@ bool		io_try_unknown_server = false;
 
 const char *const io_compile_anew_hint = "Compile test_aio anew with this server's header files.";
 
-/* for how many handles shared memory has been requested */
+/* how many handles shared memory has been requested for */
 static uint32 expected_handles;
 
 static const IoInterceptor *io_interceptor;
@@ -176,8 +176,8 @@ server_version(void)
 }
 
 /*
- * Puts our table in the place of the server's.  All of the table is copied:
- * shared memory callbacks and properties stay what they are.
+ * Installs our table of functions instead of the server's.  Our table begins as a
+ * copy: shared memory callbacks and properties stay what they are.
  */
 static void
 install(void)

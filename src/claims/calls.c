@@ -225,7 +225,7 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
 	if (!(buffer_state_read(desc) & BM_TAG_VALID))
 		raise_no_block(buffer);
 
-	/* a place: that of this buffer, or one that is free */
+	/* the place of this buffer's claim, or a free place */
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
 		if (local_claims[i].buffer == buffer ||

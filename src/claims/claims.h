@@ -20,7 +20,7 @@
  * when the server shuts down.
  *
  * Local buffers have no I/O in progress that the server knows of.  A claim on one
- * is but a note, and void when the buffer holds another block.
+ * is only a note, and void when the buffer holds another block.
  *
  *		table.c		claims on shared buffers, in shared memory
  *		locks.c		the locks that a session keeps for its claims

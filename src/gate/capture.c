@@ -21,10 +21,10 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 
-/* reads of this process that are decided upon and not yet submitted */
+/* how many reads this process has decided to capture and not yet submitted */
 static int	ndecided;
 
-/* what gate_decide() has last refused, as it may be asked again */
+/* the read that gate_decide() has last refused: it may be asked again */
 static PgAioHandle *refused;
 static uint64 refused_generation;
 

@@ -69,8 +69,8 @@ remove_first_due(void)
 }
 
 /*
- * Returns whether this is still to be done.  Others may have performed the read
- * meanwhile.
+ * Returns whether the read of this entry is still to be performed.  Another process
+ * may have performed it meanwhile.
  */
 static bool
 is_still_due(const GateDue *due)
@@ -110,7 +110,7 @@ gate_next_due(IoTime *due)
 }
 
 /*
- * Takes the first read that is due until then, if there is one.
+ * Takes the first read that is due by "until".  Returns NULL if there is none.
  */
 PgAioHandle *
 gate_pop_due(IoTime until)

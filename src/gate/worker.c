@@ -132,18 +132,18 @@ complete_due(IoTime *next)
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 
-	/* those of the last time, to take the lock but once */
+	/* the lateness of the last batch: counted now, to take the lock only once */
 	for (int i = 0; i < nlate; i++)
 		gate_count_lateness(device[i], late[i]);
 
 	while (n < BATCH_SIZE && (ios[n] = gate_pop_due(until)) != NULL)
 		gate_count_served(ios[n++], true);
 	*next = n > 0 ? 0 : next_event();
-	/* whoever comes with something earlier wakes us */
+	/* a process that submits a read that is due earlier wakes us */
 	gate->worker_wakes = *next;
 	LWLockRelease(gate->lock);
 
-	/* whoever waits for a lone read takes as long to wake up as we do */
+	/* a process that waits for a lone read takes as long to wake up as we do */
 	if (n == 1)
 		ConditionVariableBroadcast(&ios[0]->cv);
 

@@ -40,8 +40,8 @@ static WatchedRead watched[MAX_WATCHED];
 static int	nwatched;
 
 /*
- * Puts a read that this process has issued on the list of those that it looks
- * at now and then.
+ * Puts a read that this process has issued on the list of reads that it looks at
+ * now and then.
  */
 void
 trace_watch(PgAioHandle *ioh, uint64 seq)

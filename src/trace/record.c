@@ -15,7 +15,7 @@
 #include "storage/ipc.h"
 #include "storage/spin.h"
 
-/* traced reads of this process that are not yet submitted */
+/* how many traced reads of this process are not yet submitted */
 static int	nstaged;
 
 /* the filter that is in force, as of trace->filter */

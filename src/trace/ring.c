@@ -4,9 +4,9 @@
  *		The ring of records in shared memory: finding, locking, reading them.
  *
  * Records are numbered, and each number has its place in the ring; a new
- * record overwrites the one that is a full round older.  Whoever adds to a
+ * record overwrites the one that is a full round older.  A process that adds to a
  * record locks it, for as long as it takes to write a few words, and looks
- * whether it is still the one with that number.
+ * whether it is still the record with that number.
  *
  * src/trace/ring.c
  *
@@ -60,8 +60,8 @@ trace_init_ring(uint32 nhandles, LWLock *lock)
 
 /*
  * Begins a record about a read that this process has just staged: "head" is
- * what it is to begin with.  Returns its number.  Whoever completes or waits
- * for the read finds it by the handle.
+ * what it is to begin with.  Returns its number.  A process that completes or
+ * waits for the read finds the record by the handle.
  */
 uint64
 trace_begin(PgAioHandle *ioh, TraceRecord *head)
