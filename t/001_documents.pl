@@ -23,8 +23,8 @@ subtest 'form' => sub {
 my %examples = map { $_ => [ examples($_) ] } @documents;
 my $all_sql = join '', map { $_->{sql} } map { @$_ } values %examples;
 
-# Signatures and columns of what the extension offers.  Left out is what only its views and
-# aggregates call.
+# Signatures and columns of the extension's functions and views, except functions that only
+# its views and aggregates call.
 my $members = "SELECT objid FROM pg_depend WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass"
   . " AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'test_aio')";
 my $functions = <<"END";
@@ -76,7 +76,7 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 		sub {
 			my ($aio) = @_;
 			$aio->scenario("examples of $document", sub {
-				# a document that makes the extension is for readers who have not
+				# such a document is for readers who have not made the extension yet
 				$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 				run_examples($aio, @{ $examples{$document} });
 			}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,

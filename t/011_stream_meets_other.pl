@@ -1,17 +1,17 @@
-# A read stream meets blocks that another backend is reading: since server commit
-# 999dec9ec6 (19) it joins that I/O and looks further ahead, before (18) it waits
-# there and then.  Either way nothing is read twice unless the other has failed.
+# A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6
+# (19) the stream joins that I/O and looks further ahead; 18 waits for it at once.  Neither
+# reads a block twice unless the other backend's read fails.
 #
-# Hits are those of pg_statio_all_tables, in which both versions forget a block
-# that becomes valid between two StartReadBuffers() calls.
+# Hits are those of pg_statio_all_tables.  Both versions do not count a block that becomes
+# valid between two StartReadBuffers() calls.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Alice reads two blocks, bob's stream wants some others too.  Returns the number
-# of bob's reads, their bytes, and his hits.
+# Alice reads two blocks; bob's stream wants one of them or both, and others.  Returns
+# bob's reads, their bytes and his hits.
 sub meet
 {
 	my ($aio, $t, $blocks, $during) = @_;
@@ -57,7 +57,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 10);
 			my $alice = $aio->sessions('alice');
 			$aio->falsify('EIO', pid => $alice->pid);
-			# 18 starts again when it has waited, 19 only for the block that it has joined
+			# after its wait 18 starts again, 19 only for the block that it has joined
 			is(meet($aio, $t, '2,3,4,5'), $aio->method eq 'sync' || !$joins ? '2/32768/0' : '3/32768/0',
 				'reads all blocks itself');
 			$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
@@ -81,7 +81,7 @@ for_each_io_method(
 			my $io = meet($aio, $t, '2,3,4,5', sub {
 				my ($alice) = @_;
 				$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
-				# who completes the read itself is not cancelled before it has
+				# a session that completes its read itself is cancelled afterwards
 				return if $aio->method ne 'worker';
 				$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			});

@@ -1,6 +1,6 @@
-# Reads that somebody else than their owner finishes: an I/O worker, with io_uring
-# whoever waits first; reads whose owner has moved on or gone; and those for which
-# there is nobody but their owner, whoever waits (pgaio_io_wait()).
+# Reads that another process than their owner completes: an I/O worker, or with io_uring the
+# first session that waits; reads whose owner has moved on or exited; and reads that only
+# their owner can perform, whoever waits for them (pgaio_io_wait()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -28,7 +28,7 @@ for_each_io_method(
 		$aio->scenario('who waits for one collects all that have ended', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
 			my $t = $aio->table('t', 10);
-			# how fast the kernel is, nobody knows
+			# the kernel may be slower than the reader
 			ok($aio->poll(sub {
 					$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
 					$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
@@ -91,7 +91,7 @@ for_each_io_method(
 		$aio->scenario('six reads in a batch, four handles', sub {
 			my ($owner) = $aio->sessions(qw(owner));
 			my $t = $aio->table('t', 12);
-			# a session that opens a relation for the first time reads catalogs, in batches too
+			# opens the relation, so that the batch reads no catalogs
 			$aio->evict($t, $owner);
 			$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
@@ -104,7 +104,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 60);
 			for my $session (@sessions)
 			{
-				# without read-ahead; nothing holds such a read where others find it, so there are many
+				# no read-ahead; nothing can hold such a read while others find it, so there are many
 				$session->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET client_min_messages = error');
 				$session->starts("SELECT sum((SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i + j) % 60 FROM generate_series(0, 59) j))))"
 					  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 25) i OFFSET 0) e");

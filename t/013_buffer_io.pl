@@ -1,5 +1,5 @@
-# The right to do a buffer's I/O: StartBufferIO() and TerminateBufferIO(), in one
-# session and waited for by others (StartSharedBufferIO, WaitIO in bufmgr.c).
+# The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:
+# in one session, and with other sessions that wait for it (StartSharedBufferIO, WaitIO).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -41,7 +41,7 @@ for_each_io_method(
 			$bob->returns('f', 'has nothing to do');
 		});
 
-		# a buffer must not go on naming the read that has filled it
+		# a buffer must forget the read that has filled it
 		$aio->scenario('another waits to write what has been read', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 4);

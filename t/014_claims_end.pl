@@ -1,12 +1,12 @@
-# Started buffer I/O that nobody ends.  It ends with its session, in whatever way the
-# session ends, and no wait for it is without end.
+# Buffer I/O that is started and that no call ends.  It ends with its session, however the
+# session ends, and every wait for it ends, too.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# A buffer whose I/O a session has started.
+# Returns a buffer whose I/O a session has started.
 sub claimed
 {
 	my ($session, $table, $block) = @_;

@@ -1,15 +1,14 @@
-# What a buffer's header says before, while and after it is read into: who has it
-# pinned, and BM_IO_ERROR, which stays after a failed read until the next one
-# (TerminateBufferIO); nothing but that tells that a read has failed before.
-# LockBufferForCleanup() waits for all others' pins, that of an I/O included: when
-# it is the last to go, TerminateBufferIO() has to wake the waiter.
+# What a buffer's header says before, during and after a read: its pins, and BM_IO_ERROR,
+# which a failed read sets and the next successful read clears (TerminateBufferIO).
+# LockBufferForCleanup() waits for the pins of all others, a read's included: if the read's
+# pin goes last, TerminateBufferIO() must wake the waiter.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Flags and pins of these blocks.
+# Returns flags and pins of these blocks.
 sub headers
 {
 	my ($session, $t, @blocks) = @_;

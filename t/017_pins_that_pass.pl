@@ -13,8 +13,8 @@ my %calls = (
 	'read_rel_block_ll' => "SELECT read_rel_block_ll('%s', 0)",
 );
 
-# Bob makes the call while Alice has the block pinned; she lets it go as soon as he
-# waits.  His patience is half a second, and she may be slower.
+# Bob makes the call while Alice has the block pinned.  She unpins it as soon as he waits.
+# His call waits half a second, and she may be slower.
 sub waits_for_pin
 {
 	my ($aio, $call, $t) = @_;

@@ -1,6 +1,6 @@
-# buffer_create_toy() on a block that another session wants at the same moment, and that
-# cannot be read any more.  The toy is made of zeroes; when it meets the other session, the
-# block is read back.  If that fails, the zeroes must not stay in the buffer pool as a page.
+# buffer_create_toy() for a block that another session wants at the same moment and that can
+# no longer be read.  The toy consists of zeroes.  If the two sessions meet, the block is
+# read back; if that fails, the zeroes must not stay in the buffer pool as a page.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -14,7 +14,7 @@ build_neighbours();
 $ENV{LD_PRELOAD} = "$built/fails_to_read.so";
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
-# Two functions that use a block until they have met, at most so long.
+# Two functions that use a block until they meet, or until a time is over.
 use constant UNTIL_THEY_MEET => <<~'SQL';
 	CREATE FUNCTION scenario.makes_toys(rel regclass) RETURNS bool LANGUAGE plpgsql AS $$
 	DECLARE

@@ -1,6 +1,6 @@
-# The life of an AIO handle: given out, used, given back, used again under the
-# next generation (pgaio_io_acquire, pgaio_io_release, pgaio_io_reclaim); leaks at
-# every kind of transaction end are in sql/handles.sql.
+# The life of an AIO handle: acquired, used, released, and used again with the next
+# generation (pgaio_io_acquire, pgaio_io_release, pgaio_io_reclaim).  sql/handles.sql tests
+# leaks at each kind of transaction end.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -1,5 +1,5 @@
-# No handle is free: pgaio_io_wait_for_free() takes back those whose I/O has ended,
-# submits what the session itself has staged, or waits for its oldest I/O.
+# A session without a free handle: pgaio_io_wait_for_free() reclaims handles whose I/O has
+# ended, submits what the session has staged, or waits for the session's oldest I/O.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -41,7 +41,7 @@ sub for_each_io_method_of
 					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
 					$aio->pause));
 				$alice->waits_on('advisory');
-				# how many, depends on how fast the earlier ones have ended
+				# the number depends on how fast the earlier reads have ended
 				my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"
 					  . " AND target = 'smgr' AND target_desc ~ '^block \\d+ in file' AND raw_result IS NULL AND result = 'UNKNOWN')"
 					  . " FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
@@ -102,7 +102,7 @@ sub for_each_io_method_of
 				my $t = $aio->table('t', 12);
 				$aio->sql("SELECT io_hold('$t', 0)");
 				$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
-				# or with io_uring nobody would have looked whether they have
+				# with io_uring a session must look whether the reads have ended
 				$bob->sql("SELECT count(*) FROM read_buffers('$t', 1, $max - 1)");
 				$aio->wait_for('SELECT count(*) = 1 FROM pg_aios WHERE state = \'SUBMITTED\'');
 				$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');

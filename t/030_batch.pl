@@ -1,6 +1,6 @@
-# Batch mode: what is staged is submitted at the end of the batch, and before that
-# whenever the session might wait, close a file or have too much of it.  Also a gap
-# that server developers have stated: a batch left open over ROLLBACK.
+# Batch mode: the session submits its staged reads at the end of the batch, and earlier
+# before it waits, before it closes a file, and when a batch is full.  A batch that is left
+# open over ROLLBACK is a gap in the server's own tests.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -13,14 +13,14 @@ sub staged
 	return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state = 'STAGED'");
 }
 
-# Makes a table, and a session that has staged a read of blocks 0 and 1 and is
-# stopped in the midst of the statement; "more" before it stops, "then" after.
+# Makes a table, and a session that has staged a read of blocks 0 and 1 and has paused in
+# the middle of the statement.  SELECTs in "more" run before the pause, in "then" after it.
 sub stage
 {
 	my ($aio, %params) = @_;
 	my $alice = $aio->sessions('alice');
 	my $t = $aio->table('t', 60);
-	# opening a relation for the first time would read catalogs, in batches
+	# opens the relation, so that the batch reads no catalogs
 	$aio->evict($t, $alice);
 	$alice->sql('BEGIN; SAVEPOINT s');
 	$alice->starts(join ' UNION ALL ', 'SELECT batch_start()',
@@ -31,7 +31,7 @@ sub stage
 	return ($alice, $t);
 }
 
-# blocks 0 and 1 are there, without a read
+# counts blocks 0 and 1, which are cached
 my $both = q{SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[0, 1])};
 
 for_each_io_method(
@@ -39,7 +39,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $sync = $aio->method eq 'sync';
 
-		# how the statement goes on after the read was staged, and then the transaction
+		# name, rest of the statement, rest of the transaction, function that ends it or warnings
 		for my $end (
 			[ 'the batch ends' => 'SELECT batch_end()', 'COMMIT' ],
 			[ 'the statement ends, then COMMIT' => 'SELECT NULL::text::void', 'COMMIT', qr/AIO handle was not submitted/, qr/open AIO batch at end of \(sub-\)transaction/ ],
@@ -101,7 +101,7 @@ for_each_io_method(
 
 		$aio->scenario('another waits for what is staged', sub {
 			my ($bob) = $aio->sessions('bob');
-			# with io_uring someone must ask for the completion, which bob does not (18.6, 19rc1)
+			# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
 			my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 			$bob->starts(sprintf $both, $t);
 			$bob->waits_on('AioIoCompletion') if !$sync;

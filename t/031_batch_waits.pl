@@ -1,6 +1,6 @@
-# A session in batch mode submits what it has staged before it may wait for others,
-# lest they wait for each other (ReadBuffersCanStartIO in 18, StartSharedBufferIO
-# in 19, pgaio_io_wait_for_free).
+# A session in batch mode submits its staged reads before it waits for another session, so
+# that two sessions cannot wait for each other (ReadBuffersCanStartIO in 18,
+# StartSharedBufferIO in 19, pgaio_io_wait_for_free).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -15,7 +15,7 @@ sub staged
 	return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state IN ('DEFINED', 'STAGED')");
 }
 
-# Alice stages a read of blocks 0 and 1 and then wants others.
+# Alice stages a read of blocks 0 and 1 and then reads other blocks.
 sub stage_and_want
 {
 	my ($alice, $t, $want) = @_;

@@ -1,7 +1,7 @@
-# StartReadBuffers() meets blocks that are being read: in front, in the middle, at
-# the end of its range; by itself, by another, by two others.  18 waits for them at
-# once and has a hit; 19 joins (server commit 999dec9ec6).  Ranges without such
-# blocks are in sql/reads.sql.
+# StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at
+# the end of its range, by the same session, by another one and by two others.  18 waits for
+# these reads at once and then has hits; 19 joins them (server commit 999dec9ec6).
+# sql/reads.sql tests ranges without such blocks.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -32,9 +32,9 @@ for_each_io_method(
 					my ($alice) = $aio->sessions('alice');
 					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
 					my ($range, $rows) = @{ $ranges{$where} };
-					# I/O workers cannot do it, so it has been done
+					# I/O workers cannot perform the read, so the session has
 					$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
-					# temporary ones without a batch: 19 has an assertion against that
+					# no batch for a temporary table: an assertion of 19 forbids it
 					my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
 					$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
 						  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",

@@ -1,5 +1,5 @@
-# Reads that are started and that nobody waits for (start_read_buffers): they complete
-# all the same, leave nothing behind, and are not in the way of others.
+# Reads that nobody waits for (start_read_buffers): they complete, leave nothing behind, and
+# do not hinder other sessions.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -54,7 +54,7 @@ for_each_io_method(
 		$aio->scenario('in a batch', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
-			# or the server looks into its catalogs in the batch
+			# opens the relation, so that the batch reads no catalogs
 			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
 			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'submitted at its end');
 			$aio->proves($t);

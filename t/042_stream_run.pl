@@ -157,7 +157,7 @@ for_each_io_method(
 		$aio->scenario('in a batch', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 16);
-			# or the server looks into its catalogs in the batch
+			# opens the relation, so that the batch reads no catalogs
 			$alice->sql("SELECT read_stream_run('$t', '{15}')");
 			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'which it leaves and enters again');
 			$aio->proves($t);

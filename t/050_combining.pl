@@ -1,5 +1,5 @@
-# How many blocks become one read: io_combine_limit and io_max_combine_limit, blocks
-# that are there already, segment boundaries (mdmaxcombine), the end of a relation.
+# How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are
+# cached already, segment boundaries (mdmaxcombine), the end of a relation.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -37,12 +37,12 @@ for_each_io_method(
 			}
 		}, leaves => 'nothing');
 
-		# their vectors lie side by side in shared memory
+		# the vectors of handles are adjacent in shared memory
 		$aio->scenario('several of the longest in a batch', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 64);
 			$alice->sql('SET io_combine_limit = 32');
-			# what the batch looks up is then there
+			# reads the catalogs that the batch needs
 			$aio->evict($t, $alice);
 			$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1));
 			$aio->proves($t);
@@ -74,7 +74,7 @@ for_each_io_method(
 			}
 		}, leaves => 'nothing');
 
-		# what lies before is a hole in the file
+		# the blocks before are a hole in the file
 		$aio->scenario('a segment boundary', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
@@ -100,7 +100,7 @@ for_each_io_method(
 			$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment, nblocks => 4)", '', 'first blocks of the second segment');
 			$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= format('(%s,0)', $segment - 1)::tid AND ctid = format('(%s,1)', blk)::tid AND body = proof('long', blk, 0)", 5, 'are right');
 
-			# who reads must not make what is missing
+			# a read must not make the missing segment
 			my $second = $aio->file_of('scenario.long') . '.1';
 			$aio->evict('scenario.long');
 			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM scenario.long WHERE ctid >= '($first,0)'; FETCH 1 FROM c");

@@ -13,7 +13,7 @@ for_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
-			# a read that the session executes itself is over when it looks
+			# a read that the session performs itself has ended when the session looks
 			my $is_listed = $aio->method eq 'io_uring' || $aio->method eq 'worker' && !$kind;
 
 			# limit, sizes of the operations on 128 blocks, reads of a stream and of a scan over 300
@@ -56,11 +56,11 @@ for_each_io_method(
 				$aio->proves($t, session => $alice);
 			});
 
-			# their vectors lie side by side in shared memory
+			# the vectors of handles are adjacent in shared memory
 			$aio->scenario("several in a batch, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 512, kind => $kind, session => $alice);
-				# what the batch looks up is then there
+				# reads the catalogs that the batch needs
 				$aio->evict($t, $alice);
 				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
 				$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed ? '4|' . 512 * 8192 : '0|0', 'pg_aios');

@@ -1,5 +1,5 @@
-# debug_io_direct = data: the kernel does not buffer, buffers must be aligned, and
-# pg_aios says so (PGAIO_HF_BUFFERED, buffers_to_iovec).
+# debug_io_direct = data: the kernel does not cache, buffers must be aligned, and pg_aios
+# shows it (PGAIO_HF_BUFFERED, buffers_to_iovec).
 use strict;
 use warnings FATAL => 'all';
 use Fcntl;

@@ -1,6 +1,5 @@
-# Reads that end short, at every kind of length, and what is done about them:
-# md_readv_complete() counts whole blocks, WaitReadBuffers() reads on from there, and the
-# pages that have come are looked at (buffer_readv_complete).
+# Short reads of every length.  md_readv_complete() counts whole blocks, WaitReadBuffers()
+# reads the rest, and the pages that have come are verified (buffer_readv_complete).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -14,7 +13,7 @@ for_each_io_method(
 
 		for my $kind ('', 'TEMP')
 		{
-			# bytes that come of 4 blocks, blocks that are whole
+			# bytes read of 4 blocks, whole blocks
 			my @cases = ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ]);
 			for my $case ($kind ? @cases[ 1, 4, 5 ] : @cases)
 			{
@@ -26,7 +25,7 @@ for_each_io_method(
 					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
 					$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
 
-					# each time so many blocks fewer are left
+					# each short read leaves fewer blocks
 					$aio->evict($t, $alice);
 					my ($reads, $sum, $left) = (0, 0, 4);
 					while ($left > 0)
@@ -49,7 +48,7 @@ for_each_io_method(
 				}, leaves => 'nothing', skip => $aio->no_faults);
 			}
 
-			# the read is a short one, and the page is a bad one
+			# a short read, and a bad page
 			$aio->scenario("a bad page among what has come, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 10, kind => $kind, session => $alice);

@@ -1,5 +1,5 @@
-# Reads that fail: SQLSTATE, message and range for each kind of error, once for the
-# session and once in the log of whoever completes the read (md_readv_report).
+# Reads that fail: SQLSTATE, message and block range for each kind of error, reported once to
+# the session and logged once by the process that completes the read (md_readv_report).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -36,7 +36,7 @@ for_each_io_method(
 					$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
 						qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
 					$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[1, 2, 9])", $sqlstate, qr/could not read blocks 1\.\.2 in file "$path": $text\n/);
-					# block 9 may be under way: this waits for it, so that none ends after the truth is told
+					# waits for a read of block 9 that may be in flight, so that none ends after tell_truth()
 					$alice->fails("SELECT * FROM read_buffers('$t', 9, 1)", $sqlstate, qr/could not read blocks 9\.\.9 in file "$path": $text\n/);
 					$aio->tell_truth;
 					$aio->logs(qr/LOG: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'logged once');
@@ -61,7 +61,7 @@ for_each_io_method(
 			$aio->proves($t);
 		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
 
-		# 19 reads a lone miss by itself, which passes the gate by
+		# 19 performs a lone miss at once, which passes by the gate
 		$aio->scenario('in the middle of a stream', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 200);
@@ -92,7 +92,7 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 
-		# which a page that was never written has, but nothing else
+		# only a page that was never written may have one
 		$aio->scenario('a header of zeros', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 4);
@@ -100,7 +100,7 @@ for_each_io_method(
 			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
 		}, log => qr/LOG:  invalid page in block 2/);
 
-		# AbortBufferIO(): the blocks are not marked as being read any more
+		# AbortBufferIO() ends the I/O of the blocks
 		$aio->scenario('the file is gone when a read is to start', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));

@@ -1,5 +1,5 @@
-# Reads of 128 blocks of which a part is bad or missing: what is reported, and which
-# blocks are valid then (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).
+# Reads of 128 blocks, some of which are bad or missing: the report, and which blocks are
+# valid afterwards (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,7 +12,7 @@ my @reads = (
 	"SELECT * FROM read_buffers('%s', 127, 128)",
 	"SELECT * FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(127, 254)))");
 
-# Test: of blocks 127..254 these are valid in the buffer pool.
+# Test: these of blocks 127..254 are valid in the buffer pool.
 sub are_valid
 {
 	my ($session, $t, $ranges, $name) = @_;
@@ -34,7 +34,7 @@ for_each_io_method(
 
 		for my $kind ('', 'TEMP')
 		{
-			# A session, a table that it reads, and the table's file.
+			# Returns a session, a table that it reads, and the table's file.
 			my $reader = sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 300, kind => $kind, session => $alice);
@@ -57,7 +57,7 @@ for_each_io_method(
 				}, log => qr/LOG:  invalid page in block (?:127|190|254) /);
 			}
 
-			# whole blocks that come, and bytes of the next
+			# whole blocks read, and bytes of the next one
 			for my $case ([ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ])
 			{
 				my ($whole, $rest) = @$case;

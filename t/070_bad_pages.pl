@@ -1,13 +1,13 @@
-# Pages with a bad header or checksum: what is reported, logged, zeroed, ignored and
-# counted, by whom and for which database (buffer_readv_complete(),
-# buffer_readv_report(), pgstat_report_checksum_failures_in_db()).
+# Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and
+# counts (buffer_readv_complete(), buffer_readv_report(),
+# pgstat_report_checksum_failures_in_db()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Breaks blocks of a table: h for a bad header, c for a bad checksum, by number.
+# Damages blocks of a table, by number: "h" makes a bad header, "c" a bad checksum.
 sub damage
 {
 	my ($session, $t, %how) = @_;
@@ -16,14 +16,14 @@ sub damage
 	return;
 }
 
-# Minor releases differ in plurals and articles.
+# Returns a text without the plurals and articles in which minor releases differ.
 sub wording
 {
 	my ($text) = @_;
 	return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef;
 }
 
-# [ damage, settings, message, detail, hint, checksum failures, blocks that are empty then ]
+# [ damage, settings, message, detail, hint, checksum failures, blocks that are then empty ]
 my @cases = (
 	[ 'one header', { 3 => 'h' }, '', 'ERROR', 'invalid page in block 3 of relation "%s"', undef, undef, 0, '' ],
 	[ 'one checksum', { 4 => 'c' }, '', 'ERROR', 'invalid page in block 4 of relation "%s"', undef, undef, 1, '' ],
@@ -57,14 +57,14 @@ my $turn = 0;
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		# with another io_method another of them
+		# each io_method has another kind of read
 		$turn++;
 		my $inspects = !$aio->lacks('pageinspect');
 		$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
 
 		for my $kind ('', 'TEMP')
 		{
-			# the code is the same, but for what becomes of the results
+			# temporary tables differ only in what becomes of the results
 			for my $case ($kind ? @cases[ 2, 4, 7, 9, 12 ] : @cases)
 			{
 				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
@@ -101,7 +101,7 @@ for_each_io_method(
 						$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
 					}
 					$aio->evict($t, $alice);
-					# on disk they are as bad as before
+					# the pages on disk are still bad
 					$alice->sql('RESET ALL');
 					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
 					$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;

@@ -1,13 +1,13 @@
-# Checksum failures are counted for the database that the page belongs to, however
-# and by whomever the read is completed; those of shared relations apart from all
-# databases (shared_buffer_readv_complete_local()).
+# Checksum failures count for the database of the page, whichever process completes the
+# read.  Those of shared relations count for no database
+# (shared_buffer_readv_complete_local()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Those of no database and of the other one that have had a failure since then.
+# Finds the database with a failure since this time: "shared" or "other".
 my $failed_since = "SELECT string_agg(coalesce(datname, 'shared'), ',') FROM pg_stat_database WHERE (datid = 0 OR datname = 'other') AND checksum_last_failure >= '%s'";
 
 my $bad_page = qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) /;
@@ -31,7 +31,7 @@ for_each_io_method(
 
 		$aio->scenario('a shared relation', sub {
 			my ($alice) = $aio->session('alice', dbname => 'other');
-			# hardly anybody ever looks at it
+			# a shared relation that other sessions hardly ever read
 			$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
 			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
 			my $since = $aio->sql('SELECT clock_timestamp()');
@@ -51,7 +51,7 @@ for_each_io_method(
 			$alice->sql('SET zero_damaged_pages = on');
 			is($aio->checksum_failures_during(sub {
 						$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
-						# with io_uring it is bob who finds the completion
+						# with io_uring bob finds the completion
 						$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
 						$aio->proves($t, except => 'block 3 has no row');
 						$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
@@ -81,7 +81,7 @@ for_each_io_method(
 			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
 		}, skip => $aio->no_faults, log => $bad_page);
 
-		# what comes after the end of a short read is not looked at
+		# blocks after the end of a short read are not verified
 		$aio->scenario('a bad page beyond the end of a short read', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
@@ -98,7 +98,7 @@ for_each_io_method(
 			$aio->proves($t, except => 'block 4 has no row');
 		}, skip => $aio->no_faults, log => $bad_page);
 
-		# server commit: a page that was never written is as good as any
+		# a page of zeroes is valid
 		$aio->scenario('new pages', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 4);

@@ -1,5 +1,5 @@
-# Read streams of all shapes and under all limits: every block comes, in order, and
-# is what was written.
+# Read streams of all shapes and under all limits: every block comes, in order, with the
+# content that was written.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -21,10 +21,10 @@ my @shapes = (
 	[ 'a sliding window' => 'SELECT i + j FROM generate_series(0, 116) i, generate_series(0, 3) j ORDER BY i, j' ],
 	[ 'up and down' => 'SELECT abs(i % 238 - 119) FROM generate_series(0, 500) i ORDER BY i' ]);
 
-# each other block, some that lie side by side, one, and long stretches of none
+# every other block, adjacent ones, a single one, long gaps
 my $some = join ',', (map { $_ * 2 } 0 .. 29), 63 .. 66, 100;
 
-# Runs all of them, with none and with some of the blocks in the buffer pool.
+# Test: all shapes, with none and with some of the blocks cached.
 sub all_shapes
 {
 	my ($aio, $session, $t) = @_;

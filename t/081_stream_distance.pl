@@ -1,15 +1,15 @@
-# How far a read stream looks ahead: while it waits for one block, so many later
-# ones have been asked for.  effective_io_concurrency limits the reads in flight,
-# misses let the distance grow, hits let it shrink: in 18 one for one, in 19 not
-# before the last miss is far behind (server commit 6e36930f9a).
+# How far a read stream looks ahead: how many later blocks it has asked for while it waits
+# for one.  effective_io_concurrency limits the reads in flight.  Misses let the distance
+# grow.  Hits let it shrink: in 18 by one each, in 19 only when the last miss is far behind
+# (server commit 6e36930f9a).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Reads blocks in this order, and is held at each of some blocks in turn; then counts
-# what has been started beyond it.
+# Has a session read blocks in this order, holds it at each of some blocks in turn, and
+# counts what it has started beyond that block.
 sub ahead_at
 {
 	my ($aio, $t, $blocks, $stops, $count, %params) = @_;
@@ -21,11 +21,11 @@ sub ahead_at
 	my @ahead;
 	for my $stop (@$stops)
 	{
-		# the new rule takes the place of the old one, which lets the last read go
+		# the new hold replaces the old one, which releases the last read
 		$aio->hold(pid => $alice->pid, block => $stop);
 		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))") if !@ahead;
 		my $waits = $aio->method eq 'worker' && $eic > 0 ? 'AioIoCompletion' : 'completion_wait';
-		# the read is held, its owner has done with all before it and waits for it
+		# the read is held, and its owner has no earlier read and waits for it
 		$aio->wait_for("SELECT bool_or(state = 'COMPLETED_IO' AND off / 8192 = $stop) AND bool_and(off / 8192 >= $stop) FROM pg_aios"
 			  . " WHERE pid = ${\$alice->pid} AND operation = 'readv'");
 		$aio->wait_for("SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid}");
@@ -36,8 +36,8 @@ sub ahead_at
 	return join ',', @ahead;
 }
 
-# The numbers of reads.  With one I/O worker, reads are done in the order of their
-# start, so that none is done before its turn.
+# Returns the numbers of reads.  The only I/O worker performs reads in the order in which
+# they were started.
 sub reads_ahead_at
 {
 	my ($aio, @what) = @_;
@@ -45,7 +45,7 @@ sub reads_ahead_at
 	return ahead_at($aio, splice(@what, 0, 3), $count, @what);
 }
 
-# The numbers of blocks, whether or not they have been read by now.
+# Returns the numbers of blocks, whether or not they have been read by now.
 sub blocks_ahead_at
 {
 	my ($aio, $t, @what) = @_;
@@ -62,7 +62,7 @@ for_each_io_method(
 
 		$aio->scenario('at the first block', sub {
 			my $t = $aio->table('t', 400);
-			# a stream that says it reads everything begins with the distance of one full read
+			# a stream with READ_STREAM_FULL begins with the distance of one full read
 			for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
 			{
 				my ($eic, $expected) = @$case;
@@ -91,15 +91,15 @@ for_each_io_method(
 
 		$aio->scenario('after hits', sub {
 			my $t = $aio->table('t', 400);
-			# the distance has shrunk to one; then it grows again.  The first miss is
-			# read by the session itself in 19 (server commit cceb1bf45e).
+			# the distance has shrunk to one and grows again; since 19 the session performs the
+			# first miss itself (server commit cceb1bf45e)
 			my $first = $aio->major < 19 ? 100 : 101;
 			is(reads_ahead_at($aio, $t, $all, [ $first .. $first + 4 ], combine => 1, warm => [ 0 .. 99 ]),
 				$aio->major < 19 ? '0,1,3,7,15' : '1,3,7,15,15', 'misses after a hundred hits');
-			# 18 loses by a hit what it gains by a miss, 19 does not
+			# in 18 a hit undoes what a miss has gained
 			my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
 			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
-			# fewer hits than the stream may pin, more than it has pinned
+			# more hits than the stream has pinned, fewer than it may pin
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 		}, skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);

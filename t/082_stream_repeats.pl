@@ -1,7 +1,7 @@
-# Blocks that a stream wants again.  They repeat while they are still being read:
-# server commit 999dec9ec6 (19) made a stream join its own I/O, 18 waits for it.  Or
-# the stream is given up before its end, and begun again: read_stream_reset() must
-# forget what it has read ahead, and a block that it had no room for.
+# Blocks that a stream wants again while they are being read: 19 joins its own I/O (server
+# commit 999dec9ec6), 18 waits for it.  Streams that are given up before their end and begun
+# again: read_stream_reset() must forget what was read ahead, and the one block for which
+# there was no room.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -35,11 +35,11 @@ for_each_io_method(
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
 				$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
-				# each gives up its scan of the table after some blocks
+				# each query gives up its scan of the table after some blocks
 				my %queries = (
 					'sequential scans' => [ 'off', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk >= g LIMIT g % 3 + 1) s",
 						'1:1 1:2 2:2 2:3 2:4 3:3 4:4 4:5 5:5 5:6 5:7 6:6' ],
-					# blocks that do not follow one another are not combined
+					# blocks that are not adjacent are not combined
 					'bitmap scans' => [ 'on', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk % 2 = 0 AND blk >= 2 * g LIMIT g % 3 + 1) s",
 						'1:2 1:4 2:4 2:6 2:8 3:6 4:8 4:10 5:10 5:12 5:14 6:12' ],
 					'to the end' => [ 'on', "SELECT sum(n) FROM generate_series(1, 4) g, LATERAL (SELECT count(*) AS n FROM $t WHERE blk % 2 = 0 AND blk >= 20 * g AND body = proof(rel, blk, 0)) s", '140' ]);
@@ -51,7 +51,7 @@ for_each_io_method(
 					{
 						my ($bitmap, $query, $expected) = @{ $queries{$what} };
 						$alice->sql("SET enable_bitmapscan = $bitmap; SET enable_seqscan = " . ($bitmap eq 'on' ? 'off' : 'on'));
-						# once all is to be read, once some, once nothing
+						# with none, some and all of the blocks cached
 						$aio->evict($t, $alice);
 						$alice->gives($query, $expected, "$what, $limits");
 						$alice->gives($query, $expected, 'some of it there');
@@ -63,7 +63,7 @@ for_each_io_method(
 			});
 		}
 
-		# a block that is there ends the read before it, and is kept pinned for the next
+		# a cached block ends the read before it, and stays pinned for the next one
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("given up with blocks kept for the next read, $kind", sub {
@@ -80,7 +80,7 @@ for_each_io_method(
 			});
 		}
 
-		# a stream that has had nothing to read keeps to one place of its queue
+		# a stream that has read nothing uses one place of its queue
 		$aio->scenario('rescans of what is there, and then not any more', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
@@ -101,7 +101,7 @@ for_each_io_method(
 			$alice->sql("SELECT count(*) FROM $t");
 			for my $rows (1, 30, 119)
 			{
-				# one block more than was wanted, and no others: they are there already
+				# the blocks are cached; the scan looks at one more than was wanted
 				my $query = "SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s";
 				$alice->sql($query);
 				my ($hits) = $aio->blocks_during($t, sub { $alice->gives($query, $rows, "$rows rows") }, $alice) =~ /(\d+)$/;

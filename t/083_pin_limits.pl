@@ -1,5 +1,5 @@
-# How many buffers streams may pin: of the shared ones each session its share
-# (GetAdditionalPinLimit), of the local ones a quarter (GetAdditionalLocalPinLimit),
+# How many buffers streams may pin: each session its share of the shared buffers
+# (GetAdditionalPinLimit) and a quarter of its local ones (GetAdditionalLocalPinLimit),
 # however many streams it has.
 use strict;
 use warnings FATAL => 'all';
@@ -7,8 +7,8 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Opens cursors on scans of tables, and fetches from each in turn; calls a function
-# after each round.
+# Opens a cursor on a scan of each table, fetches from each in turn, and calls a function
+# after each round.  Returns the rows that are wrong.
 sub scan_together
 {
 	my ($session, $fetches, $after, @tables) = @_;
@@ -36,8 +36,8 @@ for_each_io_method(
 			my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 			$alice->sql('SET effective_io_concurrency = 32');
 			is(scan_together($alice, 40, sub {}, @tables), '', 'six streams of a session');
-			# its share, and for each stream one more and its current row; 38 or more
-			# processes are not backends
+			# the session's share, and for each stream one more pin and that of its current row; 38
+			# or more processes are not backends
 			my $share = int($aio->sql(<<'END'));
 SELECT (SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers') /
 	(38 + sum(setting::int)) FROM pg_settings
@@ -56,11 +56,11 @@ END
 			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
 			$aio->table('another', 20, kind => 'TEMP', session => $alice);
 			is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
-			# there is room for others
+			# other tables still get buffers
 			$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
 			$alice->sql('COMMIT');
 
-			# what one stream has is not there for the others
+			# streams share the quarter
 			my ($most, $pins) = (0, join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @tables[ 0 .. 2 ]);
 			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
 			$aio->evict($_, $alice) for @tables;
@@ -70,5 +70,5 @@ END
 			$alice->sql('COMMIT');
 		});
 	},
-	# so that six streams have more pins than the share, each its row's and one more
+	# so that the extra pins of six streams exceed the share
 	conf => { max_connections => 10, shared_buffers => '6MB' });

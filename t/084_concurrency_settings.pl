@@ -1,6 +1,6 @@
-# Which setting limits a stream: effective_io_concurrency, or that of the table's
-# tablespace, or for VACUUM and ANALYZE maintenance_io_concurrency.  With 0 a read
-# is done at once by who wants it, and is flagged so.
+# Which setting limits a stream: effective_io_concurrency, for VACUUM and ANALYZE
+# maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
+# session performs its read at once, and pg_aios flags it as synchronous.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -14,8 +14,8 @@ for_each_io_method(
 		my $scan = 'SELECT count(*) FROM %s';
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 59, 2)))";
 		my $vacuum = 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s';
-		# effective_ and maintenance_io_concurrency of the session, of the tablespace;
-		# statement; is its read synchronous?
+		# effective_ and maintenance_io_concurrency of the session, options of the tablespace,
+		# statement, whether its read is synchronous
 		my @cases = (
 			[ 16, 16, '', $scan, 'f' ],
 			[ 0, 16, '', $scan, 't' ],
@@ -43,11 +43,11 @@ for_each_io_method(
 				$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
 				$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
 				$aio->evict($t);
-				# a block that no other fork has
+				# other forks do not have this block
 				$aio->hold(relation => $t, pid => $alice->pid, block => 20);
 				$alice->starts(sprintf $statement, $t);
 				$aio->holds(1);
-				# with sync all is synchronous
+				# with sync all reads are synchronous
 				$aio->gives("SELECT DISTINCT f_sync FROM pg_aios WHERE state = 'COMPLETED_IO' AND pid = ${\$alice->pid}",
 					$aio->method eq 'sync' ? 't' : $synchronous, 'is it synchronous?');
 				$aio->gives("SELECT DISTINCT backend_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
@@ -59,7 +59,7 @@ for_each_io_method(
 			}, skip => $aio->no_injection_points);
 		}
 
-		# since server commit cceb1bf45e (19) a lone miss among hits is read at once
+		# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
 		$aio->scenario('a lone miss after many hits', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);

@@ -1,5 +1,5 @@
-# What reads are counted as: hits and reads in EXPLAIN (BUFFERS), blocks and bytes
-# and operations in pg_stat_io for each object and context, of the session and of all.
+# How reads are counted: hits and reads in EXPLAIN (BUFFERS); blocks, bytes and operations in
+# pg_stat_io for each object and context, of the session and of all sessions.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -44,14 +44,14 @@ for_each_io_method(
 								sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all is there');
 					}
 				}
-				# a block that repeats is read once and hit after that
+				# a block that repeats is read once and then hit
 				$aio->evict($t, $alice);
 				is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'repeats');
 				$aio->proves($t, session => $alice);
 			});
 		}
 
-		# what sessions have counted is added up by the kind of process
+		# pg_stat_io adds up the counts of sessions by the kind of process
 		$aio->scenario('of all sessions', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 40);
@@ -70,7 +70,7 @@ for_each_io_method(
 							}, @$backends);
 					}, @$backends);
 				like($theirs, qr{^\d+/${\(@pids * 40 * 8192)}/\d+$}, 'bytes of ' . @pids);
-				# the observer's own hits are among all
+				# the sum includes the observer's own hits
 				is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
 			}
 		});
@@ -90,7 +90,7 @@ for_each_io_method(
 				$aio->evict($t);
 				my $io = $aio->io_during($alice, $context, sub { $alice->sql($bytes{$context}) });
 				my ($reads, $read_bytes) = split m{/}, $io;
-				# VACUUM reads the visibility map too, and once more what it has marked
+				# VACUUM reads the visibility map, too, and again the page that it has marked
 				cmp_ok($read_bytes, '>=', 600 * 8192, "$context: bytes");
 				cmp_ok($read_bytes, '<=', 610 * 8192, "$context: not many more");
 				cmp_ok($reads, '<', 120, "$context: combined");
@@ -103,7 +103,7 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		# not in a stream, but block by block
+		# block by block, without a stream
 		$aio->scenario('VACUUM of a hash index', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);

@@ -1,5 +1,5 @@
-# The contents of pg_aios while reads are staged, in flight, held and done, which
-# server developers have named as untested; and who waits for what by name.
+# The contents of pg_aios while reads are staged, in flight, held and done, and the wait
+# events of sessions that wait for them.  The server's own tests do not look at them.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -16,14 +16,14 @@ for_each_io_method(
 
 		for my $kind ('', 'TEMP')
 		{
-			# who reads it: the session itself, unless an I/O worker can
+			# the process that performs the read: an I/O worker if it can, or else the session
 			my $by_worker = $worker && !$kind;
 
 			$aio->scenario("a read that is held, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-				# of a temporary table, an other session sees the path that it would itself use
+				# another session sees the path that it would use for a temporary table of its own
 				my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
 				for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
 				{
@@ -60,7 +60,7 @@ for_each_io_method(
 			$alice->ends;
 		}, leaves => 'nothing', skip => $sync ? 'with sync nothing is held' : $aio->lacks('gate'));
 
-		# reads that their session waits for at once are its own
+		# a session performs reads itself for which it waits at once
 		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
 		{
 			$aio->scenario("synchronous: $read", sub {

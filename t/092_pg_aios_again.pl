@@ -1,6 +1,6 @@
-# What pg_aios tells of a handle that is used again: the length of a read into buffers
-# that do not lie side by side, which has a vector for each (mdstartreadv), and of one
-# with fewer vectors; flags of this read alone (pgaio_io_reclaim).
+# What pg_aios shows of a handle that is used again.  A read into buffers that are not
+# adjacent has one vector for each (mdstartreadv); the next read may have fewer.  Flags are
+# those of the present read (pgaio_io_reclaim).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -8,13 +8,13 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
 
-# Makes a table, and then every other buffer free.
+# Makes a table, and frees every other buffer.
 sub table_and_free_buffers
 {
 	my ($aio) = @_;
 	my $t = $aio->table('t', 20);
 	my ($w, $z) = ($aio->table('w', 160), $aio->table('z', 80));
-	# what is left of the pool is used once, and so not replaced before what is free
+	# uses the rest of the pool once, so that free buffers are taken first
 	$aio->warm($w, 0 .. 159) for 1 .. 5;
 	$aio->warm($z, 0 .. 79);
 	$aio->sql("SELECT invalidate_rel_block('$w', relblocknumber::int) FROM pg_buffercache"
@@ -22,8 +22,7 @@ sub table_and_free_buffers
 	return $t;
 }
 
-# Blocks of a table that are in the buffer pool, and whether not all of them are in
-# buffers that lie side by side.
+# Returns the cached blocks of a table, and whether some of their buffers are not adjacent.
 sub layout
 {
 	my ($aio, $t) = @_;
@@ -32,7 +31,7 @@ sub layout
 		  . " FROM pg_buffercache b WHERE relfilenode = pg_relation_filenode('$t')");
 }
 
-# Test: a table's blocks 3 to 10 are not all in buffers that lie side by side.
+# Test: the buffers of a table's blocks 3 to 10 are not all adjacent.
 sub do_not_all_lie_side_by_side
 {
 	my ($aio, $t) = @_;
@@ -55,8 +54,8 @@ for_each_io_method(
 			$alice->ends;
 			do_not_all_lie_side_by_side($aio, $t);
 
-			# the same handle again, which has fewer vectors now; buffers that were
-			# freed first are taken last by 18
+			# the same handle, now with fewer vectors; 18 takes the buffers last that were freed
+			# first
 			$aio->evict($t);
 			$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 				  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
@@ -74,7 +73,7 @@ for_each_io_method(
 		$aio->scenario('when it has ended', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t;
-			# whoever else takes buffers meanwhile may leave none but neighbours
+			# another process may meanwhile take buffers so that only adjacent ones are left
 			for (1 .. 9)
 			{
 				$aio->sql('DROP TABLE IF EXISTS scenario.t, scenario.w, scenario.z');
@@ -89,7 +88,7 @@ for_each_io_method(
 		$aio->scenario('flags', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
-			# local; synchronous, and both
+			# local, synchronous, and both
 			for my $table ($u, $t)
 			{
 				$alice->sql("SELECT read_rel_block_ll('$table', 3, nblocks => 8); SET effective_io_concurrency = 0");

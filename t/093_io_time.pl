@@ -1,5 +1,5 @@
-# Time spent on reads, counted only when asked for, and what VACUUM's cost delay makes
-# of them.
+# Time spent on reads, which is counted only with track_io_timing, and the cost delay of
+# VACUUM.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -10,7 +10,7 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		# Milliseconds that a session has spent on reads of tables.
+		# Returns the milliseconds that a session has spent on reads of tables.
 		my $read_time = sub {
 			my ($session) = @_;
 			for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
@@ -34,14 +34,14 @@ for_each_io_method(
 			$aio->hold(pid => $alice->pid);
 			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
 			$aio->holds(1);
-			# until it has been held so long by the server's own clock
+			# holds the read for 50 ms of the server's own clock
 			my $held_since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
 			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $held_since + 0.05");
 			$aio->release;
 			$alice->ends;
 			my $ms = $spent->() - $before;
 			$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
-			# 19 asks io_uring for completions before it begins to wait, and is held there
+			# 19 looks for completions before it begins to wait, and is held there
 			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
 			cmp_ok($ms, '<', 10000, 'in milliseconds');
 		}, skip => $aio->no_faults);
@@ -60,7 +60,7 @@ for_each_io_method(
 			});
 		}
 
-		# pgaio_wref_check_done(): what has ended is not waited for, be it ever so briefly
+		# pgaio_wref_check_done(): nobody waits for a read that has ended, however briefly
 		$aio->scenario('none for reads that have ended', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 90);

@@ -1,4 +1,4 @@
-# EXPLAIN (IO): number and size of a stream's reads, how often it waited, and how far
+# EXPLAIN (IO): number and size of a stream's reads, how often the stream waited, and how far
 # it looked ahead (read_stream_count_*, server commit 681daed931 of 19).
 use strict;
 use warnings FATAL => 'all';
@@ -14,8 +14,8 @@ sub io_of
 	return { $plan =~ /"([^"]*)": ([\d.]+)/g };
 }
 
-# Does the file system give without delay what is in the page cache?  Those that know
-# no RWF_NOWAIT do not, and io_uring has a thread of the kernel's read then.
+# Can the file system return cached data at once?  Without RWF_NOWAIT it cannot, and io_uring
+# has a kernel thread read.
 sub reads_at_once
 {
 	my ($path) = @_;
@@ -36,7 +36,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 64);
 			my $path = $aio->file_of($t);
 			$alice->sql("SELECT count(*) FROM $t");
-			# a scan begins with reads of one block, and doubles them
+			# a scan begins with reads of one block and doubles them
 			for my $case ([ 1 => 64 ], [ 2 => 33 ], [ 8 => 11 ], [ 16 => 8 ])
 			{
 				my ($limit, $reads) = @$case;
@@ -51,10 +51,10 @@ for_each_io_method(
 				cmp_ok($io->{'Max Prefetch Distance'}, '<=', 5 * $limit, 'not more');
 				cmp_ok($io->{'Average Prefetch Distance'}, '<=', $io->{'Max Prefetch Distance'}, 'on average less');
 				cmp_ok($io->{'Average I/Os In Progress'}, '<=', 4, 'reads in progress');
-				# there each read is waited for
+				# a session waits for each read there
 				is($io->{'I/O Waits'}, $reads, 'waits') if $aio->method eq 'sync';
 				is($io->{'Max Prefetch Distance'}, 5 * $limit - 1, 'as far as may be') if $aio->method eq 'sync' && $limit <= 2;
-				# small reads are done when they are started, if the kernel can do that
+				# the kernel may complete small reads at once
 				is($io->{'I/O Waits'}, 0, 'no waits') if $aio->method eq 'io_uring' && $limit <= 2 && reads_at_once($path);
 				$aio->evict($t);
 				like($alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t"),
@@ -62,7 +62,7 @@ for_each_io_method(
 			}
 			my $io = io_of($alice, "SELECT blk FROM $t");
 			is($io->{'I/O Count'} // 0, 0, 'no read when all is there');
-			# a block that is there ends a read before it was meant to
+			# a cached block ends a read early
 			$aio->evict($t);
 			$aio->warm($t, map { 5 * $_ } 1 .. 12);
 			$io = io_of($alice, "SELECT blk FROM $t");

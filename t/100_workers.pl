@@ -1,5 +1,4 @@
-# I/O workers: as many as there should be, each woken when there is work; a queue
-# that is full.
+# I/O workers: their number, how many wake when there is work, and a queue that is full.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -10,7 +9,7 @@ use TestAio;
 sub set_workers
 {
 	my ($aio, $n) = @_;
-	# first so that the lower limit is never above the higher one
+	# in this order the lower limit never exceeds the higher one
 	my @settings = $aio->major < 19 ? 'io_workers' : $n > $aio->setting('io_max_workers') ? qw(io_max_workers io_min_workers) : qw(io_min_workers io_max_workers);
 	$aio->alter_system($_ => $n) for @settings;
 	return $aio->wait_for_workers($n);
@@ -47,8 +46,8 @@ for_each_io_method(
 			$aio->proves($t);
 		}, leaves => 'nothing', skip => $aio->no_injection_points);
 
-		# 18 wakes one worker for a batch, and those that are at work wake others for
-		# what is left; so does 19, if they were not often woken in vain of late
+		# 18 wakes one worker for a batch; workers wake further ones for what is left.  So does 19,
+		# unless workers were often woken in vain of late.
 		$aio->scenario('one batch wakes several', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
@@ -63,7 +62,7 @@ for_each_io_method(
 					$aio->hold(relation => $t);
 					$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1));
 					$alice->ends;
-					# until each of them is held or asleep
+					# until each worker is held or asleep
 					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'completion_wait') BETWEEN 1 AND 4"
 						  . " AND count(*) FILTER (WHERE wait_event IN ('completion_wait', 'IoWorkerMain')) = 4"
 						  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
@@ -79,7 +78,7 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_injection_points);
 
-		# 64 places, of which one is always empty (18); where it begins, is different each time
+		# 64 places, of which 18 leaves one empty; each round begins at another place
 		$aio->scenario('the queue is full', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));

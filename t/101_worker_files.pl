@@ -6,8 +6,8 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# A file that may be opened for writing as well, and tells its length; but unless
-# the kernel has a security module for keys, reading it is an error.
+# A file that can be opened for reading and writing and has a length, and that fails to be
+# read unless the kernel has a security module for keys.
 use constant UNREADABLE => '/proc/self/attr/keycreate';
 
 sub opens_but_fails_to_read
@@ -20,7 +20,7 @@ sub opens_but_fails_to_read
 # What is logged when I/O workers are ended by SIGINT.
 my @replaced = (qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code 1/, qr/io worker FATAL:  terminating io worker process due to administrator command/);
 
-# Ends all I/O workers, and waits for as many others.
+# Ends all I/O workers and waits for as many others.
 sub replace_workers
 {
 	my ($aio) = @_;
@@ -38,7 +38,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 10);
 			my $file = $aio->file_of($t);
 			my @before = $aio->pids_of_type('io worker');
-			# alice has it open, and keeps it
+			# alice opens the file and keeps it open
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 			chmod 0, $file or die "chmod: $!";
 			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
@@ -49,18 +49,18 @@ for_each_io_method(
 			$aio->proves($t);
 		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
 
-		# the kernel says that, and not a fault
+		# the kernel's own error, not an injected one
 		$aio->scenario('a file that a worker cannot read', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
 			my $file = $aio->file_of($t);
-			# alice has it open, and keeps it
+			# alice opens the file and keeps it open
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 			rename $file, "$file.away" or die "rename: $!";
 			symlink UNREADABLE, $file or die "symlink: $!";
 			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails');
 			rename "$file.away", $file or die "rename: $!";
-			# or they would keep the other file open
+			# the old ones keep the other file open
 			replace_workers($aio);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
 			$aio->proves($t);

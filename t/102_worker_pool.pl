@@ -1,6 +1,5 @@
-# How many I/O workers there are, since 19 between io_min_workers and io_max_workers
-# (server commit d1c01b79d4): more when reads queue up, fewer after a while of
-# nothing to do.
+# The number of I/O workers, since 19 between io_min_workers and io_max_workers (server
+# commit d1c01b79d4): more when reads queue up, fewer after some idle time.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -11,7 +10,7 @@ use Time::HiRes qw(time);
 
 sub workers { my ($aio) = @_; return scalar(() = $aio->pids_of_type('io worker')) }
 
-# Start-up may have made more than io_min_workers, and so may a scenario.
+# Waits until one worker is left: start-up or a scenario may have made more.
 sub shrink_to_one
 {
 	my ($aio) = @_;
@@ -43,7 +42,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
 			shrink_to_one($aio);
-			# each worker that finds more in the queue than there are workers asks for one
+			# a worker that finds more reads in the queue than there are workers asks for another one
 			for my $round (1 .. 60)
 			{
 				$aio->hold(relation => $t);
@@ -68,7 +67,7 @@ for_each_io_method(
 			$aio->wait_for_workers('<= 2');
 			is(workers($aio), 2, 'as many as io_min_workers');
 			my @stay = $aio->pids_of_type('io worker');
-			# several timeouts later, by the server's own clock, they are the same
+			# they are the same several timeouts later, by the server's own clock
 			my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
 			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.3");
 			is(join(',', $aio->pids_of_type('io worker')), join(',', @stay), 'and these stay');
@@ -80,7 +79,7 @@ for_each_io_method(
 			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
 			$aio->wait_for_workers(4);
 			is(workers($aio), 4, 'is reached without any read');
-			# each that leaves tells the next that it may
+			# a worker that leaves tells the next one that it may
 			$aio->alter_system(io_worker_idle_timeout => 20, io_min_workers => 1);
 			$aio->wait_for_workers(1);
 			is(workers($aio), 1, 'and left, one after the other');
@@ -91,7 +90,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 20);
 			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
 			$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
-			# one has a read that is held, the other does what is to be done from now on
+			# one worker has a held read, the other performs all further reads
 			$aio->hold(relation => $t, block => 0);
 			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 			$aio->holds(1);

@@ -1,5 +1,5 @@
-# Files that are closed, dropped, truncated or moved while reads of them are under
-# way, which io_uring must wait for (pgaio_closing_fd); backends that come and go.
+# Files that are closed, dropped, truncated or moved while they are read, for which io_uring
+# must wait (pgaio_closing_fd); backends that come and go.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -36,7 +36,7 @@ for_each_io_method(
 					$alice->sql($start->($t, 0, 16));
 					$alice->sql($start->($u, 0, 4));
 					($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
-					# files and buffers are used again
+					# uses files and buffers again
 					my $v = $aio->table('v', 60, gen => 1);
 					$aio->proves($v, gen => 1);
 					$aio->proves($u);
@@ -60,7 +60,7 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		# more of them than there are processors, one after the other and together
+		# more backends than processors, at once and one after another
 		$aio->scenario('backends come and go', sub {
 			my $t = $aio->table('t', 60);
 			for my $round (1 .. 3)

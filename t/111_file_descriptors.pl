@@ -1,6 +1,6 @@
-# Fewer file descriptors than files: the one that is closed to make room may belong
-# to a read that is staged or under way (pgaio_closing_fd in LruDelete), and has to be
-# opened again for the next (FileStartReadV).  What is there then may be a pipe: a read
+# Fewer file descriptors than files.  The descriptor that is closed to make room may belong
+# to a read that is staged or in flight (pgaio_closing_fd in LruDelete), and is opened again
+# for the next read (FileStartReadV).  The test puts a pipe in the file's place for a read
 # that takes its time in the kernel (pgaio_uring_wait_one).
 use strict;
 use warnings FATAL => 'all';
@@ -9,8 +9,9 @@ use lib $FindBin::RealBin;
 use POSIX ();
 use TestAio;
 
-# Who waits for a read in the kernel says so, and goes on when a signal comes; who wants
-# the same waits for who is looking.  The next block of the cursor has been read.
+# Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
+# session that wants the same block waits for the first one.  The cursor has read the block
+# before.
 sub slow_read
 {
 	my ($aio, $reader, $t, $cursor, $block) = @_;
@@ -27,7 +28,7 @@ sub slow_read
 	$other->starts("SELECT count(*) FROM $t WHERE ctid = '($block,1)' AND body = proof('$t', $block, 0)");
 	$other->waits_on('AioUringCompletion');
 	$aio->sql("SELECT pg_cancel_backend(${\$reader->pid})");
-	# it begins to read one more before it is cancelled
+	# the session begins to read one more block before it is cancelled
 	open my $original, '<', $file or die "$file: $!";
 	sysseek $original, $block * 8192, 0;
 	my $pages;
@@ -46,11 +47,11 @@ for_each_io_method(
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $n = 60;
 			my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
-			# the session knows them all, and has opened each file
+			# the session has opened each file
 			$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
 			for my $round (1 .. 2)
 			{
-				# staged first, then the other files are opened, and nothing is waited for
+				# stages reads, then opens the other files without waiting
 				my $first = $round * 7;
 				my @others = @tables[ $first + 10 .. $#tables ];
 				$alice->starts($aio->batch(
@@ -64,7 +65,7 @@ for_each_io_method(
 			for my $t (@tables[ 0, 40, 59 ]) { $aio->proves($t); $aio->evict($t) }
 			$aio->end_session($alice);
 
-			# who goes on with a stream need not look first how long the file is
+			# a stream that goes on does not look for the length of the file
 			$bob->sql('SET effective_io_concurrency = 1; SET io_combine_limit = 1; BEGIN');
 			$bob->sql("DECLARE c$_ CURSOR FOR SELECT blk, body = proof('$tables[$_]', blk, 0) FROM $tables[$_]") for 0 .. $#tables;
 			for my $block (0 .. 2)
@@ -84,8 +85,8 @@ for_each_io_method(
 				$bob->sql('ROLLBACK TO s');
 			};
 			$while_away->(0, undef, '58P01', qr/could not start reading blocks (\d+)\.\.\1 in file/, 'a file that is gone when it is opened again');
-			# an errno that is the kernel's: a process has nothing at these addresses; an
-			# I/O worker would keep that file open for those who read later
+			# an error of the kernel's own: a process has no memory at these addresses.  An I/O
+			# worker would keep this file open for later reads.
 			$while_away->(1, '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
 			  if $aio->method ne 'worker';
 			slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';

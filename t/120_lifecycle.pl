@@ -1,6 +1,6 @@
-# Statements, transactions, sessions and temporary tables that end while reads are
-# under way.  The local buffers that these write to must not be used again before they
-# have ended (InvalidateLocalBuffer).
+# Statements, transactions, sessions and temporary tables that end while reads are in flight.
+# A local buffer must not be used again before the read into it has ended
+# (InvalidateLocalBuffer).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,7 +12,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $sync = $aio->method eq 'sync';
 
-		# without faults, at whatever point it happens
+		# without faults, at any point
 		$aio->scenario('cancelled at any time', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
@@ -60,7 +60,7 @@ for_each_io_method(
 			$bob->gives('SELECT 1', 1, 'lives');
 		});
 
-		# the last two truncate the file that is being read, which stays open
+		# the last two truncate the file in place while it is read
 		for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
 			[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
 		{
@@ -74,7 +74,7 @@ for_each_io_method(
 					$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
 					$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
 					$alice->sql($_) for split /; /, $end;
-					# all local buffers are used again
+					# uses all local buffers again
 					my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
 					$aio->proves($t, gen => $round, session => $alice);
 					$alice->sql("DROP TABLE $t");

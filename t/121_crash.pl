@@ -1,7 +1,6 @@
-# A crash while reads are under way: the server restarts, data is as it was, and
-# what io_uring had of descriptors and mappings is not there twice (a gap that
-# server developers have stated).  Nothing is left of holds and simulated devices
-# either, whoever has to do with the read is killed.
+# A crash while reads are in flight: the server restarts, the data is as before, and the
+# postmaster's io_uring descriptors and mappings do not pile up, which the server's own tests
+# do not look at.  No hold and no simulated device is left, whichever process was killed.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -9,7 +8,7 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
 
-# Descriptors and mappings of the postmaster, by kind.
+# Returns the number of the postmaster's descriptors and mappings by kind.
 sub resources
 {
 	my ($aio) = @_;
@@ -28,7 +27,7 @@ sub resources
 		'locked memory' => $locked // 0 };
 }
 
-# who is killed, and what is done to the read: a hold if nothing else
+# process that is killed => SQL that delays the read; undef for a hold
 my %killed = (
 	controller => undef,
 	issuer => undef,
@@ -55,7 +54,7 @@ for_each_io_method(
 				$aio->kill_process($pid);
 				$aio->poll(sub { !kill 0, $alice->pid });
 				$_->disconnect for $alice, $bob;
-				# the status file says "ready" when connections are taken again
+				# the status file still says "ready" before the restart
 				$aio->poll(sub { my $log = $aio->log_text; $log =~ /ready to accept connections/ }) or die "no restart\n";
 				$aio->observe;
 				$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
@@ -75,7 +74,7 @@ for_each_io_method(
 				next if $what =~ /io_uring/;
 				is($second->{$what}, $first->{$what}, $aio->method . ": $what do not grow");
 			}
-			# 18.6 and 19rc1 keep the rings of their earlier lives, one set for each crash
+			# 18.6 and 19rc1 keep one set of rings for each crash
 			for my $what ('io_uring descriptors', 'io_uring mappings')
 			{
 				my $growth = $second->{$what} - $first->{$what};

@@ -1,7 +1,7 @@
-# A standby that reads while it replays.  The startup process and sessions share the
-# buffer pool, and replay drops and truncates what sessions read.  Held reads make
-# sessions wait; replay waits for them only where it needs the very blocks that are
-# held, and then the longest hold or shutdown ends it.  The trace has replay's reads.
+# A standby that reads while it replays.  The startup process and the sessions share the
+# buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
+# reads.  Replay waits only if it needs the very blocks that are held; then the longest hold
+# or a shutdown ends the wait.  The trace records replay's reads.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -16,7 +16,7 @@ for_each_io_method(
 		$aio->node->backup('b');
 		my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		# A table that is on both, and read on neither
+		# Makes a table that both servers have and neither has cached.
 		my $table = sub {
 			my ($nblocks) = @_;
 			my $t = $aio->table('t', $nblocks // 40);
@@ -33,7 +33,7 @@ for_each_io_method(
 			is($reader->sql("SELECT problems('$t')"), '', 'as written');
 			$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
 
-			# replay goes on, and evicted blocks are read by it
+			# replay goes on and reads evicted blocks
 			$standby->evict($t);
 			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk < 50; VACUUM $t");
 			for (1 .. 3)
@@ -95,6 +95,6 @@ for_each_io_method(
 		}
 
 	},
-	# replay need not read a page whose whole image is in the WAL
+	# replay does not read a page whose whole image is in the WAL
 	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
 		'test_aio.reach_synchronous_reads' => 'on', 'test_aio.trace_completions' => 'on' });

@@ -1,6 +1,6 @@
-# Waits on a standby: replay of a truncation does not wait for held reads, and a recovery
-# conflict cancels the session that waits, whatever it waits for (t/TestAio/Waits.pm); with
-# and without the gate's worker.
+# Waits on a standby, with and without the gate's worker: replay of a truncation does not
+# wait for held reads, and a recovery conflict cancels a session at each wait of
+# t/TestAio/Waits.pm.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -26,7 +26,7 @@ sub scenarios
 	$aio->scenario('replay of a truncation', sub {
 		my $t = $table->();
 		my ($reader) = $standby->sessions('reader');
-		# replay of all else looks at these blocks
+		# replay of everything else looks at these blocks
 		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");
 		$aio->replayed_by($standby);
 		$standby->evict($t);

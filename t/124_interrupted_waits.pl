@@ -1,6 +1,5 @@
-# A session is cancelled, runs into statement_timeout or is terminated at each place
-# where it may wait for a read.  I/O workers hold that while its owner can be
-# interrupted.
+# A session is cancelled, runs into statement_timeout, or is terminated, at each place where
+# it may wait for a read.  I/O workers hold the read, so that its owner can be interrupted.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -11,7 +10,7 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		# who wants what, and what happens then
+		# statements that wait, by what they wait for
 		my %waits = (
 			'its own read' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
 			'its own stream' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
@@ -50,7 +49,7 @@ for_each_io_method(
 					$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
 					if ($end eq 'pg_terminate_backend' && !$others)
 					{
-						# its reads must have ended before it goes
+						# a session exits after its reads have ended
 						$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
 						$aio->release;
 					}

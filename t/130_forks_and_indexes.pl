@@ -1,6 +1,6 @@
-# Other forks and other relations than tables: each block is that of its fork.
-# Pages that may be made anew, those of the free space and visibility maps, are read
-# with RBM_ZERO_ON_ERROR: a bad one is zeroed with a warning, whatever the settings.
+# Forks and relations other than a table's main fork: each block belongs to its fork.
+# Pages of the free space and visibility maps can be made anew; the server reads them with
+# RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

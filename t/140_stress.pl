@@ -95,7 +95,7 @@ for_each_io_method(
 			$_->wait_for_end for @sessions;
 			is(join("\n", @wrong), '', "TEST_AIO_SEED=$seed gives the same statements again");
 			$aio->proves($_) for $t, $u;
-			# a session may have been cancelled just now; and what it has begun to read it must wait for
+			# the session may have been cancelled just now, and it must wait for its reads
 			for my $session (@sessions)
 			{
 				$session->starts('SELECT 1')->wait_for_end;

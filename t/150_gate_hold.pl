@@ -1,5 +1,5 @@
-# Reads that are held by the I/O gate, on any server: which ones, who waits for
-# them, and releasing them in any order, whole, short and failed.
+# Reads that the I/O gate holds, on any server: which reads, who waits for them, and their
+# release in any order, whole, short or failed.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -1,5 +1,5 @@
-# Reads that the I/O gate lets fail, the n-th and so many: each read of a statement
-# in turn fails once, until the statement gets through without; then each for good.
+# Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a
+# run in which no rule fires; then each fails for good.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -89,5 +89,5 @@ for_each_io_method(
 			$alice->gives('SELECT (SELECT count(*) FROM io_rules), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
 		});
 	},
-	# with io_method=sync there are no others
+	# with io_method=sync all reads are synchronous
 	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

@@ -1,6 +1,6 @@
-# Nobody is left hanging at a held read: it ends with who has asked for the hold,
-# with who has issued it, with time, and with the server.  That holds for
-# inj_io_completion_wait() as well, whatever provides it.
+# No session is left waiting for a held read.  The hold ends with the session that asked for
+# it, with the session that issued the read, with time, and with the server.  The same holds
+# for inj_io_completion_wait(), whatever provides it.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -75,7 +75,7 @@ for_each_io_method(
 			$aio->scenario("$mode shutdown", sub {
 				my $t = $aio->table('t', 20);
 				my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
-				# a smart one waits for sessions, which are not to wait for the hold
+				# a smart shutdown waits for the sessions, which must not wait for the hold
 				my $read = sub { $_->ends('reads') for @sessions[1, 2] };
 				if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }

@@ -1,5 +1,5 @@
-# Held reads of relations that are dropped, truncated, vacuumed and moved, and of
-# others: what must wait does, what need not wait does not, and nothing is wrong
+# Held reads of relations that are dropped, truncated, vacuumed and moved, and of others:
+# statements that need the held blocks wait, all others do not, and the data is right
 # afterwards.
 use strict;
 use warnings FATAL => 'all';
@@ -13,7 +13,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $sync = $aio->method eq 'sync' ? 'with io_method=sync these reads do not reach the gate' : undef;
 
-		# A hold, a read that is held, and what another session does to the table
+		# hold, statement whose read is held, statement of another session
 		my %ddl = (
 			'DROP TABLE' => ['DROP TABLE %s', 0],
 			'TRUNCATE' => ['TRUNCATE %s', 0],
@@ -28,7 +28,7 @@ for_each_io_method(
 				my $t = $aio->table('t', 20);
 				my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
 				$aio->sql("SELECT io_hold('$t', 3)");
-				# the reader moves on, and its lock goes
+				# the reader moves on and gives up its lock
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 				$aio->gate_holds(1);
 				$bob->starts(sprintf $sql, $t);

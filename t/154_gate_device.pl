@@ -15,7 +15,8 @@ sub took
 	return (time - $begin) * 1000;
 }
 
-# A lower limit is exact; for an upper one the machine may be busy.
+# Test: a statement takes at least so many milliseconds.  There is no upper limit, because
+# the machine may be busy.
 sub takes
 {
 	my ($session, $sql, $least, $name) = @_;
@@ -32,7 +33,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 64);
 			my $batch = $aio->batch(map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 7);
-			# all of them have been read when these have
+			# waits for all of them
 			my $wait = "SELECT count(*) FROM read_buffers('$t', 0, 64)";
 			$aio->sql("SELECT io_device('20ms', rel => '$t')");
 			takes($alice, "SELECT read_rel_block_ll('$t', 3)", 20, 'one read');

@@ -1,5 +1,5 @@
-# Synchronous reads: without test_aio.reach_synchronous_reads they pass the gate, and
-# io_gate says so; with it they are held as well.
+# Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
+# io_gate says so; with it the gate holds them, too.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -7,7 +7,7 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
 
-# reads that are synchronous with every io_method
+# statements whose reads are synchronous with every io_method
 my %reads = (
 	'by TID' => ["SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1],
 	'without look-ahead' => ["SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1],

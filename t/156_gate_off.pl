@@ -47,7 +47,7 @@ with_each_io_method(
 		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
 	}, leaves => 'nothing', suffix => 'unloaded', methods => ['worker'], conf => { shared_preload_libraries => '' });
 
-# no process but those that read and wait
+# a server without background workers
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -72,7 +72,7 @@ with_each_io_method(
 		}, dies => 1, log => $aio->terminated(qw(alice bob)));
 	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', methods => ['worker'], conf => { max_worker_processes => 0 });
 
-# Shared memory of a server that may have many processes, in MB.
+# Returns the shared memory of a server with many possible processes, in MB.
 sub shared_memory
 {
 	my ($node, $libraries) = @_;

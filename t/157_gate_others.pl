@@ -1,5 +1,5 @@
-# Held reads and what reads may be among: batches, parallel query, autovacuum, a
-# queue of the I/O workers that is full.
+# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O
+# workers' queue is full.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,7 +12,7 @@ sub set_autovacuum
 	my ($aio, $value) = @_;
 	$aio->sql("ALTER SYSTEM SET autovacuum = $value");
 	$aio->sql('SELECT pg_reload_conf()');
-	# or shutdown would terminate it, which looks alarming
+	# a shutdown would terminate it, which the log oracle takes for an alarm
 	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')") if $value eq 'off';
 	return;
 }
@@ -25,7 +25,7 @@ for_each_io_method(
 		$aio->scenario('batch mode, and more reads than handles', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
-			# a session that opens a relation for the first time reads catalogs, in batches too
+			# opens the relation, so that the batch reads no catalogs
 			$aio->evict($t, $alice);
 			$aio->sql("SELECT io_hold('$t', max_reads => 3)");
 			$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8));
@@ -78,7 +78,7 @@ for_each_io_method(
 			$aio->proves($t, except => 'block 50 has no row');
 		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/, skip => $sync);
 
-		# 64 places, of which one is always empty (18)
+		# 64 places, of which 18 leaves one empty
 		$aio->scenario('the queue of the I/O workers is full', sub {
 			my @readers = $aio->sessions(map { "r$_" } 0 .. 19);
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

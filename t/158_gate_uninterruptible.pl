@@ -1,6 +1,6 @@
 # Waits for held and delayed reads that cannot be interrupted: in critical sections
-# (truncation), with temporary tables, without the gate's worker.  Each ends at once, and
-# no checkpoint waits for it.  Also the longest times that can be asked for.
+# (truncation), with temporary tables, without the gate's worker.  Each wait ends at once,
+# and no checkpoint waits for it.  Also the longest times that can be asked for.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -8,17 +8,17 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
 
-# A temporary table whose file COMMIT truncates, with a read of it under way.
+# Starts a read of a temporary table whose file COMMIT truncates.
 sub commit_truncates
 {
 	my ($session) = @_;
 	$session->sql('CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS');
-	# the transaction sees the read, and COMMIT waits for it
+	# COMMIT waits for the read
 	return $session->starts("BEGIN; SELECT grow_rel('own', 20); SELECT evict_rel('own');"
 		  . " SELECT read_rel_block_ll('own', 3, nblocks => 4, wait_complete => false); COMMIT");
 }
 
-# The same, of a table that others can see.
+# Starts a read of a table of which COMMIT truncates the file.
 sub truncates
 {
 	my ($session, $table) = @_;
@@ -33,7 +33,7 @@ sub scenarios
 
 	for my $how ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults ? () : 'inj_io_completion_wait()')
 	{
-		# at an injection point, the read is held by the process that completes it
+		# an injection point holds the process that completes the read
 		next if $how =~ /inj/ && !$aio->no_injection_points;
 
 		$aio->scenario("$how, a temporary table truncated by COMMIT", sub {

@@ -1,5 +1,4 @@
-# Rules that end while a read is staged and not yet submitted: they have no effect
-# on it any more.
+# Rules that end while a read is staged and not yet submitted: they do not affect the read.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -11,7 +10,7 @@ use TestAio::Gate;
 sub staged_meanwhile
 {
 	my ($aio, $alice, $t, $end) = @_;
-	# what her first statement reads of the catalogs, before there is a batch
+	# opens the relation, so that the batch reads no catalogs
 	$aio->evict($t, $alice);
 	$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
 	$alice->waits_on('advisory');
@@ -44,7 +43,7 @@ for_each_io_method(
 				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
 				staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
 				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-				# waits for the read, if it has not ended
+				# waits until the read has ended
 				$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
 				$aio->logs(qr/held for too long|could not read/, 0, 'nobody complains');
 				$aio->proves($t);

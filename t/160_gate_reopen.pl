@@ -1,6 +1,6 @@
-# Reads that a process performs for another although the server cannot open the file there,
-# which raises an error.  Want of memory does the same; here the server may no longer
-# write to the file, and opens files for writing, too.
+# Reads that a process performs for another one although it cannot open the file, which
+# raises an error, as want of memory would.  The server opens files for reading and writing;
+# here the file is read-only.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,7 +12,7 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		# who performs the read, and what has it do so
+		# process that performs the read => what delays the read and what starts it
 		my %performers = (
 			'a session that releases it' => { hold => "io_hold('%s')", event => 'IoGateHeld', release => 'SELECT io_release_all()' },
 			"the gate's worker, of a device" => { hold => "io_device('500 ms', rel => '%s')", event => 'IoDevice' },

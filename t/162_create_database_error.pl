@@ -49,7 +49,7 @@ for_each_io_method(
 
 		$aio->scenario('cancelled while it waits for a handle', sub {
 			my ($creator) = $aio->sessions('creator');
-			# so that nothing else of its own is held
+			# caches the catalogs, so that the hold holds no other read
 			$creator->sql('SELECT count(*) FROM pg_tablespace; SELECT count(*) FROM pg_database');
 			$creator->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 64; SET maintenance_io_concurrency = 64');
 			my $left = grep { cancelled_when_full($aio, $creator, $_) } 2 .. 7;

@@ -33,7 +33,7 @@ my @cases = (
 	[ 'checksum', 'zero_damaged_pages', $zeroing, 1, 1, 128, 'zeroed_or_error_count' ],
 	[ 'checksum', 'ignore_checksum_failure', $ignoring, 1, 0, 128, 'checkfail_count' ]);
 
-# A session with these settings, and a table with so many bad blocks from block 127 on.
+# Returns a session with these settings, and a table with so many bad blocks from 127 on.
 sub reader
 {
 	my ($aio, $kind, $damage, $setting, $nbad) = @_;
@@ -67,7 +67,7 @@ sub crashes
 	$session->starts(sprintf $reads{$read}, $t)->wait_for_end;
 	my $error = $session->error // { sqlstate => 'none' };
 	is($error->{sqlstate}, 'lost', "$read: the connection is lost") or return;
-	# the connection may be lost before the postmaster knows, which would then end a new one
+	# the postmaster may learn of the crash late, and would then end a new connection
 	$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ }) or die "no restart\n";
 	$aio->observe;
 	my ($pid) = $aio->log_text =~ /^TRAP: failed Assert\("$assertion == ${assertion}_2"\), File: ".*bufmgr\.c", Line: \d+, PID: (\d+)$/m;

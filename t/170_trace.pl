@@ -1,5 +1,5 @@
-# The I/O trace: each read that was asked for has one record, which agrees with what the
-# server itself counts, and no other read has one.
+# The I/O trace has one record for each read that it was asked to record, and none for other
+# reads.  The records agree with the server's own counts.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -7,7 +7,7 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Trace;
 
-# What EXPLAIN says of I/O: number, waits, size, in progress.
+# Returns what EXPLAIN says of I/O: number, waits, size, in progress.
 sub explained
 {
 	my ($session, $sql) = @_;
@@ -80,12 +80,12 @@ for_each_io_method(
 		$aio->scenario('a batch', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 40);
-			# nothing else is to be read within the batch
+			# caches all that the batch reads besides
 			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 			$aio->traces_of("'$t'", sub {
 				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 8 * $_, nblocks => 2, wait_complete => false)" } 0 .. 3));
 			});
-			# with io_uring, the owner's kernel is done and nobody knows
+			# with io_uring a session must look for the completions
 			$bob->sql("SELECT count(*) FROM $t");
 			$aio->comes_to_trace("string_agg(concat_ws(' ', blockno, in_progress, lookahead_distance, state), ', ' ORDER BY seq)",
 				join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');

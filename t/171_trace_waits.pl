@@ -1,6 +1,6 @@
-# The I/O trace tells who has waited for a read, since when and how long, also while the
-# wait goes on, and when it ends without the read.  Who comes when the read has ended
-# does not wait (since 19 with io_uring as well: pgaio_uring_check_one).
+# The I/O trace shows who has waited for a read, since when and how long: while the wait goes
+# on, and also if it ends without the read.  A session that comes after the end of the read
+# does not wait (since 19 also with io_uring: pgaio_uring_check_one).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -9,8 +9,8 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Trace;
 
-# Completions that the kernel has posted and no process has seen, of all rings; -1 if the
-# kernel does not tell, which it never does of a ring in use.
+# Returns the number of completions in all rings that the kernel has posted and no process
+# has seen; -1 if the kernel does not tell, as for a ring in use.
 sub unseen_completions
 {
 	my ($aio) = @_;

@@ -1,6 +1,6 @@
-# How a read has ended, when, and by whom it was executed and completed: what the I/O trace
-# knows without test_aio.trace_completions, and with it.  (Of a standby's startup process
-# it is looked at where there is one, in 122_standby.pl.)
+# The end of a read in the I/O trace: its result, its time, and the processes that performed
+# and completed it, without test_aio.trace_completions and with it.  122_standby.pl has the
+# startup process's reads.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -10,7 +10,7 @@ use TestAio::Trace;
 
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 
-# Results, with and without.
+# Scenarios of results, with and without test_aio.trace_completions.
 sub results
 {
 	my ($aio, $exact) = @_;
@@ -103,7 +103,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 400);
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
-			# held, so that each of the three processes has something to read
+			# holds the reads, so that each of the three processes gets some
 			$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
 			$aio->trace("'$t'");
 			$alice->starts("SELECT count(*) FROM $t");

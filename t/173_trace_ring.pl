@@ -1,5 +1,5 @@
-# The I/O trace has room for so many reads: the last ones stay, the others are counted. A
-# restart forgets all; without room there is no trace.
+# The I/O trace keeps a number of reads: the last ones stay, the others are counted.  A
+# restart forgets all.  Without room there is no trace.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -1,5 +1,5 @@
-# Exports of the I/O trace: Chrome trace events are JSON, every read has its two ends, and
-# every slice and arrow its place; a fio log has fio's columns.  Memory is bounded.
+# Exports of the I/O trace.  Chrome trace events are JSON, and every read, slice and arrow has
+# both its ends.  A fio log has fio's columns.  Memory is bounded.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -10,7 +10,7 @@ use TestAio::Trace;
 
 my $name = qq{strange "name\\ of\ta\ttäble};
 
-# Events of a kind.
+# Returns the events of a kind.
 sub of { my ($phase, @events) = @_; return grep { $_->{ph} eq $phase } @events }
 
 # Is a moment within a slice of this thread?
@@ -73,7 +73,7 @@ for_each_io_method(
 		$aio->scenario('memory does not grow with the number of rows', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			# what the call has left in memory is there when the first row is computed
+			# the call's memory is in use when the first row is computed
 			my $left = sub {
 				$alice->sql('SET io_combine_limit = 1');
 				$aio->trace("'$t'");

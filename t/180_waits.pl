@@ -1,8 +1,8 @@
-# Every wait of the module's against every way in which it may end, with and without
-# the gate's worker (t/TestAio/Waits.pm).
+# Every wait of the module with every way in which it may end, with and without the gate's
+# worker (t/TestAio/Waits.pm).
 #
-# All of them take twenty seconds.  Usually each runs on one server, and two of three that
-# restart the server are left out; TEST_AIO_WAITS=all runs all on all servers.
+# All combinations take twenty seconds.  By default each runs on one server, and two of three
+# that restart the server are left out; TEST_AIO_WAITS=all runs all on all servers.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -13,7 +13,7 @@ use TestAio::Neighbours;
 my $library = found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 
-# test_aio under other names: the same file, and another file
+# copies of test_aio under other names: the same file, and another file
 my ($link, $copy) = ("$built/link/test_aio.so", "$built/copy/test_aio.so");
 mkdir dirname($_) for $link, $copy;
 symlink $library, $link;

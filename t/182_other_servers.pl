@@ -1,5 +1,5 @@
-# test_aio on a server that is not the one it was compiled for, and on servers whose tables
-# of callbacks are not in read-only memory.
+# test_aio on a server for which it was not compiled, and on servers whose tables of
+# callbacks are not in read-only memory.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -72,7 +72,7 @@ SKIP:
 
 	compiled_for($release, sub {
 		my ($aio) = @_;
-		# pre-releases of a server differ from all else
+		# a pre-release differs from all other versions
 		return does_without($aio, "this server is .* and test_aio was compiled for $release, and pre-releases differ", qr/Compile test_aio anew/)
 		  if $server !~ /^PostgreSQL [\d.]+(?: |$)/;
 		my $log = slurp_file($aio->node->logfile);

@@ -1,10 +1,10 @@
-# Random holds, releases, failures, short reads and devices under mixed load: scans,
-# updates, DDL, vacuum, sessions that come and go.  No wrong byte ever, and nobody
-# left hanging.
+# Random holds, releases, failures, short reads and devices under mixed load: scans, updates,
+# DDL, VACUUM, sessions that come and go.  Each row must be right, and no session may be left
+# waiting.
 #
 #	TEST_AIO_STRESS_SECONDS		for each io_method, 0.8 by default
 #	TEST_AIO_STRESS_METHODS		only these, such as "worker,io_uring"
-#	TEST_AIO_SEED				replays what everyone did in an earlier run
+#	TEST_AIO_SEED				replays the statements and actions of an earlier run
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -22,7 +22,7 @@ sub stress
 	my ($aio) = @_;
 	TestAio::Stress->new($aio, $seed, 6)->run($seconds);
 	$aio->end_sessions;
-	# or shutdown would terminate it, which looks alarming
+	# a shutdown would terminate it, which the log oracle takes for an alarm
 	$aio->sql('ALTER SYSTEM SET autovacuum = off');
 	$aio->sql('SELECT pg_reload_conf()');
 	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')");
@@ -42,11 +42,11 @@ sub stress
 }
 
 my %conf = (
-	# the controller may wait for a read of its own that is held, with others before it
+	# the controller may have to wait for a held read of its own
 	'test_aio.longest_hold' => '500ms',
 	'test_aio.reach_synchronous_reads' => 'on',
 	autovacuum => 'on', autovacuum_naptime => 1, autovacuum_vacuum_cost_delay => 0,
-	# so many that a session may pin 128, and streams read 128 blocks at once
+	# a session may pin 128 buffers, so that streams read 128 blocks at once
 	shared_buffers => '128MB', io_max_combine_limit => 128,
 	max_parallel_workers => 4);
 

@@ -7,8 +7,8 @@ use warnings FATAL => 'all';
 
 use Test::More;
 
-# Reads the catalogs into the buffer pool, so that only tests read.  Not by I/O
-# workers, who would take twice as long for it.
+# Reads the catalogs into the buffer pool, so that only tests read.  Reads synchronously,
+# because I/O workers take twice as long.
 sub warm_catalogs
 {
 	my ($self) = @_;
@@ -22,7 +22,7 @@ END
 	return;
 }
 
-# Makes sessions write down what they have counted.
+# Has sessions flush their statistics.
 sub _flush
 {
 	my (@sessions) = @_;
@@ -30,8 +30,8 @@ sub _flush
 	return;
 }
 
-# By how much a query's columns change while a function runs, joined by "/".  The counting
-# sessions write down their counts before each look.
+# Returns by how much a query's columns change while a function runs, joined by "/".  The
+# counting sessions flush their statistics before each look.
 sub change_during
 {
 	my ($self, $query, $function, @counting) = @_;
@@ -43,8 +43,8 @@ sub change_during
 	return join '/', map { $after[$_] - $before[$_] } 0 .. $#after;
 }
 
-# What a session has read while a function ran, for one object and context of
-# pg_stat_io: "reads/bytes".
+# Returns "reads/bytes" of a session while a function runs, for one object and context of
+# pg_stat_io.
 sub io_during
 {
 	my ($self, $session, $what, $function) = @_;
@@ -54,8 +54,8 @@ sub io_during
 		$function, $session);
 }
 
-# What sessions have asked of a table's blocks while a function ran, as counted
-# in pg_statio_all_tables: "fetched/hit".
+# Returns "fetched/hit" of a table's blocks while a function runs, as pg_statio_all_tables
+# counts them.
 sub blocks_during
 {
 	my ($self, $table, $function, @sessions) = @_;
@@ -64,9 +64,8 @@ sub blocks_during
 		$function, @sessions, $self);
 }
 
-# How many checksum failures sessions have counted while a function ran, in
-# pg_stat_database: those of the databases "postgres" and "other" and of shared relations,
-# as "1/0/0".
+# Returns the checksum failures in pg_stat_database while a function runs: of the databases
+# "postgres" and "other" and of shared relations, as "1/0/0".
 sub checksum_failures_during
 {
 	my ($self, $function, @sessions) = @_;

@@ -23,10 +23,10 @@ use TestAio::Session;
 
 our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
 
-# what a test may rely on, unless it says otherwise
+# settings of all servers, unless a test says otherwise
 my %defaults = (
 	autovacuum => 'off',
-	# nothing but the tests is to read or write blocks
+	# only the tests read and write blocks
 	bgwriter_lru_maxpages => 0,
 	checkpoint_timeout => '1h',
 	checkpoint_completion_target => 0,
@@ -55,7 +55,7 @@ sub new
 		no_data_checksums => $params{no_data_checksums},
 		allows_streaming => $params{streaming});
 	my %conf = (%defaults, %{ $self->{conf} });
-	# so many I/O workers, whichever way the server counts them
+	# the number of I/O workers, in the server's own settings
 	for my $version (grep { $self->major >= $_ } sort keys %{ $params{versioned} // {} })
 	{
 		%conf = (%conf, %{ $params{versioned}{$version} });
@@ -126,7 +126,7 @@ sub launch
 
 sub _pid_file { my ($self) = @_; return $self->{node}->data_dir . '/postmaster.pid' }
 
-# Waits until it is ready, makes the extensions and takes note of what it is.
+# Waits until the server is ready, makes the extensions and notes what the server is.
 sub start
 {
 	my ($self) = @_;
@@ -200,19 +200,19 @@ sub begin_stop
 	return $self;
 }
 
-# Waits until it has stopped.  Was that in order?
+# Waits until the server has stopped.  Returns true if it was a clean shutdown.
 sub end_stop
 {
 	my ($self) = @_;
 	$self->poll(sub { !-e $self->_pid_file }) or return 0;
 	$self->{node}->_update_pid(0);
 	return 0 if !$self->{stopping};
-	# the last thing that it says
+	# the last line of its log
 	return $self->poll(sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ });
 }
 
-# Asks for a smart shutdown, calls a function under sessions that are at work, closes
-# them and waits until the server has stopped.  Was that in order?
+# Asks for a smart shutdown, calls a function while sessions are at work, closes them and
+# waits until the server has stopped.  Returns true if it was a clean shutdown.
 sub smart_stop
 {
 	my ($self, $function) = @_;
@@ -234,7 +234,8 @@ sub stop
 	return $self->end_stop;
 }
 
-# Stops it by a signal, under sessions that are at work.  Was that in order?
+# Stops the server by a signal while sessions are at work.  Returns true if it was a clean
+# shutdown.
 sub stop_with_sessions
 {
 	my ($self, $signal) = @_;
@@ -262,7 +263,7 @@ sub gives
 
 sub setting { my ($self, $name) = @_; return $self->sql("SELECT current_setting('$name')") }
 
-# Makes the extension, if this contrib module is there; says whether it is.
+# Makes the extension of a contrib module.  Returns false if the module is not installed.
 sub has_extension
 {
 	my ($self, $extension) = @_;
@@ -284,8 +285,8 @@ sub unless_required
 	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
 }
 
-# Has this server a bug?  Takes major version => server_version_num of its first release
-# without it; other versions have the bug.
+# Returns true if this server has a bug.  Takes major version => server_version_num of its
+# first release without the bug; all releases of other versions have it.
 sub has_bug
 {
 	my ($self, %fixed_in) = @_;
@@ -358,7 +359,7 @@ sub poll
 	return 1;
 }
 
-# Waits until a query of the observer's returns true.
+# Waits until a query of the observer returns true.
 sub wait_for
 {
 	my ($self, $query) = @_;
@@ -367,14 +368,14 @@ sub wait_for
 	return 1;
 }
 
-# What a process waits for, or "".
+# Returns what a process waits for, or "".
 sub wait_event
 {
 	my ($self, $pid) = @_;
 	return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)");
 }
 
-# All about a process, for messages.
+# Returns a process's row of pg_stat_activity, for messages.
 sub activity
 {
 	my ($self, $pid) = @_;

@@ -1,8 +1,7 @@
 # A named session of a scenario, whose statements can be started without waiting
 # for their end.
 #
-# What a statement says must be asked for: a warning that no "warns" has taken
-# makes the scenario fail at its end.
+# A scenario fails at its end if a session has got a warning that no warns() has taken.
 
 package TestAio::Session;
 
@@ -75,7 +74,7 @@ sub starts
 	return $self;
 }
 
-# Has the statement ended?  Waits so many seconds for it.
+# Returns true if the statement has ended.  Waits so many seconds for its end.
 sub has_ended
 {
 	my ($self, $wait) = @_;
@@ -86,7 +85,7 @@ sub has_ended
 	return 1;
 }
 
-# Waits until the statement has ended, for good or for bad.
+# Waits until the statement has ended, with or without an error.
 sub wait_for_end
 {
 	my ($self) = @_;
@@ -191,7 +190,7 @@ sub waits_on_others_io
 	my ($self, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->waits_on('AioIoCompletion', 'waits on I/O') or return;
-	# that may have been a read of its own; it is not when there is none left
+	# the session may wait for a read of its own, unless it has none left
 	$self->{server}->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = $self->{pid} AND operation = 'readv')");
 	return $self->waits_on('AioIoCompletion', $name // "waits on another's I/O");
 }
@@ -210,7 +209,7 @@ sub warns
 	return like($warnings[$index]{all}, $pattern, $name);
 }
 
-# Has the server closed the connection?
+# Returns true if the server has closed the connection.
 sub has_gone { return defined $_[0]->{wire}->lost }
 
 # Warnings that no "warns" has taken, as hashes.
@@ -246,7 +245,7 @@ sub disconnect
 	return;
 }
 
-# The same, and until the backend has gone as well.
+# Closes the connection and waits until the backend has exited.
 sub quit
 {
 	my ($self) = @_;

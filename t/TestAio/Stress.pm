@@ -12,7 +12,7 @@ use Time::HiRes qw(time sleep);
 use TestAio::Session;
 use TestAio::StressMix qw(random_numbers setup settings statement action);
 
-# seconds: between two actions; that no statement takes, as holds end by themselves
+# seconds: between two actions; after which a statement is stuck, since holds end by themselves
 use constant { PACE => 0.02, STUCK => 60 };
 
 sub new
@@ -37,14 +37,14 @@ sub _connect
 	return;
 }
 
-# Goes on with a session that is being connected.
+# Looks after a session that is being connected.
 sub _go_on_connecting
 {
 	my ($self, $name) = @_;
 	my $session = $self->{connecting}{$name};
 	die "session $name cannot connect\n" if time > $self->{connecting_since}{$name} + STUCK;
 	return if !$session->has_ended;
-	# the read of a catalog may fail, and who connects may be terminated
+	# the read of a catalog may fail, and a session that connects may be terminated
 	return $self->_connect($name) if $session->error;
 	delete $self->{$_}{$name} for qw(connecting connecting_since);
 	$self->{aio}{sessions}{$name} = $session->connected;
@@ -110,8 +110,8 @@ sub _go_on
 	return $self->_start($name, $statement);
 }
 
-# Has the controller done what it was to do?  An injected wait keeps the gate's worker,
-# whom a release waits for: after a while another session ends that.
+# Returns true if the controller's last action has ended.  An action may wait for the gate's
+# worker, which an injected wait holds; after a while another session ends that wait.
 sub _controller_is_free
 {
 	my ($self) = @_;
@@ -123,7 +123,7 @@ sub _controller_is_free
 	}
 	my $sql = delete $self->{action} // return 1;
 	my $error = $controller->error;
-	# the table may be gone, or somebody has it who drops it; or there are many devices
+	# the table may be gone or be locked by DROP TABLE; there may be too many devices
 	fail("$sql: $error->{all}") if $error && !_is_expected($sql, $error, qr/^(42P01|55P03|53400)$/);
 	$self->{actions}++;
 	return 1;
@@ -177,7 +177,7 @@ sub _run
 	return;
 }
 
-# Test: it goes well for so long.
+# Test: runs for so many seconds.
 sub run
 {
 	my ($self, $seconds) = @_;

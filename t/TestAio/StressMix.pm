@@ -1,8 +1,8 @@
-# What happens in the stress test (t/190_gate_stress.pl): what its sessions do,
-# and what is done to them.
+# The statements of the stress test's sessions (t/190_gate_stress.pl), and the controller's
+# actions.
 #
-# Each draws from random numbers of its own, so that a seed replays what everyone
-# does whoever is faster.
+# Each session draws from random numbers of its own, so that a seed replays its statements
+# whichever session is faster.
 
 package TestAio::StressMix;
 
@@ -14,7 +14,7 @@ use Exporter 'import';
 
 our @EXPORT_OK = qw(random_numbers setup settings statement action);
 
-# blocks of the tables that stay, and of those that come and go
+# blocks of the permanent tables, and of the tables that come and go
 use constant { BLOCKS => 300, SIDE_BLOCKS => 60 };
 
 # A function that returns a whole number from 0 to n - 1.
@@ -29,7 +29,7 @@ sub _one_of { my ($rand, @list) = @_; return $list[ $rand->(scalar @list) ] }
 
 sub setup
 {
-	# nobody else may be connected to a database that is copied
+	# a database that is copied must have no other connections
 	return ('CREATE DATABASE stress TEMPLATE postgres STRATEGY file_copy',
 		"SET allow_in_place_tablespaces = on; CREATE TABLESPACE stress LOCATION ''",
 		"CREATE SCHEMA stress; CALL make_table('stress.a', ${\BLOCKS}, '', 0); CALL make_table('stress.b', ${\BLOCKS}, '', 0);"
@@ -38,7 +38,7 @@ sub setup
 		'VACUUM');
 }
 
-# Of a session that has just connected.
+# Returns the settings of a session that has just connected.
 sub settings
 {
 	my ($rand) = @_;
@@ -50,7 +50,7 @@ sub settings
 	  . ($parallel ? 'SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0' : '');
 }
 
-# What the owner of a table that comes and goes does to it; no other session does.
+# Returns DDL that a session runs on its own table, which comes and goes.
 sub _ddl
 {
 	my ($rand, $name) = @_;
@@ -68,8 +68,8 @@ sub _ddl
 		"REINDEX TABLE $table");
 }
 
-# What a session does next: the statement, what it returns, and SQLSTATEs with which
-# it may fail besides those that others bring about.
+# Returns a session's next statement, a pattern of its result, and a pattern of SQLSTATEs
+# that are its own fault.
 sub statement
 {
 	my ($rand, $me, @all) = @_;
@@ -103,7 +103,7 @@ sub statement
 		['DISCONNECT', undef]);
 }
 
-# What is done to them; "VICTIM" stands for the process of one of them.
+# Returns the controller's next action; "VICTIM" stands for the process of a session.
 sub action
 {
 	my ($rand, @all) = @_;

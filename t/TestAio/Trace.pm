@@ -19,10 +19,10 @@ sub trace
 	return;
 }
 
-# Ends it.
+# Ends the trace.
 sub end_trace { my ($self) = @_; $self->sql('SELECT io_trace_stop()'); return }
 
-# Ends the trace of a function that reads, and forgets what was recorded before.
+# Traces a function that reads, in place of what was recorded before.
 sub traces_of
 {
 	my ($self, $arguments, $function) = @_;
@@ -32,7 +32,7 @@ sub traces_of
 	return;
 }
 
-# Test: these columns of the recorded reads.
+# Test: the recorded reads have these columns.
 sub traced
 {
 	my ($self, $columns, $expected, $name) = @_;
@@ -40,7 +40,7 @@ sub traced
 	return $self->gives("SELECT $columns FROM io_trace", $expected, $name // "traced: $columns");
 }
 
-# The same, as soon as that is so.
+# Test: the recorded reads have these columns, now or soon.
 sub comes_to_trace
 {
 	my ($self, $columns, $expected, $name) = @_;

@@ -1,5 +1,5 @@
-# Every wait of the module's, and every way in which it may end: two tables of data,
-# and a driver that puts a row of one together with a row of the other.
+# Every wait of the module and every way in which it may end: two tables, and a function
+# that runs a row of one with a row of the other.
 
 package TestAio::Waits;
 
@@ -14,17 +14,21 @@ use TestAio::Gate;
 
 our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
-# A party must be done so many seconds after it has been told.
+# Seconds after which a party must have ended.
 use constant IN_TIME => 10;
 
-# Waits.  "begin" has a session, the party, begin to wait on "event" and returns the
-# statement that ends the wait.  "others" are sessions that are to get their rows;
-# "methods" those where the wait exists; "worker" that it needs the gate's worker.
-# "own": DDL is left out, because no other session sees the table, or because the session
-# that ends the wait would queue behind the DDL.  "primary": a
-# standby does not have it.  "deaf": the party cannot be interrupted,
-# and is in a COMMIT or ROLLBACK, where the server has switched off its timeouts.  "stays": an owner that exits waits for its
-# read all the same.
+# The waits:
+#	begin	has a session, the party, begin to wait; returns SQL that ends the wait
+#	event	the wait event
+#	others	sessions that must get their rows
+#	methods	the io_methods with this wait
+#	worker	true if the wait needs the gate's worker
+#	own	true if DDL is left out: no other session sees the table, or the session that
+#		ends the wait would queue behind the DDL
+#	primary	true if a standby does not have the wait
+#	deaf	true if the party cannot be interrupted: it is in a COMMIT or ROLLBACK, where the
+#		server has switched off its timeouts
+#	stays	true if an owner that exits still waits for its read
 my %waits = (
 	'a held read, its owner' => {
 		event => 'IoGateHeld',
@@ -129,7 +133,7 @@ my %waits = (
 			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
 			$aio->sql("SELECT buffer_call_start_io($b, true, false)");
 			$party->starts("SELECT buffer_call_start_io($b, true, true)");
-			# if the party still waits, the I/O is its own then
+			# the party has the I/O afterwards, if it still waits
 			return "SELECT buffer_call_terminate_io($b, true, false, true, true)";
 		},
 	},
@@ -155,9 +159,14 @@ my %waits = (
 	},
 );
 
-# Ends.  "do" is done while the party waits, "raises" what becomes of
-# the party: an SQLSTATE, or undef if it goes on to its end once the wait is over.
-# "limit": the timeout that is set before.  "gone": its session ends with it.
+# The ends:
+#	do	a function that is called while the party waits
+#	raises	the party's SQLSTATE; undef if the party goes on once the wait is over
+#	limit	the timeout that is set before
+#	ddl	a statement of another session
+#	stop	the signal that stops the server
+#	gone	true if the party's session ends
+#	dies	true if the server restarts
 my %ends = (
 	'cancel' => { do => sub { $_[0]->sql("SELECT pg_cancel_backend(${\$_[1]->pid})") }, raises => '57014' },
 	'statement_timeout' => { limit => 'statement_timeout', raises => '57014' },
@@ -177,7 +186,7 @@ my %conflicts = (
 	'lock conflict' => 'BEGIN; LOCK TABLE %s; COMMIT',
 );
 
-# All combinations of waits and these ends, as [wait, end].
+# Returns all combinations of waits and these ends, as [wait, end].
 sub _combine
 {
 	my ($ends) = @_;
@@ -218,7 +227,8 @@ sub _stop
 	return;
 }
 
-# Can this wait end so, with this io_method, with or without the gate's worker?
+# Returns true if a wait can end in this way with this io_method, with or without the gate's
+# worker.
 sub _is_possible
 {
 	my ($wait_name, $end_name, $method, $has_worker) = @_;
@@ -230,9 +240,8 @@ sub _is_possible
 	return 1;
 }
 
-# Those of the combinations that have their turn on this server: with TEST_AIO_WAITS=all
-# all that are possible.  Otherwise each has its turn on one server, and two of three that
-# restart the server on none.
+# Returns the combinations that run on this server.  With TEST_AIO_WAITS=all all possible
+# ones do.  Otherwise each runs on one server, and two of three that restart it on none.
 sub on_their_turn
 {
 	my ($method, $has_worker, @combinations) = @_;
@@ -249,16 +258,15 @@ sub on_their_turn
 	return @on_turn;
 }
 
-# Has a party run into a timeout while it waits.  Where the machine is so slow that the
-# timeout comes before the wait, a longer one is tried.  Returns the party and the
-# statement that ends the wait.
+# Has a party run into a timeout while it waits.  If the timeout comes before the wait, a
+# longer one is tried.  Returns the party and the statement that ends the wait.
 sub _run_into_timeout
 {
 	my ($aio, $wait, $setting, $t) = @_;
 	for my $limit (100, 1000, 10_000)
 	{
 		my $party = $aio->sessions("party_$limit");
-		# a transaction timeout is that of the transactions that begin after it is set
+		# a transaction timeout is for transactions that begin later
 		$party->sql("SET $setting = $limit");
 		my $release = $wait->{begin}->($aio, $party, $t);
 		return ($party, $release) if $party->gets_to_wait($wait->{event});
@@ -270,7 +278,7 @@ sub _run_into_timeout
 	die "no party waits on $wait->{event} before the timeout\n";
 }
 
-# One combination, as a scenario.
+# Runs one combination as a scenario.
 sub run_combination
 {
 	my ($aio, $wait_name, $end_name, $has_worker) = @_;
@@ -329,8 +337,7 @@ sub run_combination
 	return;
 }
 
-# One wait and one recovery conflict, as a scenario.  The sessions are those of the
-# standby.
+# Runs one wait and one recovery conflict as a scenario.  The sessions are the standby's.
 sub run_conflict
 {
 	my ($aio, $standby, $wait_name, $conflict_name, $has_worker) = @_;
@@ -352,7 +359,7 @@ sub run_conflict
 		$standby->sql('SELECT io_trace_stop()');
 		for my $name (@{ $wait->{others} // [] })
 		{
-			# the conflict may be one with it, too
+			# the conflict may concern this session, too
 			my $error = $standby->sessions($name)->wait_for_end->error;
 			like($error ? $error->{sqlstate} : '', qr/^(?:40001)?$/, "$name has its rows or is cancelled");
 		}

@@ -1,8 +1,7 @@
-# A connection that speaks the frontend/backend protocol, so that a test can start
-# a statement and look after other sessions meanwhile.  psql in its place would
-# take more time to start than most tests take.  DBD::Pg could do it as well, but for
-# COPY; it would be one more module wherever the tests run, which so far ask for no
-# others than the server's own do.
+# A connection that speaks the frontend/backend protocol, so that a test can start a
+# statement and look after other sessions meanwhile.  psql takes more time to start than
+# most tests take.  DBD::Pg cannot do COPY this way, and the tests need no module that the
+# server's own tests do not need.
 #
 # Only what tests need: no password, no encryption, simple queries, rows as text.
 # Several statements in one text are sent as several, each a transaction of its own.
@@ -43,10 +42,10 @@ sub new
 # process id of the backend, once it has said so
 sub pid { return $_[0]->{pid} }
 
-# why there is no connection any more, or undef
+# why the connection was lost, or undef
 sub lost { return $_[0]->{lost} }
 
-# Has all been answered that was sent?
+# Returns true if all statements have been answered.
 sub is_idle { return $_[0]->{lost} || !$_[0]->{unfinished} }
 
 sub _write
@@ -54,7 +53,7 @@ sub _write
 	my ($self, $bytes) = @_;
 	return if $self->{lost};
 	local $SIG{PIPE} = 'IGNORE';
-	# when that fails, what the server has said before it left is still to be read
+	# after a failure, the server's last messages are still to be read
 	$self->{socket}->syswrite($bytes);
 	return;
 }
@@ -72,7 +71,7 @@ sub _statements
 	return grep { /\S/ } @statements;
 }
 
-# Sends statements; nothing may be unanswered.
+# Sends statements.  All earlier ones must have been answered.
 sub send_sql
 {
 	my ($self, $text) = @_;
@@ -130,7 +129,7 @@ sub _take
 	elsif ($type eq 'K') { $self->{pid} = unpack 'N', $body }
 	elsif ($type eq 'R') { die "the server wants a password\n" if unpack 'N', $body }
 	elsif ($type eq 'G') { $self->_write(pack 'A N a* x', 'f', 5 + length 'no data', 'no data') }
-	# what is left: completion tags, settings, row descriptions, COPY's output
+	# all else: completion tags, settings, row descriptions, COPY's output
 	return;
 }
 
@@ -150,7 +149,7 @@ sub _message
 		hint => $field{H}, context => $field{W}, all => $all };
 }
 
-# Says goodbye.
+# Closes the connection.
 sub close
 {
 	my ($self) = @_;
