@@ -100,4 +100,5 @@ for_each_io_method(
 			}, dies => 1,
 				skip => $aio->lacks('gate'));
 		}
-	}, leaves => 'nothing', conf => { restart_after_crash => 'on' });
+	}, leaves => 'nothing', # each crash leaves rings behind, one for each possible process
+	conf => { restart_after_crash => 'on', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

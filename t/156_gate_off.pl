@@ -15,8 +15,8 @@ sub calls
 	my ($aio) = @_;
 	return split /\n/, $aio->sql(<<'END');
 SELECT format('%s(%s)', proname, (
-	SELECT string_agg(CASE type::regtype::text WHEN 'regclass' THEN '''pg_class''' WHEN 'interval' THEN '''1ms''' WHEN 'boolean' THEN 'true' WHEN 'integer[]' THEN '''{1}''' ELSE '1' END, ', ' ORDER BY place)
-	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) WHERE place <= pronargs - pronargdefaults))
+	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
+	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
 FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!trace|histogram|rules_get|gate_get|relation)'
 END
 }

@@ -105,9 +105,9 @@ sub is_method
 	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
-# Starts the server and does not wait until it is ready, which start() does.  pg_ctl would
-# run postgres once more to ask for its version.
-sub launch
+# Starts the server.  Returns false if it ends.  pg_ctl would run postgres once more to ask
+# for its version.
+sub _begins_to_run
 {
 	my ($self) = @_;
 	my $node = $self->{node};
@@ -119,8 +119,19 @@ sub launch
 		$node->logfile, 'postgres', '-D', $node->data_dir, '--cluster-name=' . $node->name);
 	close $inherited;
 	$self->poll(sub { -s $self->_pid_file || IO::Select->new($ended)->can_read(0) });
+	return -s $self->_pid_file;
+}
+
+# Starts the server and does not wait until it is ready, which start() does.  The rings of
+# io_uring are memory that the user locks: if servers of other tests have all of it, tries
+# again.
+sub launch
+{
+	my ($self) = @_;
+	my $lacks_memory = qr/could not setup io_uring queue: Cannot allocate memory\n.*database system is shut down\n\z/;
+	$self->poll(sub { $self->_begins_to_run || $self->log_text(0) !~ $lacks_memory });
 	# the node ends a server of which it knows the process
-	$node->_update_pid(1) if -s $self->_pid_file;
+	$self->{node}->_update_pid(1) if -s $self->_pid_file;
 	return $self;
 }
 
