@@ -12,7 +12,8 @@
  */
 #include "test_aio.h"
 
-#include "gate/gate.h"
+#include "aio/clock.h"
+#include "aio/waiters.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"

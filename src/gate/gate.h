@@ -244,8 +244,6 @@ extern void gate_hurry_due(bool (*hurried) (const GateIo *io));
 extern void gate_register_worker(void);
 
 /* views.c */
-extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);
-extern bool io_is_waiter(PgAioHandle *ioh, ProcNumber procno);
 extern Datum io_pids_array(const int *pids, int n);
 
 #endif							/* TEST_AIO_GATE_H */

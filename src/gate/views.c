@@ -10,12 +10,11 @@
 #include "gate/gate.h"
 
 #include "access/htup_details.h"
+#include "aio/waiters.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
-#include "storage/proclist.h"
-#include "storage/spin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -24,46 +23,6 @@
 
 PG_FUNCTION_INFO_V1(io_held_get);
 PG_FUNCTION_INFO_V1(io_gate_get);
-
-/*
- * Finds the processes that wait for this I/O: they are in line for its
- * condition variable.  Returns how many there are, at most "max".
- */
-int
-io_waiters(PgAioHandle *ioh, int *pids, int max)
-{
-	proclist_mutable_iter iter;
-	int			n = 0;
-
-	SpinLockAcquire(&ioh->cv.mutex);
-	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
-	{
-		if (n < max)
-			pids[n++] = GetPGProcByNumber(iter.cur)->pid;
-	}
-	SpinLockRelease(&ioh->cv.mutex);
-
-	return n;
-}
-
-/*
- * Returns whether a process waits for this I/O.
- */
-bool
-io_is_waiter(PgAioHandle *ioh, ProcNumber procno)
-{
-	proclist_mutable_iter iter;
-	bool		found = false;
-
-	SpinLockAcquire(&ioh->cv.mutex);
-	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
-	{
-		found = found || iter.cur == procno;
-	}
-	SpinLockRelease(&ioh->cv.mutex);
-
-	return found;
-}
 
 /*
  * Returns an array of pids as SQL sees it.

@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * waiters.h
+ *		Who waits for an I/O.
+ *
+ * src/aio/waiters.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_WAITERS_H
+#define TEST_AIO_WAITERS_H
+
+#include "test_aio.h"
+
+extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);
+extern bool io_is_waiter(PgAioHandle *ioh, ProcNumber procno);
+
+#endif							/* TEST_AIO_WAITERS_H */
