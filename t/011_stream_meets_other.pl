@@ -85,7 +85,7 @@ for_each_io_method(
 				return if $aio->method ne 'worker';
 				$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			});
-			is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets what the other has asked for');
+			is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
 			$aio->sessions('alice')->wait_for_end;
 			$aio->proves($t);
 		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');

@@ -25,7 +25,7 @@ for_each_io_method(
 			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
 		});
 
-		$aio->scenario('who waits for one collects all that have ended', sub {
+		$aio->scenario('a wait for one read collects all that have ended', sub {
 			my ($owner, $reader) = $aio->sessions(qw(owner reader));
 			my $t = $aio->table('t', 10);
 			# the kernel may be slower than the reader
@@ -63,10 +63,10 @@ for_each_io_method(
 			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 			$aio->end_session($owner);
 			$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
-			is($aio->cached($t), '5,6,7', 'but what it has read');
+			is($aio->cached($t), '5,6,7', 'except the blocks that it has read');
 			is($aio->io_during($reader, 'relation/normal', sub {
 						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
-					}), '0/0', 'which need not be read again');
+					}), '0/0', 'without another read');
 			$aio->proves($t);
 		}, leaves => 'nothing');
 

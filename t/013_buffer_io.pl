@@ -22,8 +22,8 @@ for_each_io_method(
 				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => false, io_error => true, release_aio => true)");
 				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts again after an error');
 				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
-				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 'f', 'nothing to do when valid');
-				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 'f', 'nor to write what is clean');
+				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 'f', 'does not start on a valid block');
+				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 'f', 'nor output of a clean block');
 				$aio->evict($t, $alice);
 				$aio->proves($t, session => $alice);
 			});
@@ -38,7 +38,7 @@ for_each_io_method(
 			$bob->starts("SELECT buffer_call_start_io($b, true, wait => true)");
 			$bob->waits_on('BufferIo');
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, true, false, false)");
-			$bob->returns('f', 'has nothing to do');
+			$bob->returns('f', 'need not start');
 		});
 
 		# a buffer must forget the read that has filled it
@@ -52,7 +52,7 @@ for_each_io_method(
 			$bob->starts("SELECT buffer_call_start_io($b, false, wait => true)");
 			$bob->waits_on('BufferIo');
 			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => false)");
-			$bob->returns('t', 'has it to do himself');
+			$bob->returns('t', 'starts it himself');
 			$bob->sql("SELECT buffer_call_terminate_io($b, false, false, false, true)");
 			$aio->evict($t, $alice);
 			$aio->proves($t);
@@ -67,10 +67,10 @@ for_each_io_method(
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, false)");
 			$aio->poll(sub { $bob->has_ended || $carol->has_ended });
 			my ($next, $last) = $bob->has_ended ? ($bob, $carol) : ($carol, $bob);
-			$next->returns('t', 'one of the two may try');
+			$next->returns('t', 'one of the two starts');
 			$last->waits_on('BufferIo', 'the other goes on waiting');
 			$next->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
-			$last->returns('t', 'and tries when that fails');
+			$last->returns('t', 'and starts when that fails');
 			$last->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 			$aio->proves($t);
 		});

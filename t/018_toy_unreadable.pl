@@ -58,7 +58,7 @@ with_each_io_method(
 			$alice->gives("SELECT scenario.makes_toys('$t')", 't', 'meets the other and cannot read the block back');
 			$carol->sql('SELECT pg_advisory_unlock(18)');
 			$bob->ends;
-			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'whoever comes later gets the error');
+			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');
 			unlink $unreadable or die "$unreadable: $!";
 			$aio->proves($t);
 		}, log => qr/LOG:  could not read blocks 3\.\.3 /);

@@ -18,13 +18,13 @@ for_each_io_method(
 		$aio->scenario('a handle that is not used yet', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			$alice->gives("SELECT handle_get()::text UNION ALL $row UNION ALL SELECT handle_release_last()::text",
-				"\nHANDED_OUT\n", 'all else is unknown');
-			$alice->gives("SELECT count(*) FROM pg_aios", 0, 'and it is gone');
+				"\nHANDED_OUT\n", 'its other columns are empty');
+			$alice->gives("SELECT count(*) FROM pg_aios", 0, 'and its handle is free again');
 			my ($hers) = $alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
 			my ($his) = $bob->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
-			isnt($hers, $his, 'each session has its own');
+			isnt($hers, $his, 'each session has a handle of its own');
 			my $max = $aio->setting('io_max_concurrency');
-			isnt(int($hers / $max), int($his / $max), 'from a range of its own');
+			isnt(int($hers / $max), int($his / $max), 'from a range of the session');
 		});
 
 		$aio->scenario('the same handle in the next generation', sub {

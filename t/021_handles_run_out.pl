@@ -78,7 +78,7 @@ sub for_each_io_method_of
 				$aio->gate_holds($max);
 				$alice->waits_on('IoGateHeld');
 				$aio->gate_release_block(0);
-				$alice->ends('that is the one that it has waited for');
+				$alice->ends('waited for that read');
 				$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
 				$aio->end_gate;
 				$aio->proves($t);

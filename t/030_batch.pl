@@ -85,7 +85,7 @@ for_each_io_method(
 			my ($alice, $t) = stage($aio, staged => 1, then => ['SELECT batch_end()'],
 				more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 33) b"]);
 			$aio->resume;
-			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 60)", 60, 'all there');
+			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 60)", 60, 'all blocks are there');
 			$alice->sql('COMMIT');
 			$aio->proves($t);
 		});
@@ -94,7 +94,7 @@ for_each_io_method(
 			my ($alice, $t) = stage($aio, staged => 0, then => ['SELECT batch_end()'],
 				more => ["SELECT read_rel_block_ll('scenario.t', 10, nblocks => 3, wait_complete => false, smgrreleaseall => true)"]);
 			$aio->resume;
-			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 16)", 16, 'all there');
+			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 16)", 16, 'all blocks are there');
 			$alice->sql('COMMIT');
 			$aio->proves($t);
 		});

@@ -39,7 +39,7 @@ for_each_io_method(
 				stage_and_want($alice, $t, sprintf $want, $t);
 				$alice->waits_on('BufferIo');
 				is(staged($aio, $alice), 0, 'she has submitted before she waits');
-				$carol->gives(sprintf($both, $t), 2, 'so that nobody waits for her');
+				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
 				$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
 				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
 				$aio->proves($t);
@@ -55,10 +55,10 @@ for_each_io_method(
 				stage_and_want($alice, $t, sprintf $want, $t);
 				$alice->waits_on('AioIoCompletion');
 				is(staged($aio, $alice), 0, 'she has submitted before she waits');
-				$carol->gives(sprintf($both, $t), 2, 'so that nobody waits for her');
+				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
 				$aio->release;
 				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-				$bob->returns('', 'and so does he');
+				$bob->returns('', 'goes on, too');
 				$aio->proves($t);
 			}, skip => $aio->no_faults);
 		}

@@ -44,7 +44,7 @@ for_each_io_method(
 			$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
 		}, log => $bad_page);
 
-		$aio->scenario('zeroed by the reader\'s settings, not by those of who completes it', sub {
+		$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");

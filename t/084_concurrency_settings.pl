@@ -49,9 +49,9 @@ for_each_io_method(
 				$aio->holds(1);
 				# with sync all reads are synchronous
 				$aio->gives("SELECT DISTINCT f_sync FROM pg_aios WHERE state = 'COMPLETED_IO' AND pid = ${\$alice->pid}",
-					$aio->method eq 'sync' ? 't' : $synchronous, 'is it synchronous?');
+					$aio->method eq 'sync' ? 't' : $synchronous, 'f_sync');
 				$aio->gives("SELECT DISTINCT backend_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
-					$aio->method eq 'worker' && $synchronous eq 'f' ? 'io worker' : 'client backend', 'who does it');
+					$aio->method eq 'worker' && $synchronous eq 'f' ? 'io worker' : 'client backend', 'the process that performs it');
 				$aio->release;
 				$alice->ends;
 				$aio->proves($t);
@@ -68,7 +68,7 @@ for_each_io_method(
 			$alice->starts("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))");
 			$aio->holds(1);
 			$aio->gives("SELECT f_sync, off / 8192 FROM pg_aios WHERE pid = ${\$alice->pid}",
-				($aio->method eq 'sync' || $aio->major >= 19 ? 't' : 'f') . '|50', 'is it synchronous?');
+				($aio->method eq 'sync' || $aio->major >= 19 ? 't' : 'f') . '|50', 'f_sync');
 			$aio->release;
 			$alice->returns(51, 'reads');
 		}, skip => $aio->no_injection_points);

@@ -29,7 +29,7 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		$aio->scenario('so many reads at a time', sub {
+		$aio->scenario('as many reads at a time as workers', sub {
 			my $t = $aio->table('t', 20);
 			for my $n (1, 2, 5, 3)
 			{
@@ -101,17 +101,17 @@ for_each_io_method(
 			$aio->holds(1, 'the only worker');
 			$bob->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
 			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state = 'SUBMITTED'");
-			is($queued, 63, 'the queue takes so many') if $aio->major < 19;
-			cmp_ok($queued, '>=', 63, 'the queue takes so many');
-			is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state <> 'SUBMITTED'"), 0, 'the others bob has done himself');
-			is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'they are there');
+			is($queued, 63, 'reads in the queue') if $aio->major < 19;
+			cmp_ok($queued, '>=', 63, 'reads in the queue');
+			is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state <> 'SUBMITTED'"), 0, 'bob has performed the others himself');
+			is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
 			$aio->release;
 			$alice->ends;
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 			$aio->proves($u);
 		}, skip => $aio->no_injection_points);
 
-		$aio->scenario('no more of them than are wanted', sub {
+		$aio->scenario('no more workers than are set', sub {
 			set_workers($aio, 2);
 			my $t = $aio->table('t', 40);
 			my ($alice) = $aio->sessions('alice');

@@ -35,7 +35,7 @@ for_each_io_method(
 					$aio->evict($t, $alice);
 					return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
 				});
-			is(workers($aio), 1, 'one is enough');
+			is(workers($aio), 1, 'one worker is enough');
 		}, leaves => 'nothing', skip => $fixed);
 
 		$aio->scenario('grows while reads are held, up to its maximum', sub {
@@ -74,20 +74,20 @@ for_each_io_method(
 			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.3");
 			is(join(',', $aio->pids_of_type('io worker')), join(',', @stay), 'and these stay');
 			my %before = map { $_ => 1 } @before;
-			is(scalar(grep { !$before{$_} } @stay), 0, 'of those that there were');
+			is(scalar(grep { !$before{$_} } @stay), 0, 'both were among the earlier workers');
 		}, leaves => 'nothing', skip => $fixed);
 
 		$aio->scenario('a new minimum', sub {
 			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
 			$aio->wait_for_workers(4);
-			is(workers($aio), 4, 'is reached without any read');
+			is(workers($aio), 4, 'is reached without a read');
 			# a worker that leaves tells the next one that it may
 			$aio->alter_system(io_worker_idle_timeout => 20, io_min_workers => 1);
 			$aio->wait_for_workers(1);
-			is(workers($aio), 1, 'and left, one after the other');
+			is(workers($aio), 1, 'and they leave, one after another');
 		}, leaves => 'nothing', skip => $fixed);
 
-		$aio->scenario('who has something to do does not leave', sub {
+		$aio->scenario('busy workers do not leave', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
 			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);

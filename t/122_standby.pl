@@ -43,7 +43,7 @@ for_each_io_method(
 			}
 			$aio->replayed_by($standby);
 			$standby->evict($t);
-			$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'what was replayed');
+			$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'the replayed rows');
 			$reader->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 40) b");
 			$aio->sql("DROP TABLE $t");
 			$aio->replayed_by($standby);
@@ -67,7 +67,7 @@ for_each_io_method(
 			$waiter->returns('1', 'gets it');
 			$standby->end_session($_) for $controller, $issuer, $waiter;
 			$standby->evict($t);
-			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'what was replayed');
+			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
 		});
 
 		for my $end ('the longest hold', 'a release', 'fast shutdown')

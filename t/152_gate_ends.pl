@@ -99,7 +99,7 @@ for_each_io_method(
 		}, leaves => 'nothing', log => $aio->too_long, skip => $aio->no_faults);
 
 		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
-		$aio->scenario('who shows completion_wait is terminated', sub {
+		$aio->scenario('the session that shows completion_wait is terminated', sub {
 			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
 			my $t = $aio->table('t', 20);
 			$aio->hold(relation => $t);

@@ -47,7 +47,7 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('those who wait', sub {
+		$aio->scenario('sessions that wait', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 64);
 			$aio->sql("SELECT io_device('10s', rel => '$t')");

@@ -69,7 +69,7 @@ for_each_io_method(
 			my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
 			$aio->wait_for($is_held);
 			$bob->sql("SET deadlock_timeout = '10ms'");
-			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'has it leave the table, as ever');
+			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
 			$aio->sql('SELECT io_release_all()');
 			$aio->wait_for($is_held);
 			$aio->gate_release;
@@ -91,7 +91,7 @@ for_each_io_method(
 				$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;
 				my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
 				ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
-				is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the others were done by those who wanted them');
+				is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
 				$aio->sql("SELECT io_hold('$u')");
 				$alice->starts("SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
 				$alice->waits_on('IoGateHeld');

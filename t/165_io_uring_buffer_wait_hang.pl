@@ -57,7 +57,7 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('nobody wants it', sub {
+		$aio->scenario('no session wants the block', sub {
 			my ($owner) = $aio->sessions('owner');
 			my $t = $aio->table('t', 20);
 			$owner->gives("SELECT read_rel_block_when_wanted('$t', 5, 50, stage => false)", 'f', 'submits it in the end');

@@ -50,7 +50,7 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('who is cancelled waits no longer', sub {
+		$aio->scenario('a cancelled session waits no longer', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
 			$aio->trace("'$t'");
@@ -67,7 +67,7 @@ for_each_io_method(
 			$aio->end_trace;
 		});
 
-		$aio->scenario('who comes late does not wait', sub {
+		$aio->scenario('a session that comes late does not wait', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
 			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");

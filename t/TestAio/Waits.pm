@@ -210,8 +210,8 @@ sub _party_ends
 	my $error = $party->wait_for_end->error;
 	my $found = $error ? $error->{sqlstate} : '';
 	# a party that cannot be interrupted ends the wait instead, and then obeys
-	if   ($wait->{deaf}) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'as it should') }
-	else                 { is($found, $end->{raises} // '', 'as it should') }
+	if   ($wait->{deaf}) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'ends as it should') }
+	else                 { is($found, $end->{raises} // '', 'ends as it should') }
 	ok($aio->poll(sub { !kill 0, $party->pid }, IN_TIME), 'its session goes') if $end->{gone};
 	return;
 }
@@ -330,7 +330,7 @@ sub run_combination
 		$aio->sql('SELECT io_trace_stop()') if !$end->{dies};
 		$aio->proves($t) if !$end->{ddl};
 		my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event ~ 'IoGateHeld|IoDevice|completion_wait'};
-		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'nobody waits any more');
+		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'no session waits any more');
 	}, skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
 		log => qr/(?:party\w*|owner) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/);
