@@ -92,8 +92,8 @@ sub standbys { return @{ $_[0]->{standbys} // [] } }
 sub replayed_by
 {
 	my ($self, $standby) = @_;
-	$self->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
-	$self->node->wait_for_catchup($standby->node);
+	my $end = $self->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+	$standby->wait_for("SELECT pg_last_wal_replay_lsn() >= '$end'");
 	return;
 }
 
