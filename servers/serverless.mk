@@ -22,7 +22,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-all demo mutants servers structure strict indent dist deb rpm clean distclean
+.PHONY: help check check-long check-all demo mutants servers structure strict indent dist deb rpm clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -41,6 +41,8 @@ help:
 #     PROVE_TESTS='t/15*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
+# make check-long      the rest of the explorer's scenarios, with two failures in a
+#                      schedule, and every wait against every end
 # make check-all       the same on the servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
@@ -61,6 +63,14 @@ help:
 check:
 	@$(provide)
 	@servers/run --data '$(server)' "$$PWD/servers/check"
+ifeq ($(REGRESS)$(PROVE_TESTS)$(filter no,$(GATE)),)
+	@explorer/run --if-possible --server '$(server)'
+endif
+
+check-long:
+	@$(provide)
+	@explorer/run --server '$(server)' --tier long
+	@TEST_AIO_WAITS=all PROVE_TESTS='t/180_waits.pl' servers/run --data '$(server)' "$$PWD/servers/check"
 
 check-all:
 	@servers/check-all

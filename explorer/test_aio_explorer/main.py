@@ -44,6 +44,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
+    parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
     parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where clusters are made; default /tmp")
     return parser.parse_args()
 
