@@ -1,0 +1,108 @@
+# Buffer pools that are as small as they can be, and local buffers that are all pinned: what
+# can be read is read, and what cannot gives an error and leaves nothing.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# Opens a cursor on a row of each of the first blocks; each pins a buffer.
+sub pin_blocks
+{
+	my ($session, $table, $count) = @_;
+	$session->sql("DECLARE c$_ CURSOR FOR SELECT blk FROM $table WHERE ctid = '($_,1)'; MOVE 1 FROM c$_") for 0 .. $count - 1;
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('local buffers that are all pinned', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100');
+			my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
+			for my $pinned (50, 90, 99)
+			{
+				$alice->sql('BEGIN');
+				pin_blocks($alice, $t, $pinned);
+				my @queries = ("SELECT problems('$t')", "SELECT count(*) - 150 FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 149)))",
+					"SELECT sum(nblocks) - 1 FROM read_buffers('$t', 120, 1)");
+				# a scan needs more than one
+				splice @queries, 0, 2 if $pinned == 99;
+				for my $query (@queries)
+				{
+					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 are pinned: $query");
+				}
+				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor');
+				$alice->sql('COMMIT');
+			}
+			$alice->sql('BEGIN');
+			pin_blocks($alice, $t, 100);
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all are pinned');
+			$alice->sql('ROLLBACK');
+			$alice->sql('BEGIN');
+			pin_blocks($alice, $t, 100);
+			$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'a scan');
+			$alice->sql('ROLLBACK');
+			$alice->sql('BEGIN');
+			pin_blocks($alice, $t, 100);
+			# the blocks that are there need no buffer
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'what is there can be read');
+			$alice->sql('ROLLBACK');
+			$aio->proves($t, session => $alice);
+			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'no more of them now');
+		});
+	}, conf => { shared_buffers => '16MB' }, suffix => 'local');
+
+# 32 buffers: with 16, the least that a server takes, INSERT runs out of them
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('thirty-two buffers', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 60);
+			$aio->gives('SHOW shared_buffers', '256kB', 'the pool');
+			$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
+			for my $concurrency (0, 1, 200)
+			{
+				$alice->sql("SET effective_io_concurrency = $concurrency; SET maintenance_io_concurrency = $concurrency");
+				$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', "effective_io_concurrency = $concurrency: a scan");
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'a stream');
+				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+				$alice->sql("ANALYZE $t");
+			}
+			# two at the same time
+			$alice->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
+			$bob->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
+			$_->returns('5', 'scans again and again') for $alice, $bob;
+			$aio->sql("CREATE INDEX t_i ON $t (blk)");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+			$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
+			$aio->proves($t);
+		});
+	}, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
+
+# io_max_concurrency = -1 means as many as there are buffers for each process, at most 64
+for my $case ([ '1MB', 20 ], [ '16MB', 20 ], [ '64MB', 200 ], [ '128MB', 10 ])
+{
+	my ($buffers, $connections) = @$case;
+	with_each_io_method(
+		sub {
+			my ($aio) = @_;
+			$aio->scenario("automatic io_max_concurrency, $buffers for $connections connections", sub {
+				my %setting = map { $_ => $aio->sql("SELECT setting FROM pg_settings WHERE name = '$_'") }
+				  qw(shared_buffers max_connections autovacuum_worker_slots max_worker_processes max_wal_senders io_max_concurrency);
+				# special workers and auxiliary processes: 32 I/O workers and some others
+				my $processes = $setting{max_connections} + $setting{autovacuum_worker_slots} + $setting{max_worker_processes} + $setting{max_wal_senders};
+				my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
+				ok($setting{io_max_concurrency} >= $least && $setting{io_max_concurrency} <= $most, "$setting{io_max_concurrency}, between $least and $most");
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 40);
+				$aio->proves($t);
+				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
+				$alice->sql("SELECT count(*) FROM $t");
+				$aio->gives("SELECT count(*) <= $setting{io_max_concurrency} FROM pg_aios WHERE pid = ${\$alice->pid}", 't', 'no session has more handles in use');
+			});
+		}, conf => { shared_buffers => $buffers, max_connections => $connections }, methods => ['worker'], suffix => "auto_$buffers");
+}
+done_testing();
