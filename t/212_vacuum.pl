@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Gate;
 
 # Runs VACUUM VERBOSE and returns its report.
 sub vacuum
@@ -137,6 +138,30 @@ for_each_io_method(
 			vacuum($alice, 'TRUNCATE off', $t);
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'not asked for');
 		});
+
+		# the pages at the end were empty when VACUUM has looked at them
+		$aio->scenario('truncation, and a row that has come meanwhile', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 100);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
+			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
+			$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
+			$alice->waits_on('IoGateHeld', 'has looked at the table, and begins with the index');
+			$aio->sql('SELECT io_hold_end()');
+			# rows without the index's help: it is held
+			$bob->starts("INSERT INTO $t SELECT '$t', 500, 0, proof('$t', 500, 0)");
+			$aio->poll(sub { $bob->has_ended || $aio->wait_event($bob->pid) eq 'IoGateHeld' });
+			$aio->gate_release;
+			$bob->ends('a new row');
+			$alice->ends('VACUUM');
+			$aio->gives("SELECT string_agg(blk::text, ',' ORDER BY blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", '0,1,2,4,5,6,7,8,9,10,500|11', 'the rows');
+			my $at = $aio->sql("SELECT (ctid::text::point)[0]::int FROM $t WHERE blk = 500");
+			cmp_ok($at, '>', 10, 'the new one is behind the others');
+			$aio->gives("SELECT pg_relation_size('$t') / 8192", $at + 1, 'the table ends with it');
+			$aio->evict($t);
+			$alice->sql('SET enable_seqscan = off');
+			$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'by the index');
+		}, skip => $aio->lacks('gate') // ($aio->method eq 'sync' ? 'the gate holds no synchronous reads' : undef));
 
 		$aio->scenario('pages that are skipped', sub {
 			my ($alice) = $aio->sessions('alice');
