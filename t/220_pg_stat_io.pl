@@ -112,6 +112,10 @@ for_each_io_method(
 			is($added->{writes} + $added->{extends}, 0, 'nothing is written');
 			is(added($aio, $alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") })->{reads}, 0, 'nothing in context normal');
 			# the blocks that are there are hits of the scan
+			# all sessions together, of which no other reads so
+			$aio->evict($t);
+			is($aio->change_during("SELECT sum(read_bytes) FROM pg_stat_io WHERE backend_type = 'client backend' AND context = 'bulkread'",
+					sub { $alice->sql("SELECT count(*) FROM $t") }, $alice), 800 * 8192, 'pg_stat_io: bytes');
 			my $small = added($aio, $alice, 'relation/bulkread', sub { $alice->sql("SELECT count(*) FROM $t") });
 			is($small->{hits} + $small->{read_bytes} / 8192, 800, 'hits and reads together are the table');
 			$aio->proves($t);
