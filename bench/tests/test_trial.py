@@ -219,7 +219,8 @@ class Statistics(unittest.TestCase):
         found = self.counted(4000, 250)
         self.assertEqual((found.verdict, found.exact, found.ratio), ("better", True, 0.0625))
         self.assertEqual(self.counted(250, 250).verdict, "same")
-        self.assertEqual(self.counted(250, 251).verdict, "worse")
+        self.assertEqual(self.counted(250, 251).verdict, "same")
+        self.assertEqual(self.counted(250, 280).verdict, "worse")
         self.assertEqual(self.counted(0, 5).verdict, "worse")
 
 
@@ -342,6 +343,10 @@ class Page(unittest.TestCase):
         text = self.browser.run("return document.documentElement.textContent")
         for words in ("fails after, passed before", "the <log>", "Quick", "There was no time for t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
+
+    def test_relations_that_are_hardly_read_are_not_drawn(self) -> None:
+        rows = parallel(40) + [dict(parallel(1)[0], relation="pg_proc")]
+        self.assertEqual({io.target for io in page._of_interest(trace.from_rows("a", rows)).ios}, {"large"})
 
     def test_each_case_that_changed_is_linked(self) -> None:
         links = self.browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")

@@ -45,9 +45,10 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """"same", "cannot tell", or what changed: "better", "worse" or "changed"."""
-        if self.before == self.after and self.exact:
-            return "same"
-        if not self.exact:
+        if self.exact:
+            if self.before == self.after or self.size <= math.log(1 + MARGIN):
+                return "same"
+        else:
             if self.low is None or self.high is None:
                 return "cannot tell"
             if self.low >= 1 / (1 + 2 * MARGIN) and self.high <= 1 + 2 * MARGIN and not self._is_change:

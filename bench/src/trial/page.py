@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import tempfile
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from lab import page as of_lab
@@ -58,7 +60,7 @@ def _failures(each: Difference) -> str:
     named = "".join(f"<li>{_text(name)}</li>" for name in each.failures[:NAMED])
     more = f"<li>and {len(each.failures) - NAMED} more</li>" if len(each.failures) > NAMED else ""
     told = f"<ul>{named}{more}</ul>" if named else "<p>It ended before its assertions did.</p>"
-    return told + (_folded("of its log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
+    return told + (_folded("log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
 
 
 def _suite_table(found: Findings) -> str:
@@ -90,7 +92,7 @@ def _right(found: Findings) -> str:
         before, after = (found.suites[role][0] for role in ("before", "after"))
         worst = "bad" if found.files("broken") else "good"
         broken = len(found.files("broken"))
-        told = f"{summary.number(broken, 'test file')} that passed before: now failing." if broken else "No test fails that passed before."
+        told = f"{summary.number(broken, 'test file')} {'fails' if broken == 1 else 'fail'} that passed before." if broken else "No test fails that passed before."
         body.append(f'<p class="lead {worst}">{told}</p>')
         body.append(f"<p>{summary.number(len(after.files), 'file')}; {before.number_of_assertions:,} assertions before, in {before.seconds:.0f} s;"
                     f" {after.number_of_assertions:,} after, in {after.seconds:.0f} s. A file that failed anywhere was run again on both servers.</p>")
@@ -106,17 +108,20 @@ def _interval(each: Comparison) -> str:
     return f"{each.low:.2f} – {each.high:.2f}" if each.low is not None and each.high is not None else "–"
 
 
+def _comparison_cells(each: Comparison) -> list[str]:
+    ratio = summary.times(each.ratio) if each.ratio else "–"
+    return [_text(each.variant), _text(summary.figure(each)), _text(summary.amount(each, each.before)), _text(summary.amount(each, each.after)),
+            f"<b>{ratio}</b>", f'<span class="interval">{_interval(each)}</span>', _mark(each.verdict, each.verdict)]
+
+
 def _comparison_row(found: Findings, each: Comparison) -> str:
     case = found.report(each.case).case
-    name = _text(case.id)
-    link = f'<a href="#{_text(case.name)}">{name}</a>' if each.case in found.changed_cases else name
-    ratio = wording.factor(each.ratio) if each.ratio else "–"
-    cells = [f"{link} {_text(case.title)}", _text(each.variant), _text(each.figure.replace("_", " ")), _text(summary.amount(each, each.before)),
-             _text(summary.amount(each, each.after)), f"<b>{ratio}</b>", f'<span class="interval">{_interval(each)}</span>', _mark(each.verdict, each.verdict)]
-    return table_row(cells)
+    name = f'<a href="#{_text(case.name)}">{_text(case.id)}</a>' if each.case in found.changed_cases else _text(case.id)
+    return table_row([f"{name} {_text(case.title)}", *_comparison_cells(each)])
 
 
-HEAD = table_row(["case", "variant", "figure", "before", "after", "after / before", "interval", ""], "th")
+COLUMNS = ["variant", "figure", "before", "after", "after / before", "interval", ""]
+HEAD = table_row(["case", *COLUMNS], "th")
 
 
 def _comparisons(found: Findings) -> str:
@@ -128,32 +133,40 @@ def _comparisons(found: Findings) -> str:
     return shown + folded
 
 
-# pixels, for each of two timelines one above the other
-TIMELINE = (1500, 940)
+# in pixels
+WIDTH, HEIGHT_OF_PANEL, HEIGHT_OF_REST = 1500, 400, 140
 
 # beside the whole timeline its beginning is shown: this share of it
 ZOOM = 0.06
 
+# relations with a smaller share of a trace's I/Os are catalogs, and the like
+OF_INTEREST = 0.05
+
+
+def _of_interest(trace: Trace) -> Trace:
+    numbers = Counter(io.target for io in trace.ios)
+    return replace(trace, ios=tuple(io for io in trace.ios if numbers[io.target] >= OF_INTEREST * len(trace.ios)))
+
 
 def _timelines(title: str, variant: str, traces: list[Trace]) -> str:
-    drawn = panels.of(traces)
+    drawn = panels.of(map(_of_interest, traces))
     longest = max(panel.end for panel in drawn)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "timeline.png")
-        size = (TIMELINE[0], 140 + 400 * len(drawn))
-        draw.write(drawn, [path], title=f"{title}: {variant}", zoom=longest * ZOOM, size=size)
+        size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
+        draw.write(drawn, [path], title=f"{title}: {variant}", zoom=float(f"{longest * ZOOM:.1g}"), size=size)
         data = base64.b64encode(path.read_bytes()).decode()
-    words = "".join(f"<li><b>{_text(panel.trace.label)}</b>: {_text(panel.summary())}</li>" for panel in drawn)
+    words = "".join(f"<li><b>{_text(panel.trace.label)}</b>, {_text(panel.target)}: {_text(panel.summary())}</li>" for panel in drawn)
     return f"<h3>Timeline: {_text(variant)}</h3><ul>{words}</ul>" \
         f'<img alt="I/Os before and after, over time" src="data:image/png;base64,{data}">'
 
 
 def _case(found: Findings, name: str) -> str:
     report = found.report(name)
-    rows = [_comparison_row(found, each) for each in found.comparisons if each.case == name]
+    rows = [table_row(_comparison_cells(each)) for each in found.comparisons if each.case == name]
     timeline = _timelines(report.case.title, *found.traces[name]) if name in found.traces else ""
     return f"""<section id="{_text(name)}"><h2>{_text(report.case.id)}: {_text(report.case.title)}</h2>
-{table([HEAD, *rows])}
+{table([table_row(COLUMNS, "th"), *rows])}
 {of_lab.image(report)}
 {of_lab.figures_table(report)}
 {timeline}
@@ -177,7 +190,8 @@ def _effect(found: Findings) -> str:
         body.append(f'<p class="lead">{measured}: {_text(summary.counts(found))}.</p>')
         body.append(f"<p>A ratio is after to before. The {number_corrected_for(found.comparisons)} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
                     f" A figure changed if its interval does not hold 1 and its ratio is more than {MARGIN:.0%} away from 1."
-                    " A count that is the same in each run of a server is exact and needs no interval.</p>")
+                    " A count that is the same in each run of a server is exact and needs no interval."
+                    " Ratios in pictures are before to after, with the lab's own intervals of one case each.</p>")
         body.append(_comparisons(found))
     else:
         body.append("<p>Nothing was measured.</p>")

@@ -19,6 +19,15 @@ def _shortened(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
+def figure(comparison: Comparison) -> str:
+    return {"ios": "I/Os"}.get(comparison.figure, comparison.figure.replace("_", " "))
+
+
+def times(ratio: float) -> str:
+    """The ratio, with two digits that tell something."""
+    return wording.factor(ratio) if ratio >= 0.1 else f"{ratio:.2g}"
+
+
 def amount(comparison: Comparison, value: float) -> str:
     return f"{wording.number(value)} {FIGURES[comparison.figure].unit}".strip()
 
@@ -29,8 +38,8 @@ def change(comparison: Comparison) -> str:
     if comparison.ratio is None:
         return told
     if comparison.low is None or comparison.high is None:
-        return f"{told}, {wording.factor(comparison.ratio)} times, exact"
-    return f"{told}, {wording.factor(comparison.ratio)} [{comparison.low:.2f}, {comparison.high:.2f}]"
+        return f"{told}, {times(comparison.ratio)} times, exact"
+    return f"{told}, {times(comparison.ratio)} [{comparison.low:.2f}, {comparison.high:.2f}]"
 
 
 def build(build: Build) -> str:
@@ -87,7 +96,7 @@ def effect(found: Findings, lines_left: int) -> list[str]:
     room = lines_left - len(lines) - len(notes)
     shown = changed if len(changed) <= room else changed[: room - 1]
     for each in shown:
-        lines.append(f"  {each.verdict:7} {found.report(each.case).case.id} {each.variant}, {each.figure.replace('_', ' ')}: {change(each)}")
+        lines.append(f"  {each.verdict:7} {found.report(each.case).case.id} {each.variant}, {figure(each)}: {change(each)}")
     if len(shown) < len(changed):
         lines.append(f"  and {len(changed) - len(shown)} more figures that changed, in the report")
     return lines + notes
