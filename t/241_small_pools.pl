@@ -52,6 +52,32 @@ with_each_io_method(
 			$aio->proves($t, session => $alice);
 			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'no more of them now');
 		});
+
+		# by the server itself, whichever way its blocks are asked for
+		$aio->scenario("another session's temporary table", sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20, kind => 'TEMP', session => $alice);
+			$alice->sql("CREATE INDEX t_i ON $t (blk)");
+			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
+			my $refused = qr/cannot access temporary (?:tables|relations|indexes|tables or indexes) of other sessions|temporary tables of other sessions/;
+			my %queries = (
+				'a scan' => "SELECT count(*) FROM $schema.t",
+				'by TID' => "SELECT blk FROM $schema.t WHERE ctid = '(7,1)'",
+				'by a range of TIDs' => "SELECT blk FROM $schema.t WHERE ctid >= '(7,1)' AND ctid < '(9,0)'",
+				'a sample' => "SELECT count(*) FROM $schema.t TABLESAMPLE SYSTEM (100)",
+				'an index scan' => "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT gen FROM $schema.t WHERE blk = 7",
+				'a bitmap scan' => "SET enable_seqscan = off; SET enable_indexscan = off; SELECT gen FROM $schema.t WHERE blk = 7");
+			for my $what (sort keys %queries)
+			{
+				$bob->sql('RESET ALL');
+				$bob->starts($queries{$what})->wait_for_end;
+				my $error = $bob->error;
+				like($error ? $error->{all} : $bob->result, $refused, $what);
+				is($error ? $error->{sqlstate} : 'none', '0A000', 'as not supported');
+			}
+			$bob->sql('RESET ALL');
+			$aio->proves($t, session => $alice);
+		});
 	}, conf => { shared_buffers => '16MB' }, suffix => 'local');
 
 # 32 buffers: with 16, the least that a server takes, INSERT runs out of them

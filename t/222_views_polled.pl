@@ -1,0 +1,103 @@
+# Views that are polled without a pause while sessions read, fail, are cancelled and leave:
+# no row contradicts itself, no poll fails, and all comes to rest in the end.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# What may be wrong with a row of each view.
+my %contradictions = (
+	pg_aios => q{
+		SELECT 'pg_aios: ' || a FROM pg_aios a
+		WHERE state NOT IN ('HANDED_OUT', 'DEFINED', 'STAGED', 'SUBMITTED', 'COMPLETED_IO', 'COMPLETED_SHARED', 'COMPLETED_LOCAL')
+			OR io_id IS NULL OR pid IS NULL OR io_generation IS NULL OR pid <= 0
+			OR operation NOT IN ('readv', 'writev', 'invalid')
+			OR state IN ('STAGED', 'SUBMITTED', 'COMPLETED_IO', 'COMPLETED_SHARED', 'COMPLETED_LOCAL')
+				AND (operation IS DISTINCT FROM 'readv' OR off < 0 OR length <= 0 OR length > 16 * 8192 OR length % 8192 <> 0 OR off % 8192 <> 0
+					OR target IS DISTINCT FROM 'smgr' OR target_desc !~ '^blocks? \d+(\.\.\d+)? in file "base/\d+/t?\d*_?\d+"$' AND target_desc !~ '^blocks? \d+(\.\.\d+)? in file "(base|global|pg_tblspc)/')
+			OR state IN ('HANDED_OUT', 'DEFINED', 'STAGED', 'SUBMITTED') AND raw_result IS NOT NULL
+			OR state IN ('COMPLETED_SHARED', 'COMPLETED_LOCAL') AND (raw_result IS NULL OR result IS NULL OR result = 'UNKNOWN')
+			OR result = 'OK' AND raw_result <> length},
+	pg_stat_io => q{
+		SELECT 'pg_stat_io: ' || s FROM pg_stat_io s
+		WHERE reads < 0 OR reads > 0 AND read_bytes < reads * 8192 OR reads = 0 AND read_bytes > 0
+			OR read_bytes % 8192 <> 0 AND object <> 'wal' OR extend_bytes % 8192 <> 0 OR hits < 0 OR evictions < 0},
+	pg_stat_activity => q{
+		SELECT 'pg_stat_activity: ' || s FROM pg_stat_activity s
+		WHERE (wait_event IS NULL) <> (wait_event_type IS NULL) OR wait_event = '???'},
+	pg_buffercache => q{
+		SELECT 'pg_buffercache: ' || b FROM pg_buffercache b WHERE pinning_backends < 0 OR usagecount NOT BETWEEN 0 AND 5},
+);
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $view (sort keys %contradictions)
+		{
+			$aio->scenario($view, sub {
+				my ($poller, $alice, $bob, $carol) = $aio->sessions(qw(poller alice bob carol));
+				my $t = $aio->table('t', 60);
+				$aio->sql('CREATE UNLOGGED TABLE scenario.found (what text); CREATE UNLOGGED TABLE scenario.polls (n int, rows int)');
+				# until the lock is free
+				my $pause = $aio->pause;
+				$poller->starts(<<"END");
+DO \$\$
+DECLARE
+	polls int := 0;
+	seen bigint := 0;
+	wrong text[];
+	all_wrong text[] := '{}';
+BEGIN
+	WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP
+		SELECT array_agg(c) INTO wrong FROM (${\$contradictions{$view}}) v(c);
+		IF wrong IS NOT NULL AND cardinality(all_wrong) < 5 THEN all_wrong := all_wrong || wrong; END IF;
+		SELECT seen + count(*) INTO seen FROM $view;
+		polls := polls + 1;
+		PERFORM pg_stat_clear_snapshot();
+	END LOOP;
+	INSERT INTO scenario.found SELECT DISTINCT unnest(all_wrong);
+	INSERT INTO scenario.polls VALUES (polls, seen);
+END \$\$
+END
+				my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
+				$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $alice, $bob;
+				for my $round (1 .. 4)
+				{
+					$aio->evict($t);
+					$_->starts($stream) for $alice, $bob;
+					# sessions that come, read and leave
+					my $guest = $aio->session("guest_$round");
+					$guest->sql("SELECT count(*) FROM read_buffers('$t', 0, 60)");
+					$guest->disconnect;
+					$_->ends("round $round") for $alice, $bob;
+					# reads whose session does not wait for them
+					$aio->evict($t);
+					$carol->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 19) b");
+					# reads that fail
+					if (!$aio->no_faults)
+					{
+						$aio->evict($t);
+						$aio->falsify('EIO', relation => $t, pid => $alice->pid);
+						$alice->starts($stream)->wait_for_end;
+						$aio->tell_truth;
+						is($alice->error ? $alice->error->{sqlstate} : 'none', '58030', 'a read fails');
+					}
+					# a cancel
+					$aio->evict($t);
+					$bob->starts("SELECT count(*) FROM generate_series(1, 1000000) g, LATERAL (SELECT count(*) + g FROM $t) s");
+					$aio->poll(sub { $aio->sql("SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$bob->pid} AND state = 'active'") });
+					$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+					$bob->raises('57014', qr/canceling statement due to user request/, 'a cancel');
+				}
+				$aio->resume;
+				$poller->ends('no poll fails');
+				$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
+				my ($polls, $rows) = split /\|/, $aio->sql('SELECT * FROM scenario.polls');
+				cmp_ok($polls, '>', 20, "$polls polls");
+				cmp_ok($rows, '>', 0, "$rows rows") if $view ne 'pg_aios' || $aio->method ne 'sync';
+				$aio->proves($t);
+			}, log => qr/could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
+		}
+	}, conf => { shared_buffers => '16MB' });
