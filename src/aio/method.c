@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/condition_variable.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
@@ -122,6 +123,17 @@ wait_for_read(PgAioHandle *ioh, uint64 generation)
 		wait_for_method(ioh, generation);
 }
 
+/* An error, or the end of the process, ends the wait for a read. */
+static void
+wait_ends_early(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	io_listener->wait_ends();
+}
+
+/*
+ * IoMethodOps.wait_one.  The server may wait within PG_ENSURE_ERROR_CLEANUP(), which
+ * wants the exit callbacks at its end to be those at its beginning.
+ */
 static void
 wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
@@ -133,21 +145,16 @@ wait_one(PgAioHandle *ioh, uint64 ref_generation)
 
 	if (io_listener->wait_begins(ioh, ref_generation))
 	{
-		PG_TRY();
+		PG_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
 		{
 			wait_for_read(ioh, ref_generation);
 		}
-		PG_FINALLY();
-		{
-			io_listener->wait_ends();
-		}
-		PG_END_TRY();
+		PG_END_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
 	}
 	else
-	{
 		wait_for_read(ioh, ref_generation);
-		io_listener->wait_ends();
-	}
+
+	io_listener->wait_ends();
 }
 
 #ifdef IO_METHOD_HAS_CHECK_ONE

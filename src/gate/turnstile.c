@@ -46,8 +46,7 @@ gate_interrupted_in_vain(void)
 }
 
 /*
- * Leaves the turnstile.  Also the before_shmem_exit() callback of a process that
- * is terminated there.
+ * Leaves the turnstile: regularly, by an error, or because the process exits.
  */
 static void
 leave_turnstile(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
@@ -76,20 +75,12 @@ cannot_stop(void)
 static bool
 enter_turnstile(PgAioHandle *ioh, uint64 generation)
 {
-	static bool registered = false;
 	GatePlace  *place = &gate->places[MyProcNumber];
 	bool		stops;
 
 	/* without lock: usually it is off */
 	if (gate->turnstile_holder == 0 || cannot_stop())
 		return false;
-
-	/* an error is caught in gate_wait(), but a terminated process exits */
-	if (!registered)
-	{
-		before_shmem_exit(leave_turnstile, 0);
-		registered = true;
-	}
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	/* the session that would have to wake us goes on */
@@ -159,16 +150,11 @@ gate_pass_turnstile(PgAioHandle *ioh, uint64 generation)
 	if (!enter_turnstile(ioh, generation))
 		return;
 
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(leave_turnstile, (Datum) 0);
 	{
 		wait_at_turnstile();
 	}
-	PG_CATCH();
-	{
-		leave_turnstile(0, 0);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(leave_turnstile, (Datum) 0);
 
 	leave_turnstile(0, 0);
 }

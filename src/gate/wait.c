@@ -47,8 +47,8 @@ static struct
 }			stopped_at;
 
 /*
- * Lets another process show "completion_wait" in our place.  Also the
- * before_shmem_exit() callback of a process that is terminated while it waits.
+ * Lets another process show "completion_wait" in our place, when the wait has ended,
+ * or by an error, or because the process exits.
  */
 static void
 forget_stopped(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
@@ -86,14 +86,6 @@ shows_completion_wait(PgAioHandle *ioh, GateIo *io)
 		return false;
 	if (io->stopped == INVALID_PROC_NUMBER)
 	{
-		static bool registered = false;
-
-		/* an error is caught in gate_wait(), but a terminated process exits */
-		if (!registered)
-		{
-			before_shmem_exit(forget_stopped, 0);
-			registered = true;
-		}
 		io->stopped = MyProcNumber;
 		stopped_at.ioh = ioh;
 		stopped_at.generation = io->generation;
@@ -310,16 +302,11 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 {
 	bool		was_held;
 
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(forget_stopped, (Datum) 0);
 	{
 		was_held = wait_for_captured(ioh, generation);
 	}
-	PG_CATCH();
-	{
-		forget_stopped(0, 0);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(forget_stopped, (Datum) 0);
 
 	forget_stopped(0, 0);
 	if (was_held)

@@ -12,7 +12,6 @@
  */
 #include "trace/trace.h"
 
-#include "storage/ipc.h"
 #include "storage/spin.h"
 
 /* how many traced reads of this process are not yet submitted */
@@ -220,11 +219,10 @@ begin_wait(OngoingWait *wait)
 }
 
 /*
- * Ends the wait of this process, if it is in one.  Also the before_shmem_exit()
- * callback of a process that is terminated while it waits.
+ * Ends the wait of this process, if it is in one.
  */
 static void
-end_wait(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+end_wait(void)
 {
 	OngoingWait wait = ongoing;
 	IoTime		length;
@@ -251,8 +249,6 @@ end_wait(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 {
-	static bool registered = false;
-
 	if (trace_watches())
 		trace_before_returns();
 
@@ -260,11 +256,6 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 	if (likely(ongoing.seq == 0))
 		return false;
 
-	if (!registered)
-	{
-		before_shmem_exit(end_wait, 0);
-		registered = true;
-	}
 	ongoing.start = io_now();
 	ongoing.place = -1;
 	begin_wait(&ongoing);
@@ -273,14 +264,14 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * IoListener.wait_ends: records the end of the wait.
+ * IoListener.wait_ends: records the end of the wait, also of a process that exits.
  */
 void
 trace_wait_ends(void)
 {
 	uint64		seq = ongoing.seq;
 
-	end_wait(0, 0);
+	end_wait();
 
 	/* this process is perhaps the first to see that the read has completed */
 	if (seq != 0 && !trace_completions)
