@@ -8,8 +8,10 @@
  * session's lock, pin or staged read.
  *
  * What a process waits for is looked up where that is decided (condition
- * variables, lock queues), because the wait event that it shows lags behind.  Where
- * nothing but the wait event tells, it must stay the same for a while.
+ * variables, lock queues), because the wait event that it shows lags behind.  A wait
+ * for a lightweight lock or a buffer may end by itself, and nothing in shared memory
+ * tells whether it does.  It is believed when the kernel has run no process of the
+ * server between two looks, and all of them sleep: then nobody is about to end it.
  *
  * src/gate/settle.c
  *
@@ -25,6 +27,7 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/fd.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/proclist.h"
@@ -35,9 +38,6 @@
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(io_settle);
-
-/* what only a wait event or a short-lived queue tells must last so long */
-#define STEADY_AFTER (10 * NS_PER_MS)
 
 /* how long to sleep between two looks: briefly at first */
 #define SHORT_NAP_US 20
@@ -78,7 +78,6 @@ typedef struct Watched
 	ProcessState state;
 	int			io;				/* handle that it waits for, or -1 */
 	uint32		wait_event;
-	IoTime		since;			/* it has been in this state */
 } Watched;
 
 /* A handle in use, copied under the gate's lock. */
@@ -94,19 +93,75 @@ typedef struct HandleCopy
 	int			first_waiter;	/* in the array of all waiters */
 } HandleCopy;
 
-static bool
-is_steady(const Watched *process, IoTime now)
+/*
+ * Returns how often the kernel has switched to or from a process, or -1 unless the
+ * process sleeps.
+ */
+static int64
+switches_of_sleeper(int pid)
 {
-	switch (process->state)
+	char		path[64];
+	char		line[256];
+	FILE	   *file;
+	char		state = '\0';
+	int64		switches = 0;
+	int			found = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = AllocateFile(path, "r");
+	if (file == NULL)
+		return -1;
+	while (fgets(line, sizeof(line), file) != NULL)
 	{
-		case PROCESS_RUNNING:
-			return false;
-		case PROCESS_LWLOCK:
-		case PROCESS_BUFFER:
-			return now - process->since >= STEADY_AFTER;
-		default:
-			return true;
+		long long	count;
+
+		if (sscanf(line, "State: %c", &state) == 1)
+			continue;
+		if (sscanf(line, "voluntary_ctxt_switches: %lld", &count) == 1 ||
+			sscanf(line, "nonvoluntary_ctxt_switches: %lld", &count) == 1)
+		{
+			switches += count;
+			found++;
+		}
 	}
+	FreeFile(file);
+
+	return state == 'S' && found == 2 ? switches : -1;
+}
+
+/*
+ * Returns how often the kernel has switched to or from the server's processes, or
+ * -1 unless all but this one sleep.  Whoever is woken no longer sleeps, even if it
+ * has not run yet.
+ */
+static int64
+switches_of_sleepers(void)
+{
+	int64		sum = 0;
+
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		int			pid = *(volatile int *) &GetPGProcByNumber(i)->pid;
+		int64		switches;
+
+		if (pid == 0 || pid == MyProcPid)
+			continue;
+		switches = switches_of_sleeper(pid);
+		if (switches < 0)
+			return -1;
+		sum += switches;
+	}
+
+	return sum;
+}
+
+/*
+ * Returns whether a wait in this state may end without anybody doing something.
+ */
+static bool
+may_end_by_itself(ProcessState state)
+{
+	return state == PROCESS_LWLOCK || state == PROCESS_BUFFER;
 }
 
 /*
@@ -154,13 +209,21 @@ handle_waited_for(ProcNumber procno)
 	return -1;
 }
 
+/*
+ * Returns what a process does that is in the line of a handle's condition variable.
+ * It gets in line before it looks whether the read is held, and shows a wait event
+ * once it has: a process that does not show one yet would miss a release, and not
+ * stop at the turnstile.
+ */
 static ProcessState
-look_at_sleeper(int io)
+look_at_sleeper(int io, uint32 wait_event)
 {
 	if (gate->ios[io].phase == GATE_HELD &&
 		gate->ios[io].generation == pgaio_ctl->io_handles[io].generation &&
 		!gate->ios[io].released)
-		return PROCESS_HELD;
+		return wait_event == gate->wait_event_held ||
+			wait_event == gate->wait_event_completion ||
+			wait_event == WAIT_EVENT_AIO_IO_COMPLETION ? PROCESS_HELD : PROCESS_RUNNING;
 
 	switch ((PgAioHandleState) pgaio_ctl->io_handles[io].state)
 	{
@@ -208,7 +271,7 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 	{
 		*io = handle_waited_for(procno);
 		if (*io >= 0)
-			return look_at_sleeper(*io);
+			return look_at_sleeper(*io, *wait_event);
 	}
 	if (proc->lwWaiting == LW_WS_WAITING)
 		return PROCESS_LWLOCK;
@@ -224,12 +287,15 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 
 /*
  * Looks at all processes.  Returns whether all are quiet, and have been at the last
- * look: one may have woken another that had been looked at before it.
+ * look: one may have woken another that had been looked at before it.  "switches" is
+ * what switches_of_sleepers() has returned at the last look, or -1.
  */
 static bool
-look_at_all(Watched *processes, int n)
+look_at_all(Watched *processes, int n, int64 *switches)
 {
 	bool		quiet = true;
+	bool		is_certain = true;
+	int64		switches_before = *switches;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -237,29 +303,45 @@ look_at_all(Watched *processes, int n)
 		int			io;
 		uint32		wait_event;
 		ProcessState state = look_at_process(process->pid, &io, &wait_event);
-		IoTime		now = io_now();
 
 		if (state != process->state || io != process->io)
 		{
 			process->state = state;
 			process->io = io;
-			process->since = now;
 			quiet = false;
 		}
 		process->wait_event = wait_event;
-		quiet = quiet && is_steady(process, now);
+		if (state == PROCESS_RUNNING)
+			quiet = false;
+		if (may_end_by_itself(state))
+			is_certain = false;
 	}
 
-	return quiet;
+	*switches = is_certain ? -1 : switches_of_sleepers();
+	if (is_certain)
+		return quiet;
+	return quiet && *switches >= 0 && *switches == switches_before;
 }
 
+/*
+ * Waits until all is quiet or the time is up.
+ */
 static void
 settle(Watched *processes, int n, IoTime deadline)
 {
-	for (int naps = 0; !look_at_all(processes, n); naps++)
+	int64		switches = -1;
+
+	for (int naps = 0; !look_at_all(processes, n, &switches); naps++)
 	{
 		if (io_now() >= deadline)
+		{
+			for (int i = 0; i < n; i++)
+			{
+				if (may_end_by_itself(processes[i].state))
+					processes[i].state = PROCESS_RUNNING;
+			}
 			return;
+		}
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(naps < SHORT_NAPS ? SHORT_NAP_US : LONG_NAP_US);
 	}
