@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+#: compiling the extension, initdb and pg_basebackup take no longer, even on a busy machine
+LONGEST_SECONDS = 900
+
 PORTS = {"primary": 5432, "standby": 5433}
 
 SETTINGS = {
@@ -59,7 +62,11 @@ class Cluster:
                 str(CHECKOUT / "explorer/inside"), *arguments]
 
     def _must(self, *arguments: str) -> None:
-        done = subprocess.run(self._command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        # timeout ends the whole process group
+        done = subprocess.run(["timeout", "--kill-after=10", str(LONGEST_SECONDS), *self._command(*arguments)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode in (124, 137):
+            raise ClusterError(f"{self.server}: explorer/inside {arguments[0]} took longer than {LONGEST_SECONDS} s")
         if done.returncode != 0:
             raise ClusterError(f"{self.server}: explorer/inside {arguments[0]} failed:\n{done.stdout}{done.stderr[-3000:]}")
 
