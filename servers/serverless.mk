@@ -64,7 +64,7 @@ check:
 	@$(provide)
 	@servers/run --data '$(server)' "$$PWD/servers/check"
 ifeq ($(REGRESS)$(PROVE_TESTS)$(filter no,$(GATE)),)
-	@explorer/run --if-possible --server '$(server)'
+	@explorer/run --if-possible --self-test --server '$(server)'
 endif
 
 check-long:

@@ -15,10 +15,19 @@ from .search import Graph
 DIRECTORY = Path(__file__).resolve().parents[1] / "graphs"
 
 
-def file_of(scenario: str, major: int, method: str) -> Path:
+def file_of(scenario: str, major: int, method: str, directory: Path = DIRECTORY) -> Path:
     """io_methods share a graph unless one has a file of its own."""
-    own = DIRECTORY / f"{scenario}.{major}.{method}"
-    return own if own.exists() else DIRECTORY / f"{scenario}.{major}"
+    own = directory / f"{scenario}.{major}.{method}"
+    return own if own.exists() else directory / f"{scenario}.{major}"
+
+
+def keep(graph: Graph, scenario: str, major: int, method: str, directory: Path = DIRECTORY) -> None:
+    text = text_of(graph)
+    shared = directory / f"{scenario}.{major}"
+    if method == "worker" or not shared.exists() or shared.read_text() == text:
+        shared.write_text(text)
+    else:
+        (directory / f"{scenario}.{major}.{method}").write_text(text)
 
 
 def _in_order(graph: Graph) -> list[str]:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import graphs, judge, scenario as scenarios, search
+from . import graphs, judge, scenario as scenarios, search, selftest
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, Trouble
 from .scenario import Scenario
@@ -25,7 +25,7 @@ the next choice is a session's next statement, a cancel, or the release of one h
 All orders are gone through, and each is judged.  See doc/explorer.md."""
 
 
-def parse_arguments() -> argparse.Namespace:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", help="names of scenarios; default: those of the tier")
@@ -35,18 +35,22 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tier", choices=("quick", "long"), default="quick",
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
     parser.add_argument("--failures", type=int, help="failures in one schedule; default 1, in the long tier 2")
-    parser.add_argument("--seconds", type=float, help="longest time for one scenario; default 10, in the long tier 60")
+    parser.add_argument("--seconds", type=float,
+                        help="longest time for one scenario with so many failures; default 120, in the long tier 60")
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
+    parser.add_argument("--shorten", action="store_true", help="with --replay: leave out the choices that do not matter")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
     parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
     parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
+    parser.add_argument("--self-test", action="store_true",
+                        help="first see whether planted errors are found, shortened and replayed")
     parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
     parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where clusters are made; default /tmp")
-    return parser.parse_args()
+    return parser
 
 
 class Server:
@@ -75,10 +79,26 @@ class Exploration:
         self.arguments = arguments
         self.server = server
         self.major = major
-        long = arguments.tier == "long"
-        self.budget = arguments.failures if arguments.failures is not None else 2 if long else 1
-        self.seconds = arguments.seconds or (60.0 if long else 10.0)
+        self.graphs = graphs.DIRECTORY
         self.engine: Engine | None = None
+        self.unfinished: list[str] = []
+
+    @property
+    def long(self) -> bool:
+        return self.arguments.tier == "long"
+
+    @property
+    def seconds(self) -> float:
+        return self.arguments.seconds or (60.0 if self.long else 120.0)
+
+    def budgets(self, scenario: Scenario) -> list[int]:
+        """With how many failures in a schedule to explore a scenario, one after the other."""
+        if not scenario.failures:
+            return [0]
+        if self.arguments.failures is not None:
+            return [self.arguments.failures]
+        # first one, as that is what the graphs are kept for
+        return [1, 2] if self.long else [1]
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
@@ -93,7 +113,9 @@ class Exploration:
 
     def explore(self, scenario: Scenario, method: str) -> bool:
         """Whether all was well."""
-        budget = self.budget if scenario.failures else 0
+        return all(self.explore_with(scenario, method, budget) for budget in self.budgets(scenario))
+
+    def explore_with(self, scenario: Scenario, method: str, budget: int) -> bool:
         engine = self.connect(scenario, method, budget)
         try:
             expected = judge.learn(engine)
@@ -103,17 +125,25 @@ class Exploration:
             self.server.discard()
             return False
         outcome = search.Search(engine, expected, self.seconds).explore()
-        self.report(scenario, method, outcome, expected)
+        self.report(scenario, method, budget, outcome, expected)
         for failure in outcome.failures:
             self.explain(scenario, method, budget, expected, failure)
         well = not outcome.failures
+        if well and outcome.left:
+            self.unfinished.append(f"{scenario.name} ({method}, {self.failures_in(budget)})")
+            # few choices, and much time: it hangs, or the machine does
+            well = self.long or self.arguments.seconds is not None
         # a graph of more failures, or with late wakes, is another one
-        if well and not outcome.left and budget <= 1 and not self.arguments.late and not self.arguments.no_graphs:
+        elif well and budget <= 1 and not self.arguments.late and not self.arguments.no_graphs:
             well = self.compare(scenario, method, expected, outcome)
         self.disconnect()
         return well
 
-    def report(self, scenario: Scenario, method: str, outcome: search.Outcome, expected: judge.Expected) -> None:
+    @staticmethod
+    def failures_in(budget: int) -> str:
+        return f"{budget} failure{'' if budget == 1 else 's'}"
+
+    def report(self, scenario: Scenario, method: str, budget: int, outcome: search.Outcome, expected: judge.Expected) -> None:
         notes = []
         if outcome.left:
             notes.append(f"NOT FINISHED: {outcome.left} choices left")
@@ -121,7 +151,7 @@ class Exploration:
             notes.append(f"{outcome.mismatches} replays went another way, the first {outcome.mismatch}")
         if not expected.all_orders:
             notes.append(f"rows from {expected.orders} serial orders, not all")
-        print(f"{scenario.name:28} {method:9} {outcome.schedules:6} schedules {outcome.states:6} states"
+        print(f"{scenario.name:22} {method:9} {self.failures_in(budget):10} {outcome.schedules:6} schedules {outcome.states:6} states"
               f" {outcome.runs:6} runs {outcome.steps:7} steps {outcome.seconds:6.1f} s"
               f" {outcome.runs / max(outcome.seconds, 1e-3):5.0f} runs/s" + "".join(f"; {note}" for note in notes), flush=True)
 
@@ -143,8 +173,9 @@ class Exploration:
         try:
             short = search.shorten(engine, expected, failure, restart)
             if short is not failure:
-                print(f"shortened to: {short}", flush=True)
-            print(f"explorer/run --server {self.server.cluster.server} --method {method} {scenario.name}"
+                print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
+            late = "--late " if self.arguments.late else ""
+            print(f"explorer/run --server {self.server.cluster.server} --method {method} {late}{scenario.name}"
                   f" --replay '{' '.join(short.schedule)}'\n", flush=True)
             if short.fatal:
                 restart()
@@ -171,24 +202,59 @@ class Exploration:
         print("  " + ("\n  ".join(found.reasons) if found else "all is as it should be"), flush=True)
         return found
 
+    def replay(self, scenario: Scenario, arguments: argparse.Namespace) -> int:
+        schedule = arguments.replay.split()
+        method = (arguments.method or scenario.methods)[0]
+        budget = sum("=" in choice and not choice.endswith("=ok") for choice in schedule)
+        budget = max([budget, *self.budgets(scenario)])
+        engine = self.connect(scenario, method, budget)
+        expected = judge.learn(engine)
+        if arguments.shorten:
+            found = search.run_schedule(engine, expected, schedule)
+            if found:
+                self.explain(scenario, method, budget, expected, search.Failure(schedule, found.reasons, found.fatal))
+            else:
+                print("all is as it should be: there is nothing to shorten")
+            return 1 if found else 0
+        observer = engine.observers[engine.observed]
+        if arguments.trace:
+            observer.ask("SELECT io_trace_reset(), io_trace_start()")
+        found = self.show(expected, schedule)
+        if arguments.trace:
+            observer = engine.observers[engine.observed]
+            observer.ask("SELECT io_trace_stop()")
+            lines = observer.ask("SELECT io_trace_chrome()")[0]
+            arguments.trace.write_text("\n".join(str(line[0]) for line in lines) + "\n")
+            print(f"  timeline: {arguments.trace}")
+        return 1 if found else 0
+
     def compare(self, scenario: Scenario, method: str, expected: judge.Expected, outcome: search.Outcome) -> bool:
         """With the graph that is kept for this major version."""
-        path = graphs.file_of(scenario.name, self.major, method)
+        path = graphs.file_of(scenario.name, self.major, method, self.graphs)
         if self.arguments.keep_graphs:
-            text = graphs.text_of(outcome.graph)
-            if method == "worker" or not path.exists():
-                path = graphs.DIRECTORY / f"{scenario.name}.{self.major}"
-            elif path.read_text() != text:
-                path = graphs.DIRECTORY / f"{scenario.name}.{self.major}.{method}"
-            path.write_text(text)
+            graphs.keep(outcome.graph, scenario.name, self.major, method, self.graphs)
             return True
         if not path.exists():
-            print(f"  no graph of {scenario.name} is kept for PostgreSQL {self.major}", flush=True)
-            return True
+            # a version that is not released yet has none
+            if not list(self.graphs.glob(f"*.{self.major}")):
+                print(f"  SKIPPED: no graphs are kept for PostgreSQL {self.major}; nothing to compare with", flush=True)
+                return True
+            print(f"\nFAILED: {scenario.name} ({method}): no graph of it is kept for PostgreSQL {self.major}"
+                  f" (--keep-graphs keeps one)", flush=True)
+            return False
         kept = graphs.parse(path.read_text())
         difference = graphs.first_difference(kept, outcome.graph)
         if difference is None:
             return True
+        # what happens once only is no difference between servers
+        assert self.engine
+        outcome = search.Search(self.engine, expected, self.seconds).explore()
+        again = graphs.first_difference(kept, outcome.graph)
+        if again is None and not outcome.failures and not outcome.left:
+            print(f"  once, but not again, the states were others than those kept for PostgreSQL {self.major}:"
+                  f" {difference[1]}, after {' '.join(difference[0])}", flush=True)
+            return True
+        difference = again or difference
         schedule, what = difference
         print(f"\nFAILED: {scenario.name} ({method}): the states are not those kept for PostgreSQL {self.major}"
               f" ({path.name}): {what}, after\n  {' '.join(schedule)}", flush=True)
@@ -225,29 +291,6 @@ def choose(arguments: argparse.Namespace, major: int) -> list[Scenario]:
     return [one for one in chosen if not one.versions or major in one.versions]
 
 
-def replay(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario]) -> int:
-    if len(chosen) != 1:
-        sys.exit("explorer/run: --replay is about one scenario")
-    schedule = arguments.replay.split()
-    method = (arguments.method or chosen[0].methods)[0]
-    budget = sum("=" in choice and not choice.endswith("=ok") for choice in schedule)
-    # so that what is woken later can be replayed
-    exploration.arguments.late = exploration.arguments.late or arguments.late
-    engine = exploration.connect(chosen[0], method, max(budget, exploration.budget))
-    expected = judge.learn(engine)
-    observer = engine.observers[engine.observed]
-    if arguments.trace:
-        observer.ask("SELECT io_trace_reset(), io_trace_start()")
-    found = exploration.show(expected, schedule)
-    if arguments.trace:
-        observer = engine.observers[engine.observed]
-        observer.ask("SELECT io_trace_stop()")
-        lines = observer.ask("SELECT io_trace_chrome()")[0]
-        arguments.trace.write_text("\n".join(str(line[0]) for line in lines) + "\n")
-        print(f"  timeline: {arguments.trace}")
-    return 1 if found else 0
-
-
 def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path) -> int:
     start = time.monotonic()
     failed = []
@@ -274,6 +317,8 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
             if arguments.first:
                 break
     seconds = time.monotonic() - start
+    if exploration.unfinished:
+        print(f"explorer: NOT FINISHED, so not compared: {', '.join(exploration.unfinished)}")
     if failed:
         print(f"explorer: FAILED on PostgreSQL {exploration.major} in {seconds:.0f} s: {', '.join(failed)}")
         return 1
@@ -282,7 +327,7 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
 
 
 def main() -> int:
-    arguments = parse_arguments()
+    arguments = make_parser().parse_args()
     if arguments.staged and not arguments.staged.is_dir():
         print(f"explorer/run: there is no directory {arguments.staged}", file=sys.stderr)
         return 2
@@ -308,8 +353,12 @@ def main() -> int:
             cluster = Cluster(arguments.server, home, arguments.staged)
             cluster.prepare()
             exploration = Exploration(arguments, Server(cluster), major)
+            if arguments.self_test and not selftest.passes(make_parser(), exploration):
+                return 1
             if arguments.replay is not None:
-                return replay(arguments, exploration, chosen)
+                if len(chosen) != 1:
+                    sys.exit("explorer/run: --replay is about one scenario")
+                return exploration.replay(chosen[0], arguments)
             return explore_all(arguments, exploration, chosen, probe)
         finally:
             if cluster:

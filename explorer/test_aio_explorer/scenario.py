@@ -118,8 +118,8 @@ def load(path: Path) -> Scenario:
     return Scenario(path.stem, raw.pop("about"), tuple(sessions), **raw)
 
 
-def load_all(names: list[str]) -> list[Scenario]:
-    paths = {path.stem: path for path in sorted(DIRECTORY.glob("*.toml"))}
+def load_all(names: list[str], directory: Path = DIRECTORY) -> list[Scenario]:
+    paths = {path.stem: path for path in sorted(directory.glob("*.toml"))}
     if unknown := [name for name in names if name not in paths]:
         raise ScenarioError(f"there is no scenario {', '.join(unknown)}")
     return [load(paths[name]) for name in (names or paths)]

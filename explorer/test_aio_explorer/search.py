@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -10,11 +11,20 @@ from .client import Lost
 from .engine import Engine, NotPossible, State, Trouble
 
 
+#: a schedule is not shortened for longer
+MOST_TRIES = 80
+
+
 @dataclass
 class Failure:
     schedule: list[str]
     reasons: list[str]
     fatal: bool = False  # the server has to be started again
+
+    @property
+    def kind(self) -> str:
+        """What went wrong, without the numbers and names that differ from schedule to schedule."""
+        return re.sub(r"\b[A-Z]\w*\b|\d+", "", self.reasons[0].split(":")[0].split(";")[0])
 
     def __str__(self) -> str:
         return f"{' '.join(self.schedule)}\n" + "\n".join(f"    {reason}" for reason in self.reasons)
@@ -176,19 +186,30 @@ class Search:
 
 
 def shorten(engine: Engine, expected: judge.Expected, failure: Failure, restart) -> Failure:
-    """Leaves out choices as long as the schedule still fails."""
+    """Leaves out choices as long as the schedule fails in the same manner.
+
+    What is left are the choices that matter: a run of them is completed by the first
+    choices there are.
+    """
     best = failure
     tries = 0
+
+    def still_fails(schedule: list[str]) -> Failure | None:
+        nonlocal engine, tries
+        tries += 1
+        found = run_schedule(engine, expected, schedule, lenient=True)
+        if found and found.fatal:
+            engine = restart()
+        return Failure(schedule, found.reasons, found.fatal) if found and found.kind == failure.kind else None
+
+    # the end first: what the first choices do anyway
+    while best.schedule and tries < MOST_TRIES and (found := still_fails(best.schedule[:-1])):
+        best = found
     length = max(len(best.schedule) // 2, 1)
-    while length >= 1 and tries < 60:
+    while length >= 1:
         start = 0
-        while start < len(best.schedule) and tries < 60:
-            candidate = best.schedule[:start] + best.schedule[start + length:]
-            tries += 1
-            found = run_schedule(engine, expected, candidate, lenient=True)
-            if found and found.fatal:
-                engine = restart()
-            if found and len(found.schedule) < len(best.schedule):
+        while start < len(best.schedule) and tries < MOST_TRIES:
+            if found := still_fails(best.schedule[:start] + best.schedule[start + length:]):
                 best = found
             else:
                 start += length

@@ -1,0 +1,125 @@
+"""Tests the explorer: errors that are planted must be found, shortened, replayed and traced."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import re
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import graphs, scenario as scenarios
+
+if TYPE_CHECKING:
+    from .main import Exploration
+
+DIRECTORY = Path(__file__).resolve().parents[1] / "tests"
+
+
+class Failed(Exception):
+    """What the explorer did not do."""
+
+
+def must(true: object, what: str, output: str = "") -> None:
+    if not true:
+        raise Failed(f"{what}\n{output}")
+
+
+class SelfTest:
+    def __init__(self, parser: argparse.ArgumentParser, exploration: Exploration, directory: Path) -> None:
+        self.parser = parser
+        self.exploration = exploration
+        self.directory = directory
+        self.planted = scenarios.load(DIRECTORY / "planted.toml")
+        self.right = scenarios.load(scenarios.DIRECTORY / "one_session.toml")
+
+    def explore(self, scenario: scenarios.Scenario, *options: str) -> tuple[bool, str]:
+        """Explores a scenario with these options; returns whether all was well, and what was printed."""
+        arguments = self.parser.parse_args(["--method", "worker", *options])
+        self.exploration.arguments = arguments
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            if arguments.replay is None:
+                well = self.exploration.explore(scenario, "worker")
+            else:
+                well = self.exploration.replay(scenario, arguments) == 0
+        return well, output.getvalue()
+
+    def planted_error_is_found(self) -> str:
+        """Returns the options that replay it, as they are printed."""
+        well, output = self.explore(self.planted, "--no-graphs")
+        must(not well and "B1 returns 1; no serial run does: 0" in output, "a planted error is not found", output)
+        shortened = re.search(r"shortened from (\d+) choices to (\d+): (.*)", output)
+        must(shortened and int(shortened[1]) > int(shortened[2]) == 1 and shortened[3] == "A1",
+             "its schedule is not shortened to the one choice that matters", output)
+        line = re.search(r"^explorer/run (.*)$", output, re.MULTILINE)
+        must(line, "no command replays it", output)
+        assert line
+        return line[1]
+
+    def superfluous_choices_are_left_out(self) -> None:
+        well, output = self.explore(self.planted, "--replay", "C1 C:2+1=EIO wake_C A1 B1", "--shorten")
+        must(not well and re.search(r"shortened from 5 choices to 1: A1\n", output),
+             "superfluous choices are not left out", output)
+
+    def it_is_replayed(self, printed: str) -> None:
+        trace = self.directory / "trace.json"
+        well, output = self.explore(self.planted, *shlex.split(printed), "--trace", str(trace))
+        must(not well and "B1 returns 1; no serial run does: 0" in output, "its replay does not fail", output)
+        must(re.search(r"^  A1 +B@0 -  A@0 A:0\+1", output, re.MULTILINE), "its replay does not show who waits for what", output)
+        events = json.loads(trace.read_text())
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        must(len(events) > 3, f"its trace has {len(events)} events")
+        # the other order is right
+        well, output = self.explore(self.planted, "--replay", "B1 A1")
+        must(well and "all is as it should be" in output, "a schedule that is right fails", output)
+
+    def other_graphs_are_noticed(self) -> None:
+        self.exploration.graphs = self.directory
+        # so that graphs are kept for this version
+        major = self.exploration.major
+        (self.directory / f"other.{major}").write_text("")
+        well, output = self.explore(self.right)
+        must(not well and "no graph of it is kept" in output, "a graph that is not there is not missed", output)
+        well, output = self.explore(self.right, "--keep-graphs")
+        well, output = self.explore(self.right)
+        must(well, "a graph that has been kept is not found again", output)
+        # one state of the kept graph is another one
+        path = graphs.file_of(self.right.name, major, "worker", self.directory)
+        lines = path.read_text().splitlines()
+        number, state, *choices = lines[2].split(" ")
+        lines[2] = " ".join([number, state[::-1] if state != state[::-1] else "00000000", *choices])
+        path.write_text("\n".join(lines) + "\n")
+        well, output = self.explore(self.right)
+        must(not well and "the states are not those kept" in output and "leads to another state" in output,
+             "a graph that differs in a state is not noticed", output)
+
+    def unfinished_is_said(self) -> None:
+        self.exploration.unfinished = []
+        well, output = self.explore(self.right, "--seconds", "0.000001", "--no-graphs")
+        must("NOT FINISHED" in output and self.exploration.unfinished, "a search that does not end is not told", output)
+
+
+def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
+    """Runs all of it on the cluster of an exploration, which is as before afterwards."""
+    before = (exploration.arguments, exploration.graphs, exploration.unfinished)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            test = SelfTest(parser, exploration, Path(directory))
+            printed = test.planted_error_is_found()
+            test.superfluous_choices_are_left_out()
+            test.it_is_replayed(printed)
+            test.other_graphs_are_noticed()
+            test.unfinished_is_said()
+    except Failed as failed:
+        print(f"FAILED: the explorer's self-test: {failed}", flush=True)
+        return False
+    finally:
+        exploration.disconnect()
+        exploration.arguments, exploration.graphs, exploration.unfinished = before
+    print("the explorer's self-test: planted errors are found, shortened, replayed and traced", flush=True)
+    return True
