@@ -42,7 +42,8 @@ help:
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
 # make check-long      the rest of the explorer's scenarios, with two failures in a
-#                      schedule, and every wait against every end
+#                      schedule, every wait against every end, and scans, VACUUM and
+#                      pages by each io_method
 # make check-all       the same on the servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
@@ -70,6 +71,7 @@ endif
 check-long:
 	@$(provide)
 	@explorer/run --server '$(server)' --tier long
+	@TEST_AIO_LONG=1 PROVE_TESTS='t/21* t/24*' servers/run --data '$(server)' "$$PWD/servers/check"
 	@TEST_AIO_WAITS=all PROVE_TESTS='t/180_waits.pl' servers/run --data '$(server)' "$$PWD/servers/check"
 
 check-all:

@@ -200,4 +200,4 @@ for_each_io_method(
 			$alice->gives("SELECT count(*), count(DISTINCT n) FROM (SELECT scenario.me(), n FROM $t WHERE n >= 5600) s", '600|600', 'and each row of the last chunks once');
 			$alice->gives("SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT count(*) AS c FROM $t WHERE n % 2 < g OFFSET 0) s", 2, 'rescanned');
 		});
-	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, autovacuum => 'off' });
+	}, long => [qw(sync)], conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, autovacuum => 'off' });

@@ -159,4 +159,4 @@ for_each_io_method(
 			is($fetches->(), 0, 'all-visible again');
 			$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
 		});
-	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
+	}, long => [qw(sync)], conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });

@@ -221,4 +221,4 @@ for_each_io_method(
 			is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'later it goes to its end');
 			is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
 		});
-	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, max_parallel_maintenance_workers => 2 });
+	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, max_parallel_maintenance_workers => 2 });

@@ -178,5 +178,5 @@ for_each_io_method(
 				}
 			});
 		}
-	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4 },
+	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4 },
 	prepare => sub { my ($aio) = @_; $aio->sql('CREATE DATABASE other TEMPLATE postgres') });

@@ -63,7 +63,7 @@ for_each_io_method(
 				$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
 				$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
 				$standby->end_sessions;
-				$standby->end_scenario(log => [ qr/(?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
+				$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
 			});
 		}
 		ok($standby->stop, 'the standby stops');
@@ -127,4 +127,4 @@ for_each_io_method(
 			$aio->proves($v, gen => 5, blocks => 5);
 			$aio->gives("SELECT to_regclass('$u') IS NULL", 't', 'dropped');
 		}, dies => 1);
-	}, needs => 'gate', streaming => 1, conf => { shared_buffers => '16MB', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
+	}, long => ['sync'], needs => 'gate', streaming => 1, conf => { shared_buffers => '16MB', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });

@@ -98,6 +98,6 @@ END
 				cmp_ok($polls, '>', 20, "$polls polls");
 				cmp_ok($rows, '>', 0, "$rows rows") if $view ne 'pg_aios' || $aio->method ne 'sync';
 				$aio->proves($t);
-			}, log => qr/could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
+			}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
 		}
 	}, conf => { shared_buffers => '16MB' });

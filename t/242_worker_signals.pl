@@ -49,7 +49,7 @@ for_each_io_method(
 				my @after = workers($aio);
 				is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
 				$aio->proves($t);
-			}, log => [ qr/FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/io worker \(PID \d+\) exited with exit code [01]/ ]);
+			}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 		}
 
 		# a worker that stands still: the others do its share, and a read that it has begun waits
@@ -116,7 +116,10 @@ for_each_io_method(
 			$aio->sql('DROP TABLESPACE elsewhere');
 		});
 
-		for my $signal (qw(KILL QUIT ABRT SEGV))
+		my %crashes = (
+			KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
+			ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');
+		for my $signal (sort keys %crashes)
 		{
 			$aio->scenario("SIG$signal", sub {
 				my ($alice) = $aio->sessions('alice');
@@ -132,7 +135,7 @@ for_each_io_method(
 				$aio->restarted;
 				ok(until_workers($aio, $count, @workers), 'all workers are others');
 				$aio->proves($t);
-			}, dies => 1, log => [ qr/io worker \(PID \d+\) (?:was terminated by signal (?:9: Killed|6: Aborted|11: Segmentation fault)|exited with exit code 2)/,
+			}, dies => 1, log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
 				qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);
 		}
 	}, methods => ['worker'], workers => $count, conf => { restart_after_crash => 'on' });

@@ -43,6 +43,7 @@
 #	versioned	settings by the major version from which on they are made
 #	workers		number of I/O workers
 #	methods		these io_methods only
+#	long		these io_methods only with TEST_AIO_LONG=1, as in "make check-long"
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
@@ -150,6 +151,8 @@ sub with_each_io_method
 {
 	my ($function, %params) = @_;
 	my @only = @{ delete $params{methods} // [] };
+	my %long = map { $_ => 1 } $ENV{TEST_AIO_LONG} ? () : @{ $params{long} // [] };
+	delete $params{long};
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
@@ -159,7 +162,7 @@ sub with_each_io_method
 	for my $method (_io_methods())
 	{
 		next if @only && !grep { $_ eq $method } @only;
-		my $obstacle = _obstacle($method);
+		my $obstacle = $long{$method} ? 'only with TEST_AIO_LONG=1' : _obstacle($method);
 	  SKIP: {
 			skip "io_method=$method: $obstacle", 1 if $obstacle;
 		}
