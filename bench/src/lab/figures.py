@@ -53,7 +53,7 @@ FIGURES = {
     "latency": Figure("ms", "average latency (ms)", **_TIME),
     # reads and read_bytes of pg_stat_io
     "ios": Figure("I/Os", "I/Os", good="fewer", exact=True),
-    "mean_blocks": Figure("blocks", "mean size of an I/O (blocks)", good="more", exact=True),
+    "mean_blocks": Figure("blocks", "mean size of an I/O (blocks)", good="more"),
     # Shared and Local Read Blocks of EXPLAIN
     "read_blocks": Figure("blocks", "blocks read", good="fewer", exact=True),
     # Shared and Local I/O Read Time of EXPLAIN, where track_io_timing is on

@@ -124,12 +124,16 @@ def figures_of_pgbench(said: str) -> dict[str, float]:
     return figures
 
 
-def _pgbench(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    script = cluster.directory / "pgbench.sql"
-    # pgbench's own commands have a line each, and the statement has one
+def _of_pgbench(statement: str) -> tuple[list[str], str]:
+    """pgbench's own commands, which have a line each, and the statement, which has one."""
     lines = statement.splitlines()
     commands = [line for line in lines if line.startswith("\\")]
-    sql = " ".join(" ".join(line for line in lines if line not in commands).split())
+    return commands, " ".join(" ".join(line for line in lines if line not in commands).split())
+
+
+def _pgbench(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    script = cluster.directory / "pgbench.sql"
+    commands, sql = _of_pgbench(statement)
     script.write_text("".join(f"{line}\n" for line in [*commands, f"{sql};"]))
     done = cluster.ask(
         "pgbench", "--no-vacuum", f"--file={script}", f"--host={cluster.directory}", "--username=postgres",
@@ -168,7 +172,7 @@ def _set_gate(cluster: Cluster, variant: Variant) -> None:
 def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
     expected = case.expected_plan(variant)
     if case.run.pgbench:
-        if difference := expected.difference(_explained(cluster, "", statement)["Plan"]):
+        if difference := expected.difference(_explained(cluster, "", _of_pgbench(statement)[1])["Plan"]):
             raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
         return _pgbench(cluster, case, variant, statement)
     if case.measure == "value":

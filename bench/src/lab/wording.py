@@ -94,7 +94,8 @@ def finding(report: Report) -> str:
     if different:
         parts.append(f"{first} {verb(report.case)} {_range(different)} as {_as(report.case)} as {second}")
     if same:
-        parts.append(f"{first} and {second} {'take equally long' if is_time(report.case) else f'have as {_as(report.case)}'} with {named_or_counted(same)}")
+        equal = "take equally long" if is_time(report.case) else f"have {'' if report.case.figure.exact else 'about '}as {_as(report.case)}"
+        parts.append(f"{first} and {second} {equal} with {named_or_counted(same)}")
     if unclear:
         parts.append(f"whether {first} and {second} differ with {named_or_counted(unclear)} is not clear")
     return "; ".join(parts + _surprise(report, ratios))
