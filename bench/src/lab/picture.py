@@ -53,7 +53,7 @@ def _draw_runs(
 def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
     # grid lines are not to run through it
     background = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    _write(axes, at, height, points, text, fontsize=12, bbox=background, **style)
+    _write(axes, at, height, points, text, fontsize=11, bbox=background, **style)
 
 
 def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
@@ -85,7 +85,9 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs:
     if report.quick:
         figure.text(0.995, 0.995, "QUICK: signs at best, no figures to keep", fontsize=10, fontweight="bold", color="white", ha="right", va="top",
                     bbox={"facecolor": contrasts.WORSE, "edgecolor": "none", "pad": 4})
-    lines = [textwrap.fill(line, 120) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
+    # what is left of the axes takes up to a quarter
+    room = min(120, int(11 * figure.get_figwidth()))
+    lines = [textwrap.fill(line, room) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
     caption = figure.supxlabel("\n".join(lines), fontsize=8.5, color="#666666", ha="left")
     # all three begin where the axes do, which is known once they are laid out
     figure.canvas.draw()
@@ -126,7 +128,7 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
     jitter = numpy.random.default_rng(1)
     offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
     # more than four groups need room for what is written above them
-    figure, axes = _subplots(report, 9 + max(0, len(groups) - 4) * 1.5, 5.6)
+    figure, axes = _subplots(report, 9 + max(0, len(groups) - 4) * 1.5 + 2.5 * bool(contrasts.rows(report)), 5.6)
 
     highest = max(max(report.values(variant, label), default=0) for variant in groups for label in labels)
     for position, variant in enumerate(groups):
@@ -135,7 +137,7 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
             _draw_runs(axes, report.case, position + offset, report.values(variant, label), colours, highest, jitter)
         if ratio := report.ratio(variant):
             words, colour = _judged(report, ratio)
-            text = f"{wording.factor(ratio.ratio)} times: {words}\n[{ratio.low:.2f}, {ratio.high:.2f}]"
+            text = f"{wording.factor(ratio.ratio)} times\n{words}\n[{ratio.low:.2f}, {ratio.high:.2f}]"
             top = max(max(report.values(variant, label)) for label in labels)
             _draw_ratio(axes, position, top, 22, text, fontweight="bold", color=colour)
     ticks = list(groups)
@@ -146,7 +148,7 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
     axes.set_xticks(range(len(ticks)), [tick.replace(", ", ",\n") for tick in ticks], fontsize=11)
     axes.set_xlim(-0.6, len(ticks) - 0.4)
     # room for the ratio above the highest
-    axes.set_ylim(0, axes.dataLim.ymax * 1.25)
+    axes.set_ylim(0, axes.dataLim.ymax * 1.4)
     axes.set_xlabel(report.case.told_apart_by, fontsize=11)
     axes.set_ylabel(_title(report.case), fontsize=11)
     axes.grid(axis="y", color="#DDDDDD", zorder=0)
