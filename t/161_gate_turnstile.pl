@@ -127,6 +127,7 @@ for_each_io_method(
 				[ 'SELECT io_settle(ARRAY[NULL::int])', '22004', qr/processes must not contain nulls/ ],
 				[ 'SELECT io_settle(ARRAY[[1],[2]])', '2202E', qr/one-dimensional/ ],
 				[ 'SELECT io_settle(ARRAY[pg_backend_pid()])', '22023', qr/cannot wait until it is quiet itself/ ],
+				[ "SELECT io_settle('{}', result => 0)", '22004', qr/pid and io_id must not be null/ ],
 				[ "SELECT io_settle('{}', timeout => -1)", '22023', qr/timeout must not be negative/ ],
 				[ "SELECT io_settle('{}', timeout => NULL)", '22004', qr/timeout must not be null/ ],
 				[ "SELECT io_settle('{}', pid => 1)", '22004', qr/pid and io_id must not be null/ ],

@@ -551,7 +551,7 @@ io_settle(PG_FUNCTION_ARGS)
 	timeout = get_timeout(fcinfo, 4);
 	InitMaterializedSRF(fcinfo, 0);
 
-	if (!PG_ARGISNULL(1) || !PG_ARGISNULL(2))
+	if (!PG_ARGISNULL(1) || !PG_ARGISNULL(2) || !PG_ARGISNULL(3))
 		(void) gate_release_one(fcinfo, 1);
 
 	settle(processes, nprocesses, io_now() + timeout * NS_PER_MS);
