@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).absolute().parents[3]
 RUN = ROOT / "servers" / "run"
 PROVIDE = ROOT / "servers" / "provide"
-NAMES = ROOT / "servers" / "names"
+PACKAGES = ROOT / "servers" / "packages"
 
 
 def commit() -> str:
@@ -28,8 +29,8 @@ def commit() -> str:
 
 
 def stock_servers() -> list[str]:
-    """The servers of Debian's packages, oldest first."""
-    return subprocess.run([NAMES, "stock"], capture_output=True, text=True, check=True).stdout.split()
+    """The servers of Debian's packages, oldest first: rows of servers/packages."""
+    return re.findall(r"^\t'(\S+) +\d+ +stock ", PACKAGES.read_text(), re.MULTILINE)
 
 
 def give_to_owner(*paths: Path) -> None:
