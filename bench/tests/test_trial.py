@@ -115,6 +115,7 @@ class RunSuite(WithDirectory):
     def trial(self) -> command._Trial:
         store = Kept(self.directory / "trial")
         store.begin(Key({}, "", False, "", []), False)
+        self.addCleanup(store._locked.close)
         return command._Trial(self.given, store, mock.Mock(), 0.0)
 
     def test_failure_is_found_and_repeated_on_both(self) -> None:
@@ -129,18 +130,22 @@ class RunSuite(WithDirectory):
 
     def test_goes_on_where_it_was_interrupted(self) -> None:
         interrupted = mock.patch.object(suite, "run", side_effect=[suite.run("old", self.directory / "w", self.directory / "l", [], print), KeyboardInterrupt])
+        trial = self.trial()
         with interrupted, self.assertRaises(KeyboardInterrupt):
-            self.trial().run_suites()
+            trial.run_suites()
         self.calls.write_text("")
-        runs = self.trial().run_suites()
+        runs = trial.run_suites()
         self.assertEqual(self.calls.read_text().splitlines()[0], "new all")
         self.assertEqual([len(each) for each in runs.values()], [3, 3])
 
     def test_a_suite_that_does_not_run_is_told(self) -> None:
         project.RUN.write_text("#!/bin/sh\necho error: no such server\nexit 1\n")
-        runs = self.trial().run_suites()
+        trial = self.trial()
+        runs = trial.run_suites()
         self.assertEqual(runs["before"][0].broken, "error: no such server")
         self.assertEqual(Findings("", "", "", False, suites=runs).status, findings.INCOMPLETE)
+        project.RUN.write_text(CHECK)
+        self.assertFalse(trial.run_suites()["before"][0].broken)
 
 
 class Logs(WithDirectory):
@@ -249,11 +254,23 @@ class KeptResults(WithDirectory):
         store = Kept(self.directory / "t")
         self.assertFalse(store.begin(self.KEY, False))
         store.write("suite/x", 1)
-        self.assertTrue(Kept(store.directory).begin(self.KEY, False))
+        store._locked.close()
+        self.assertTrue(store.begin(self.KEY, False))
+        store._locked.close()
         with self.assertRaisesRegex(kept.OtherTrial, "project"):
             store.begin(replace(self.KEY, project="other"), False)
+        store._locked.close()
         self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
         self.assertIsNone(store.read("suite/x"))
+
+    def test_one_trial_at_a_time(self) -> None:
+        store = Kept(self.directory / "t")
+        store.begin(self.KEY, False)
+        other = Kept(store.directory)
+        with self.assertRaisesRegex(kept.OtherTrial, "another trial is at work"):
+            other.begin(self.KEY, False)
+        other._locked.close()
+        store._locked.close()
 
     def test_project_state_knows_tests(self) -> None:
         root = self.directory

@@ -50,7 +50,9 @@ class _Trial:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _run_suite(self, side: sides.Side, number: int, tests: list[str]) -> None:
-        if self._store.suite(side.role, number) or self._given.show:
+        there = self._store.suite(side.role, number)
+        # one that could not be run is tried again
+        if self._given.show or (there and not there.broken):
             return
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")

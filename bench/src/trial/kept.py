@@ -3,6 +3,7 @@ from there.  Standard library only."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -59,6 +60,8 @@ class Kept:
 
     def begin(self, key: Key, again: bool) -> bool:
         """Whether there are results to go on from.  Raises OtherTrial."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock()
         path = self.directory / "trial.json"
         if path.exists() and not again:
             there = json.loads(path.read_text())
@@ -67,11 +70,19 @@ class Kept:
                 raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
             return True
         if path.exists():
-            # what is not a trial's is left alone
-            shutil.rmtree(self.directory)
+            for part in (self.lab, self.directory / "suite"):
+                shutil.rmtree(part, ignore_errors=True)
         self.lab.mkdir(parents=True, exist_ok=True)
         self._write("trial.json", asdict(key))
         return False
+
+    def _lock(self) -> None:
+        """Keeps other trials out until this process ends."""
+        self._locked = (self.directory / ".lock").open("w")
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OtherTrial(f"another trial is at work in {self.directory}") from None
 
     def _write(self, name: str, data: Any) -> None:
         """In one step, so that a file that is there is whole."""
