@@ -39,6 +39,7 @@ class Answer:
 def normal(message: str) -> str:
     """A message without what differs from run to run."""
     message = re.sub(r'file "[^"]*"', "the file", message)
+    message = re.sub(r'relation "(?:base|global|pg_tblspc)/[^"]*"', "the relation", message)
     return re.sub(r"\b(?:process|PID) \d+", "process N", message)
 
 

@@ -24,10 +24,12 @@ def file_of(scenario: str, major: int, method: str, directory: Path = DIRECTORY)
 def keep(graph: Graph, scenario: str, major: int, method: str, directory: Path = DIRECTORY) -> None:
     text = text_of(graph)
     shared = directory / f"{scenario}.{major}"
+    own = directory / f"{scenario}.{major}.{method}"
     if method == "worker" or not shared.exists() or shared.read_text() == text:
         shared.write_text(text)
+        own.unlink(missing_ok=True)
     else:
-        (directory / f"{scenario}.{major}.{method}").write_text(text)
+        own.write_text(text)
 
 
 def _in_order(graph: Graph) -> list[str]:
