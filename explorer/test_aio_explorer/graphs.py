@@ -88,3 +88,39 @@ def first_difference(kept: Graph, found: Graph) -> tuple[list[str], str] | None:
                 paths[before[choice]] = path
                 queue.append(before[choice])
     return None
+
+
+def first_parting(one: Graph, other: Graph) -> tuple[list[str], set[str], set[str]] | None:
+    """The shortest schedule after which not the same choices are possible, and what only one has."""
+    start = (one.first, other.first)
+    paths: dict[tuple[str, str], list[str]] = {start: []}
+    queue = [start]
+    for pair in queue:
+        left, right = one.edges.get(pair[0], {}), other.edges.get(pair[1], {})
+        if set(left) != set(right):
+            return paths[pair], set(left) - set(right), set(right) - set(left)
+        for choice in sorted(left):
+            after = (left[choice], right[choice])
+            if after not in paths:
+                paths[after] = [*paths[pair], choice]
+                queue.append(after)
+    return None
+
+
+def print_differences(scenario: str, majors: list[int], directory: Path = DIRECTORY) -> bool:
+    """Prints how large the graphs of two versions are and where they part; returns whether they do."""
+    files = [directory / f"{scenario}.{major}" for major in majors]
+    if not all(file.exists() for file in files):
+        return False
+    one, other = (parse(file.read_text()) for file in files)
+    parting = first_parting(one, other)
+    if parting is None and len(one.edges) == len(other.edges):
+        return False
+    sizes = "   ".join(f"{major}: {len(graph.edges)} states, {sum(map(len, graph.edges.values()))} choices"
+                       for major, graph in zip(majors, (one, other)))
+    print(f"{scenario:22} {sizes}")
+    if parting:
+        path, left, right = parting
+        print(f"    {' '.join(path) or '(begin)'}\n    then " + "; ".join(
+            f"only {major}: {' '.join(sorted(found))}" for major, found in zip(majors, (left, right)) if found))
+    return True

@@ -44,6 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
     parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
+    parser.add_argument("--differences", nargs=2, type=int, metavar="MAJOR",
+                        help="print in which scenarios the graphs that are kept for two major versions part, and where")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--self-test", action="store_true",
@@ -335,6 +337,10 @@ def main() -> int:
         if arguments.list:
             for one in scenarios.load_all(arguments.scenarios):
                 print(f"{one.name:28} {one.tier:6} {one.about}")
+            return 0
+        if arguments.differences:
+            for one in scenarios.load_all(arguments.scenarios):
+                graphs.print_differences(one.name, arguments.differences)
             return 0
         os.umask(0o022)
         for number in (signal.SIGTERM, signal.SIGHUP):
