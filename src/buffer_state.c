@@ -30,6 +30,7 @@ static const struct
 	BufferState flag;
 	const char *name;
 }			buffer_flags[] =
+
 {
 	{BM_DIRTY, "DIRTY"},
 	{BM_VALID, "VALID"},

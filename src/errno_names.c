@@ -18,6 +18,7 @@ static const struct
 	const char *name;
 	int			number;
 }			errno_names[] =
+
 {
 	{"EACCES", EACCES},
 	{"EAGAIN", EAGAIN},

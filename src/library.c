@@ -93,7 +93,10 @@ library_begins(void)
 
 	if (*preloaded != NULL)
 	{
-		/* both would take the place of the server's functions, and define settings */
+		/*
+		 * both would take the place of the server's functions, and define
+		 * settings
+		 */
 		stay_behind(*preloaded);
 		return false;
 	}

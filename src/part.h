@@ -22,7 +22,10 @@ typedef struct Part
 								 * NULL if it has none */
 	void	  **address;		/* where it keeps the address of that memory */
 
-	/* does the size depend on the number of AIO handles?  Otherwise nhandles is 0. */
+	/*
+	 * does the size depend on the number of AIO handles?  Otherwise nhandles
+	 * is 0.
+	 */
 	bool		by_handles;
 	Size		(*size) (uint32 nhandles);
 	/* fills the memory in, once */

@@ -147,8 +147,8 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 
 	/*
 	 * The result is written when this session learns of the completion, which
-	 * may be while an error unwinds the stack; the top transaction's memory is
-	 * freed after its resource owners, and those forget the pointer.  When
+	 * may be while an error unwinds the stack; the top transaction's memory
+	 * is freed after its resource owners, and those forget the pointer.  When
 	 * nobody waits, nobody will read it either.
 	 */
 	if (wait_complete)
@@ -173,7 +173,10 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 
 	if (wait_complete)
 	{
-		/* the batch may still be open, and waiting for a staged I/O is a PANIC */
+		/*
+		 * the batch may still be open, and waiting for a staged I/O is a
+		 * PANIC
+		 */
 		pgaio_submit_staged();
 		pgaio_wref_wait(&iow);
 
@@ -288,6 +291,7 @@ read_buffers(PG_FUNCTION_ARGS)
 	StartedRead *reads;
 	Buffer	   *buffers;
 	int			nreads = start_reads(fcinfo, rel, &reads, &buffers);
+
 	/* the retry of a short read must not be staged */
 	bool		batch_was_open = suspend_batch();
 

@@ -72,7 +72,8 @@ io_match_is_same(const IoMatch *a, const IoMatch *b)
 IoMatch
 io_match_all(void)
 {
-	return (IoMatch) {
+	return (IoMatch)
+	{
 		.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER
 	};
 }

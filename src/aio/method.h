@@ -24,11 +24,18 @@
  */
 typedef struct IoInterceptor
 {
-	/* returns whether this staged read is to be captured; asked again, the same */
+	/*
+	 * returns whether this staged read is to be captured; asked again, the
+	 * same
+	 */
 	bool		(*decide) (PgAioHandle *ioh);
 	/* returns whether this use of a handle has been captured */
 	bool		(*has) (PgAioHandle *ioh, uint64 generation);
-	/* returns whether it holds or delays this captured read; before submission, what was decided */
+
+	/*
+	 * returns whether it holds or delays this captured read; before
+	 * submission, what was decided
+	 */
 	bool		(*delays) (PgAioHandle *ioh);
 	/* takes the captured ones, gives the others to io_server_ops */
 	int			(*submit) (uint16 num_staged_ios, PgAioHandle **staged_ios);

@@ -145,8 +145,9 @@ end_wanted_claims(void)
 			continue;
 
 		/*
-		 * Our own requests count as well.  They are all in the shared lock table
-		 * as soon as another session wants a lock that conflicts with them.
+		 * Our own requests count as well.  They are all in the shared lock
+		 * table as soon as another session wants a lock that conflicts with
+		 * them.
 		 */
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
 		if (LockWaiterCount(&tag) <= held_modes(&tag))
@@ -198,7 +199,10 @@ static void
 claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
 						   bool is_top_level, void *arg pg_attribute_unused())
 {
-	/* the portals' owners come first; only after the topmost are the locks gone */
+	/*
+	 * the portals' owners come first; only after the topmost are the locks
+	 * gone
+	 */
 	if (phase != RESOURCE_RELEASE_LOCKS || is_commit || !is_top_level || !locks_are_lost ||
 		CurrentResourceOwner != TopTransactionResourceOwner)
 		return;

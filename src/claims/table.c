@@ -195,9 +195,10 @@ claims_reserve(uint64 id, Buffer buffer, bool for_input)
 		if (claim_table->claims[i].buffer == InvalidBuffer)
 		{
 			claim = &claim_table->claims[i];
-			*claim = (SharedClaim) {
+			*claim = (SharedClaim)
+			{
 				.buffer = buffer,.pid = MyProcPid,.id = id,.for_input = for_input,
-				.limit = io_now() + rules_longest_hold()
+					.limit = io_now() + rules_longest_hold()
 			};
 			if (!for_input)
 				claim_table->noutput++;

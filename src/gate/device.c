@@ -77,8 +77,8 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 {
 	double		deviation = 0;
 	int			slot = 0;
-	IoTime	begin;
-	IoTime	end;
+	IoTime		begin;
+	IoTime		end;
 
 	for (int i = 1; i < device->depth; i++)
 	{
@@ -121,7 +121,11 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 	if (io->device < 0 || !worker_is_ready())
 		return false;
 	device = &gate->devices[io->device];
-	/* it may have ended, and another one have begun, since the read was staged */
+
+	/*
+	 * it may have ended, and another one have begun, since the read was
+	 * staged
+	 */
 	if (!device->in_use || device->id != io->device_id)
 	{
 		io->device = -1;
@@ -417,7 +421,7 @@ io_device(PG_FUNCTION_ARGS)
 Datum
 io_device_end(PG_FUNCTION_ARGS)
 {
-	IoMatch	match;
+	IoMatch		match;
 
 	require_gate(fcinfo);
 

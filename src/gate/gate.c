@@ -22,7 +22,8 @@ enum
 {
 	GATE_OFF,
 	GATE_ON,
-	GATE_TRY,					/* in a server of an unknown major version, too */
+	GATE_TRY,					/* in a server of an unknown major version,
+								 * too */
 };
 
 static const struct config_enum_entry gate_modes[] = {

@@ -70,7 +70,8 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	RuleVerdict verdict;		/* "hold" is 0 if the rule had ended at submission */
+	RuleVerdict verdict;		/* "hold" is 0 if the rule had ended at
+								 * submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* its owner is to perform it, nobody else can */

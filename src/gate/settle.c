@@ -56,7 +56,8 @@ typedef enum ProcessState
 	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
 	PROCESS_LOCK,				/* waits for a heavyweight lock */
 	PROCESS_LWLOCK,
-	PROCESS_BUFFER,				/* waits for a pin, content lock or I/O of a buffer */
+	PROCESS_BUFFER,				/* waits for a pin, content lock or I/O of a
+								 * buffer */
 } ProcessState;
 
 static const char *const process_state_names[] = {

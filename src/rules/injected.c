@@ -28,7 +28,8 @@ PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 static Rule
 make_rule(RuleKind kind)
 {
-	return (Rule) {
+	return (Rule)
+	{
 		.kind = kind,.match = io_match_all(),.times = -1
 	};
 }

@@ -38,7 +38,7 @@ PG_FUNCTION_INFO_V1(io_trace_chrome);
 /* A read begins or ends. */
 typedef struct Step
 {
-	IoTime	when;
+	IoTime		when;
 	int			pid;
 	int			ios;			/* +1 or -1 */
 	int			lookahead;		/* as of a beginning */
@@ -49,7 +49,7 @@ typedef struct Chrome
 	ReturnSetInfo *rsinfo;
 	StringInfoData event;
 	bool		first;
-	IoTime	now;			/* the end of what has none */
+	IoTime		now;			/* the end of what has none */
 	HTAB	   *processes;
 	Step	   *steps;
 	uint64		nsteps;
@@ -214,7 +214,8 @@ put_read(Chrome *chrome, const TraceRecord *record, const char *target,
 static void
 add_step(Chrome *chrome, IoTime when, int pid, int ios, int lookahead)
 {
-	chrome->steps[chrome->nsteps++] = (Step) {
+	chrome->steps[chrome->nsteps++] = (Step)
+	{
 		.when = when,.pid = pid,.ios = ios,.lookahead = lookahead
 	};
 }
@@ -225,8 +226,8 @@ put_record(Chrome *chrome, const TraceRecord *record)
 	char	   *target = target_name(record);
 	bool		completed = record->state == TRACE_COMPLETED;
 	bool		submitted = record->state != TRACE_STAGED;
-	IoTime	begin = submitted ? record->submitted : record->staged;
-	IoTime	end = completed ? record->completed : Max(begin, chrome->now);
+	IoTime		begin = submitted ? record->submitted : record->staged;
+	IoTime		end = completed ? record->completed : Max(begin, chrome->now);
 
 	meet_process(chrome, &record->issuer);
 	put_read(chrome, record, target, begin, end);

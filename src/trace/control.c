@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(io_trace_status_get);
 Datum
 io_trace_start(PG_FUNCTION_ARGS)
 {
-	IoMatch	match;
+	IoMatch		match;
 
 	require_trace(fcinfo);
 	match = io_match_rel_arg(fcinfo, 0);
@@ -102,7 +102,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	TupleDesc	tupdesc;
 	Datum		values[10] = {0};
 	bool		nulls[10] = {0};
-	IoMatch	match;
+	IoMatch		match;
 	bool		running;
 	TimestampTz started_at;
 	TimestampTz stopped_at;

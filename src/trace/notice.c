@@ -159,7 +159,7 @@ trace_before_returns(void)
 void
 trace_notice_own(bool returned)
 {
-	IoTime	now = 0;
+	IoTime		now = 0;
 
 	for (int i = nwatched - 1; i >= 0; i--)
 	{

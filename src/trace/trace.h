@@ -66,8 +66,8 @@ typedef struct TraceProcess
 typedef struct TraceWait
 {
 	TraceProcess process;
-	IoTime	start;
-	IoTime	length;			/* < 0: not over yet */
+	IoTime		start;
+	IoTime		length;			/* < 0: not over yet */
 } TraceWait;
 
 /* How a read has ended, as far as that is known. */
@@ -99,19 +99,19 @@ typedef struct TraceRecord
 	PgAioTargetData target;
 	uint64		offset;
 
-	IoTime	staged;
-	IoTime	submitted;
+	IoTime		staged;
+	IoTime		submitted;
 	int			in_progress;
 	int			lookahead;
-	IoTime	completed;
-	IoTime	finished;		/* callbacks have run; 0: unknown */
+	IoTime		completed;
+	IoTime		finished;		/* callbacks have run; 0: unknown */
 	TraceOutcome outcome;
 	TraceProcess executor;
 	TraceProcess completer;
 
 	int			nwaits;
 	int			nkept;			/* with details, in waits[] */
-	IoTime	wait_time;		/* of all that are over */
+	IoTime		wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];
 } TraceRecord;
 
@@ -131,7 +131,10 @@ typedef struct TraceRing
 	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
 	pg_atomic_uint64 lost_waits;
 
-	/* read without lock: number of the filter in force, 0 if nothing is traced */
+	/*
+	 * read without lock: number of the filter in force, 0 if nothing is
+	 * traced
+	 */
 	uint32		filter;
 
 	LWLock	   *lock;			/* for all below */
@@ -180,7 +183,8 @@ trace_may_have(PgAioHandle *ioh, uint64 generation)
 static inline TraceProcess
 trace_myself(void)
 {
-	return (TraceProcess) {
+	return (TraceProcess)
+	{
 		.pid = MyProcPid,.type = MyBackendType
 	};
 }
