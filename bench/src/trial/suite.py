@@ -182,7 +182,7 @@ class Difference:
     #: how often it failed, of how many runs
     before: tuple[int, int]
     after: tuple[int, int]
-    #: assertions that fail after and passed before, or fail in both
+    #: assertions that fail after and not before, or fail in both
     failures: tuple[str, ...]
     log: str
 
@@ -214,8 +214,9 @@ def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]
     for name in dict.fromkeys(name for suite in (*before, *after) for name in suite.failed):
         seen = _first_failure(name, after) or _first_failure(name, before)
         assert seen
-        passed_before = {each.name for suite in before[:1] if name in suite.files for each in suite.files[name].assertions if each.passed}
-        new = [each for each in seen.failures if each in passed_before]
+        failed_before = {failure for suite in before if name in suite.files for failure in suite.files[name].failures}
+        # not "those that passed before": an assertion that only a failure makes has no counterpart
+        new = [each for each in seen.failures if each not in failed_before]
         found.append(Difference(name, _times(name, before), _times(name, after), tuple(new or seen.failures), seen.log))
     order = ("broken", "doubtful", "unsteady", "both", "mended")
     return sorted(found, key=lambda each: (order.index(each.verdict), each.name))
