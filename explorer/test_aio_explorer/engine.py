@@ -424,6 +424,8 @@ class Engine:
             what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "turnstile": f"woken({session.waits_for})",
                     }.get(session.state, f"{session.state}({session.waits_for})")
             brief.append(f"{session.name}@{session.position} {what}")
+        if self.held:
+            brief.append("held " + " ".join(sorted(self.held)))
         lines.append("handles " + "; ".join(self.handles))
         lines.append("buffers " + "; ".join(self.buffers))
         lines.append(f"left {self.failures_left}")

@@ -373,5 +373,8 @@ def main() -> int:
     except (scenarios.ScenarioError, ClusterError) as error:
         print(f"explorer/run: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         return 130
