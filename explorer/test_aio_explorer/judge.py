@@ -132,6 +132,8 @@ def judge_state(engine: Engine, state: State) -> list[str]:
     wrong = []
     if state.stuck:
         wrong.append("they wait, and no read is held that could be released: " + "; ".join(state.stuck))
+    wrong += [f"{name} has not been woken, though the read that it waits for is complete"
+              for name, session in engine.sessions.items() if session.state == "completed read"]
     if not engine.scenario.staged:
         wrong += [f"{label} is not submitted, though it is waited for" for _, label in engine.unsubmitted]
     else:

@@ -5,7 +5,7 @@
  *
  * All is quiet when every process of a list is idle or waits for something that
  * comes only if somebody does something: a held read, the turnstile, another
- * session's lock, pin or staged read.
+ * session's lock, pin or staged read, or a wake-up that the server has forgotten.
  *
  * What a process waits for is looked up where that is decided (condition
  * variables, lock queues), because the wait event that it shows lags behind.  A wait
@@ -54,6 +54,7 @@ typedef enum ProcessState
 	PROCESS_HELD,				/* waits for a held read */
 	PROCESS_TURNSTILE,			/* waits for io_wake() */
 	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
+	PROCESS_COMPLETED,			/* waits for a read that is complete */
 	PROCESS_LOCK,				/* waits for a heavyweight lock */
 	PROCESS_LWLOCK,
 	PROCESS_BUFFER,				/* waits for a pin, content lock or I/O of a
@@ -67,6 +68,7 @@ static const char *const process_state_names[] = {
 	[PROCESS_HELD] = "held read",
 	[PROCESS_TURNSTILE] = "turnstile",
 	[PROCESS_UNSUBMITTED] = "unsubmitted read",
+	[PROCESS_COMPLETED] = "completed read",
 	[PROCESS_LOCK] = "lock",
 	[PROCESS_LWLOCK] = "lwlock",
 	[PROCESS_BUFFER] = "buffer",
@@ -162,7 +164,7 @@ switches_of_sleepers(void)
 static bool
 may_end_by_itself(ProcessState state)
 {
-	return state == PROCESS_LWLOCK || state == PROCESS_BUFFER;
+	return state == PROCESS_COMPLETED || state == PROCESS_LWLOCK || state == PROCESS_BUFFER;
 }
 
 /*
@@ -231,8 +233,12 @@ look_at_sleeper(int io, uint32 wait_event)
 		case PGAIO_HS_DEFINED:
 		case PGAIO_HS_STAGED:
 			return PROCESS_UNSUBMITTED;
+		case PGAIO_HS_COMPLETED_SHARED:
+		case PGAIO_HS_COMPLETED_LOCAL:
+			/* it has been woken, or the server has forgotten it */
+			return PROCESS_COMPLETED;
 		default:
-			/* in hand, or complete: it goes on by itself */
+			/* in hand: it goes on by itself */
 			return PROCESS_RUNNING;
 	}
 }
