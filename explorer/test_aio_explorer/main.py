@@ -269,13 +269,14 @@ class Exploration:
         return False
 
 
-def major_of(server: str, work: Path) -> int:
+def version_of(server: str, work: Path) -> tuple[int, bool]:
+    """The major version, and whether it is one before the first release candidate."""
     said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c", '"$PG_CONFIG" --version'],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    found = re.search(r"PostgreSQL (\d+)", said)
+    found = re.search(r"PostgreSQL (\d+)(devel|alpha|beta)?", said)
     if not found:
         raise ClusterError(f"{server}: pg_config --version says {said!r}")
-    return int(found[1])
+    return int(found[1]), bool(found[2])
 
 
 def why_no_io_uring(server: str, work: Path) -> str:
@@ -352,7 +353,10 @@ def main() -> int:
         try:
             probe = work / "probe"
             probe.mkdir()
-            major = major_of(arguments.server, probe)
+            major, early = version_of(arguments.server, probe)
+            if early and not arguments.no_graphs and arguments.replay is None:
+                print(f"SKIPPED: the comparison with kept graphs: {major} is not a release candidate yet", flush=True)
+                arguments.no_graphs = True
             chosen = choose(arguments, major)
             home = work / "c"
             home.mkdir()
