@@ -71,7 +71,8 @@ my %waits = (
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
 			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-			$aio->poll(sub { $aio->sql('SELECT cardinality(waiters) FROM io_held') eq '2' }) or fail('both wait');
+			# unless a timeout comes first
+			$aio->poll(sub { $aio->sql('SELECT cardinality(waiters) FROM io_held') eq '2' || $party->has_ended }) or fail('both wait');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
 			return 'SELECT io_turnstile(false)';
 		},
@@ -272,6 +273,7 @@ sub _run_into_timeout
 		return ($party, $release) if $party->gets_to_wait($wait->{event});
 		$party->wait_for_end;
 		$aio->sql($release);
+		$aio->sessions($_)->wait_for_end for @{ $wait->{others} // [] };
 		$aio->end_session($party);
 		$aio->evict($t);
 	}
