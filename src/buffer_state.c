@@ -118,6 +118,20 @@ buffer_state(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Returns the state of a shared buffer, and the tag that it has at that moment.
+ */
+static BufferState
+read_buffer_header(BufferDesc *desc, BufferTag *tag)
+{
+	BufferState state = LockBufHdr(desc);
+
+	*tag = desc->tag;
+	buffer_header_unlock(desc, state, 0, 0, 0);
+
+	return state;
+}
+
+/*
  * buffers_in_progress() returns setof (buffer int4, reltablespace oid,
  *		reldatabase oid, relfilenode oid, fork text, blockno int8, refcount int4)
  *
@@ -145,9 +159,7 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 		/* look again when nobody can change it */
 		if (!(buffer_state_read(desc) & BM_IO_IN_PROGRESS))
 			continue;
-		state = LockBufHdr(desc);
-		tag = desc->tag;
-		buffer_header_unlock(desc, state, 0, 0, 0);
+		state = read_buffer_header(desc, &tag);
 		if (!(state & BM_IO_IN_PROGRESS))
 			continue;
 
@@ -194,9 +206,7 @@ buffers_in_file(PG_FUNCTION_ARGS)
 		/* look again when nobody can change it */
 		if (BufTagGetRelNumber(&desc->tag) != relfilenumber)
 			continue;
-		state = LockBufHdr(desc);
-		tag = desc->tag;
-		buffer_header_unlock(desc, state, 0, 0, 0);
+		state = read_buffer_header(desc, &tag);
 		if (!(state & BM_TAG_VALID) || tag.dbOid != MyDatabaseId ||
 			BufTagGetRelNumber(&tag) != relfilenumber)
 			continue;
