@@ -37,7 +37,7 @@ typedef struct WatchedRead
 } WatchedRead;
 
 static WatchedRead watched[MAX_WATCHED];
-static int	nwatched;
+int			trace_nwatched;
 
 /*
  * Puts a read that this process has issued on the list of reads that it looks at
@@ -46,18 +46,12 @@ static int	nwatched;
 void
 trace_watch(PgAioHandle *ioh, uint64 seq)
 {
-	if (trace_completions || nwatched == MAX_WATCHED)
+	if (trace_completions || trace_nwatched == MAX_WATCHED)
 		return;
-	watched[nwatched].ioh = ioh;
-	watched[nwatched].generation = ioh->generation;
-	watched[nwatched].seq = seq;
-	nwatched++;
-}
-
-bool
-trace_watches(void)
-{
-	return nwatched > 0;
+	watched[trace_nwatched].ioh = ioh;
+	watched[trace_nwatched].generation = ioh->generation;
+	watched[trace_nwatched].seq = seq;
+	trace_nwatched++;
 }
 
 /*
@@ -144,7 +138,7 @@ note_completion(uint64 seq, IoTime now, const TraceOutcome *outcome)
 void
 trace_before_returns(void)
 {
-	for (int i = 0; i < nwatched; i++)
+	for (int i = 0; i < trace_nwatched; i++)
 	{
 		WatchedRead *read = &watched[i];
 
@@ -161,7 +155,7 @@ trace_notice_own(bool returned)
 {
 	IoTime		now = 0;
 
-	for (int i = nwatched - 1; i >= 0; i--)
+	for (int i = trace_nwatched - 1; i >= 0; i--)
 	{
 		const WatchedRead *read = &watched[i];
 		TraceOutcome outcome;
@@ -175,7 +169,7 @@ trace_notice_own(bool returned)
 		if (now == 0)
 			now = io_now();
 		note_completion(read->seq, now, &outcome);
-		watched[i] = watched[--nwatched];
+		watched[i] = watched[--trace_nwatched];
 	}
 }
 
@@ -239,7 +233,7 @@ resources_released(ResourceReleasePhase phase,
 				   bool is_top_level pg_attribute_unused(),
 				   void *arg pg_attribute_unused())
 {
-	if (nwatched > 0 && phase == RESOURCE_RELEASE_BEFORE_LOCKS)
+	if (trace_nwatched > 0 && phase == RESOURCE_RELEASE_BEFORE_LOCKS)
 		trace_notice_own(false);
 }
 

@@ -175,9 +175,13 @@ trace_may_have(PgAioHandle *ioh, uint64 generation)
 {
 	uint32		io = ioh - pgaio_ctl->io_handles;
 	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
-	const TraceRecord *record = trace_slot(seq);
+	const TraceRecord *record;
 
-	return seq != 0 && record->generation == generation && record->io == io;
+	if (seq == 0)
+		return false;
+	record = trace_slot(seq);
+
+	return record->generation == generation && record->io == io;
 }
 
 static inline TraceProcess
@@ -187,6 +191,15 @@ trace_myself(void)
 	{
 		.pid = MyProcPid,.type = MyBackendType
 	};
+}
+
+/* traced reads of this process that it looks at now and then (notice.c) */
+extern int	trace_nwatched;
+
+static inline bool
+trace_watches(void)
+{
+	return trace_nwatched > 0;
 }
 
 /* record.c */
@@ -201,7 +214,6 @@ extern void trace_check_ends(void);
 /* notice.c */
 extern void trace_notice_init(void);
 extern void trace_watch(PgAioHandle *ioh, uint64 seq);
-extern bool trace_watches(void);
 extern void trace_before_returns(void);
 extern void trace_notice_own(bool returned);
 extern void trace_notice(uint64 seq);
