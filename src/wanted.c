@@ -28,14 +28,32 @@ PG_FUNCTION_INFO_V1(read_rel_block_when_wanted);
 #define LOOK_EVERY_MS 1
 
 /*
- * Returns whether another session waits for a staged read.
+ * Returns whether any session waits until another one submits its reads.
+ */
+static bool
+submission_is_awaited(void)
+{
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		PGPROC	   *proc = GetPGProcByNumber(i);
+
+		if (proc->pid != 0 && io_awaits_submission(*(volatile uint32 *) &proc->wait_event_info))
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * Returns whether another session waits for a staged read: in line for the
+ * condition variable of the read, or for its submission.
  */
 static bool
 read_is_wanted(void *ioh)
 {
 	int			pid;
 
-	return io_waiters(ioh, &pid, 1) > 0;
+	return io_waiters(ioh, &pid, 1) > 0 || submission_is_awaited();
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/spin.h"
+#include "utils/wait_event.h"
 
 /*
  * Finds the processes that wait for this I/O: they are in line for its
@@ -51,4 +52,22 @@ io_is_waiter(PgAioHandle *ioh, ProcNumber procno)
 	SpinLockRelease(&ioh->cv.mutex);
 
 	return found;
+}
+
+/*
+ * Returns whether this wait event is that of a process that waits until another one
+ * submits its reads.  Servers with the fix of doc/io_uring-wait-hang.md have a
+ * condition variable for that in PgAioBackend.  The headers of other servers know
+ * neither the variable nor the event, so the event's name tells.
+ */
+bool
+io_awaits_submission(uint32 wait_event)
+{
+	const char *name;
+
+	if ((wait_event & WAIT_EVENT_CLASS_BITS) != PG_WAIT_IO)
+		return false;
+	name = pgstat_get_wait_event(wait_event);
+
+	return name != NULL && strcmp(name, "AioIoSubmit") == 0;
 }

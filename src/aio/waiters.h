@@ -14,5 +14,6 @@
 
 extern int	io_waiters(PgAioHandle *ioh, int *pids, int max);
 extern bool io_is_waiter(PgAioHandle *ioh, ProcNumber procno);
+extern bool io_awaits_submission(uint32 wait_event);
 
 #endif							/* TEST_AIO_WAITERS_H */

@@ -9,8 +9,8 @@
  *
  * What a process waits for is looked up where that is decided (condition
  * variables, lock queues), because the wait event that it shows lags behind.  A wait
- * for a lightweight lock or a buffer may end by itself, and nothing in shared memory
- * tells whether it does.  It is believed when the kernel has run no process of the
+ * for a lightweight lock, a buffer or a submission may end by itself, and nothing in
+ * shared memory tells whether it does.  It is believed when the kernel has run no process of the
  * server between two looks, and all of them sleep: then nobody is about to end it.
  *
  * src/gate/settle.c
@@ -54,6 +54,7 @@ typedef enum ProcessState
 	PROCESS_HELD,				/* waits for a held read */
 	PROCESS_TURNSTILE,			/* waits for io_wake() */
 	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
+	PROCESS_SUBMISSION,			/* likewise, but nothing tells for which read */
 	PROCESS_COMPLETED,			/* waits for a read that is complete */
 	PROCESS_LOCK,				/* waits for a heavyweight lock */
 	PROCESS_LWLOCK,
@@ -68,6 +69,7 @@ static const char *const process_state_names[] = {
 	[PROCESS_HELD] = "held read",
 	[PROCESS_TURNSTILE] = "turnstile",
 	[PROCESS_UNSUBMITTED] = "unsubmitted read",
+	[PROCESS_SUBMISSION] = "unsubmitted read",
 	[PROCESS_COMPLETED] = "completed read",
 	[PROCESS_LOCK] = "lock",
 	[PROCESS_LWLOCK] = "lwlock",
@@ -164,7 +166,8 @@ switches_of_sleepers(void)
 static bool
 may_end_by_itself(ProcessState state)
 {
-	return state == PROCESS_COMPLETED || state == PROCESS_LWLOCK || state == PROCESS_BUFFER;
+	return state == PROCESS_SUBMISSION || state == PROCESS_COMPLETED ||
+		state == PROCESS_LWLOCK || state == PROCESS_BUFFER;
 }
 
 /*
@@ -285,6 +288,8 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 	if (*wait_event == WAIT_EVENT_BUFFER_IO ||
 		(*wait_event & WAIT_EVENT_CLASS_BITS) == WAIT_CLASS_BUFFER)
 		return PROCESS_BUFFER;
+	if (io_awaits_submission(*wait_event))
+		return PROCESS_SUBMISSION;
 	/* the startup process of a standby that has replayed all that there is */
 	if (*wait_event == WAIT_EVENT_RECOVERY_WAL_STREAM)
 		return PROCESS_IDLE;
