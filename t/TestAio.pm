@@ -28,14 +28,22 @@
 # and each scenario a schema and sessions of its own.  After each scenario the oracles of
 # TestAio/Oracles.pm look for what it has left; no scenario mentions them.
 #
-# The subs of the library are where their names say:
+# The methods of sessions and servers are in these files:
 #	TestAio/Session.pm	sql, gives, fails; starts, then returns, raises, waits_on; warns
-#	TestAio/Server.pm	sessions, wait_for, pause and resume, stop
+#	TestAio/Server.pm	sessions, wait_for, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
-#	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
-#	TestAio/Trace.pm	traced, traces_of
-#	TestAio/Counters.pm	io_during, blocks_during
+#	TestAio/Counters.pm	io_during, blocks_during, adds_io
+# A test that wants more says "use" with one of these.  Gate, Trace and Workers have methods of
+# servers, the others functions:
+#	TestAio::Gate		gate_holds, gate_shows, gate_release: what only the I/O gate can do
+#	TestAio::Trace		traced, traces_of
+#	TestAio::Rows		numbered_table, indexed_table: tables for scans
+#	TestAio::Vacuum		vacuum, reported: VACUUM's report
+#	TestAio::Plan		explained: numbers of EXPLAIN
+#	TestAio::Segments	long_table, right_rows: tables of three segments
+#	TestAio::Strace		system_calls: reads and advice that strace shows
+#	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
 #
 # for_each_io_method(sub, …) calls the sub with each server and ends the test;
 # with_each_io_method(sub, …) does not end it.  Parameters of both:
@@ -75,15 +83,23 @@ use Test::More;
 use TestAio::Required;
 use TestAio::Server;
 
-our @EXPORT = (qw(for_each_io_method with_each_io_method), @Test::More::EXPORT);
+our @EXPORT = (qw(for_each_io_method with_each_io_method is_between), @Test::More::EXPORT);
 
 my $name = basename($0, '.pl');
 
-# All io_methods that the servers of this pg_config know.
+# Test: a number is in this range.
+sub is_between
+{
+	my ($found, $from, $to, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return ok($found >= $from && $found <= $to, "$name: $found") || diag("not between $from and $to");
+}
+
+# Returns the io_methods that the server of this pg_config knows.
 sub _io_methods
 {
 	my $bindir = _pg_config('--bindir');
-	# the value is wrong so that the server tells the right ones
+	# a server that gets a wrong value names the right ones
 	local $ENV{LC_ALL} = 'C';
 	my $said = `"$bindir/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
 	my ($methods) = $said =~ /Available values: (.*?)\.?$/m
@@ -101,12 +117,12 @@ sub _pg_config
 	return $answer;
 }
 
-# Why this machine cannot run a method, or undef.
+# Returns why this machine cannot run a method, or undef.
 sub _obstacle
 {
 	my ($method) = @_;
 	return if $method ne 'io_uring';
-	# who runs all tests may have asked already
+	# servers/check may have asked already
 	my $answer = $ENV{TEST_AIO_IO_URING};
 	my $probe = dirname($FindBin::RealBin) . '/servers/io_uring_probe';
 	if (!$answer && -x $probe)

@@ -1,4 +1,4 @@
-# Counters of the server, before and after.
+# What statements add to the server's counters.
 
 package TestAio::Counters;
 
@@ -7,8 +7,8 @@ use warnings FATAL => 'all';
 
 use Test::More;
 
-# Reads the catalogs into the buffer pool, so that only tests read.  Reads synchronously,
-# because I/O workers take twice as long.
+# Reads the catalogs into the buffer pool, so that later reads are those of tests.  The reads are
+# synchronous, because I/O workers take twice as long.
 sub warm_catalogs
 {
 	my ($self) = @_;
@@ -52,6 +52,40 @@ sub io_during
 		"SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$session->pid})"
 		  . " WHERE object || '/' || context = '$what'",
 		$function, $session);
+}
+
+# Counters of pg_stat_io.
+my @io_counters = qw(reads read_bytes read_time writes write_bytes write_time writebacks writeback_time
+  extends extend_bytes extend_time hits evictions reuses fsyncs fsync_time);
+
+# Returns what a session adds to each counter of one object and context of pg_stat_io while a
+# function runs, as a hash.
+sub io_counts_during
+{
+	my ($self, $session, $what, $function) = @_;
+	my $sums = join ', ', map { "coalesce(sum($_), 0)" } @io_counters;
+	my $query = "SELECT $sums FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object || '/' || context = '$what'";
+	my %added;
+	@added{@io_counters} = split m{/}, $self->change_during($query, $function, $session);
+	return \%added;
+}
+
+# Test: a session adds this to the counters of one object and context of pg_stat_io while a
+# function runs.  Expected values are numbers, or functions that accept a number; a counter
+# that is not named must not change.
+sub adds_io
+{
+	my ($self, $session, $what, $function, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $added = $self->io_counts_during($session, $what, $function);
+	my @wrong;
+	for my $counter (@io_counters)
+	{
+		my $wanted = $expected->{$counter} // 0;
+		next if ref $wanted ? $wanted->($added->{$counter}) : $added->{$counter} == $wanted;
+		push @wrong, "$counter: $added->{$counter}, not " . (ref $wanted ? 'as expected' : $wanted);
+	}
+	return is(join("\n", @wrong), '', "$name: $what");
 }
 
 # Returns "fetched/hit" of a table's blocks while a function runs, as pg_statio_all_tables

@@ -1,9 +1,9 @@
-# Tables whose every page says which relation and block it is.
+# Tables of which each page says which relation and block it is.
 #
-# Each page has one row, which fills it to its end with a text made from relation, block
-# and generation.  A page that was read in part only, a page of another relation or block,
-# and an older page all differ from that text.  The table's comment is the number of
-# pages it was made with, so that a lost tail is noticed.
+# Each page has one row, which fills the page with a text made from relation, block and
+# generation.  A page that is read in part, a page of another relation or block, and an older page
+# differ from that text.  The table's comment is the number of its pages, so that a lost tail is
+# noticed.
 
 package TestAio::Data;
 
@@ -22,19 +22,25 @@ CREATE OR REPLACE FUNCTION proof(rel text, blk int, gen int) RETURNS text
 LANGUAGE sql IMMUTABLE
 AS $$ SELECT repeat(md5(rel || '/' || blk || '/' || gen), 251) $$;
 
+-- Adds these pages to a table.
+CREATE OR REPLACE PROCEDURE add_pages(name text, first int, last int, gen int DEFAULT 0)
+LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('INSERT INTO %1$s SELECT %1$L, i, %4$s, proof(%1$L, i, %4$s) FROM generate_series(%2$s, %3$s) i', name, first, last, gen);
+END $$;
+
 -- Makes a table of so many pages, without a TOAST table; kind: "", UNLOGGED, TEMP.
 CREATE OR REPLACE PROCEDURE make_table(name text, nblocks int, kind text, gen int)
 LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('CREATE %s TABLE %s (rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)'
 		|| CASE WHEN kind = 'TEMP' THEN '' ELSE ' WITH (autovacuum_enabled = off)' END, kind, name);
-	EXECUTE format('INSERT INTO %1$s SELECT %1$L, i, %3$s, proof(%1$L, i, %3$s) FROM generate_series(0, %2$s - 1) i',
-		name, nblocks, gen);
+	CALL add_pages(name, 0, nblocks - 1, gen);
 	EXECUTE format('COMMENT ON TABLE %s IS ''%s''', name, nblocks);
 END $$;
 
--- Returns what is wrong with the pages of a table.  It has as many pages as given, or else
--- as it was made with.
+-- Returns what is wrong with the pages of a table, which has this number of pages, or else the
+-- number in its comment.
 CREATE OR REPLACE FUNCTION problems(name text, gen int DEFAULT 0, nblocks int DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -59,15 +65,15 @@ END
 	return;
 }
 
-# Makes a table in the scenario's schema and evicts it.  Parameters: kind (UNLOGGED or
-# TEMP), gen, and session, which makes it and must be given for TEMP.
+# Makes a table in the scenario's schema, evicts it, and returns its name.  Parameters: kind
+# (UNLOGGED or TEMP), gen, and session, which makes the table; TEMP needs a session.
 sub table
 {
 	my ($self, $name, $nblocks, %params) = @_;
 	my $session = $params{session} // $self;
 	my ($kind, $gen) = ($params{kind} // '', $params{gen} // 0);
 	my $full_name = $kind eq 'TEMP' ? $name : "scenario.$name";
-	$session->{temporary} = 1 if $kind eq 'TEMP';
+	$session->note_temporary_tables if $kind eq 'TEMP';
 	# all-visible, so that no reader changes it
 	$session->sql(
 		"CALL make_table('$full_name', $nblocks, '$kind', $gen); VACUUM (FREEZE, TRUNCATE off) $full_name;"
@@ -82,7 +88,7 @@ sub file_of
 	return $self->node->data_dir . '/' . $self->sql("SELECT pg_relation_filepath('$table')");
 }
 
-# Writes into a file behind the server's back.
+# Writes into a file of the server, which does not notice.
 sub overwrite
 {
 	my ($self, $file, $offset, $bytes) = @_;
@@ -109,9 +115,8 @@ sub warm
 	return;
 }
 
-# Test: the pages are all there, each once, and as written.  Parameters: gen, session; blocks,
-# the number of pages if it is not the one the table was made with; except, problems that
-# are expected.
+# Test: the table has all its pages, each once, and as they were written.  Parameters: gen,
+# session; blocks, if the table has changed its size; except, the problems that are expected.
 sub proves
 {
 	my ($self, $table, %params) = @_;

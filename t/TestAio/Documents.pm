@@ -274,7 +274,7 @@ sub _psql
 	$psql->{run} = IPC::Run::start([ 'psql', '-X', '-q', '-P', 'pager=off', '-d', $server->node->connstr('postgres') ],
 		'<', \$psql->{in}, '>&', \$psql->{out});
 	_send($psql, 'SELECT pg_backend_pid() AS number');
-	($psql->{pid}) = _output($server, $psql) =~ /(\d+)\n\(1 row\)/ or die "psql does not say who it is\n";
+	($psql->{pid}) = _output($server, $psql) =~ /(\d+)\n\(1 row\)/ or die "psql does not tell its process id\n";
 	return $psql;
 }
 

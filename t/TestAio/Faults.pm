@@ -1,5 +1,5 @@
-# Faults of the SQL contract: reads that are held at their completion, or end with a
-# chosen result.
+# Faults of the SQL contract: reads that are held at their completion, or end with a chosen
+# result.
 #
 # hold() and release() call inj_io_completion_wait() and inj_io_completion_continue().
 # The server's injection points carry them out, or else the I/O gate, so most scenarios
@@ -12,7 +12,7 @@ use warnings FATAL => 'all';
 
 use Test::More;
 
-# Why faults cannot be used on this server, or undef.
+# Returns why faults cannot be used on this server, or undef.
 sub no_faults
 {
 	my ($self) = @_;
@@ -23,13 +23,11 @@ sub no_faults
 	$session->quit;
 	return $self->{no_faults} = undef if !$error;
 	die $error->{all} if !$self->_excuses($error);
-	my $reason = "needs faults: $error->{message}";
-	# without injection points, nothing but the gate's setting reaches reads with this method
-	return $self->{no_faults} = $self->method eq 'sync' && $self->{has_gate} ? $reason : $self->unless_required('faults', $reason);
+	return $self->{no_faults} = $self->unless_required('faults', "needs faults: $error->{message}");
 }
 
-# Is this error of the fault functions a reason to do without faults?  Only if what it says
-# is true of this server.
+# Returns true if an error of the fault functions is a reason to do without faults: what it says
+# must be true of this server.
 sub _excuses
 {
 	my ($self, $error) = @_;
@@ -43,7 +41,7 @@ sub _excuses
 	return $true{"$error->{sqlstate}: $error->{message}"};
 }
 
-# Why reads cannot be held at their very completion, or undef.  Injection points hold the
+# Returns why reads cannot be held at their very completion, or undef.  Injection points hold the
 # process that completes a read.  The I/O gate holds a read before it is begun, and only
 # if it is given to an I/O method.
 sub no_injection_points
@@ -56,7 +54,7 @@ sub no_injection_points
 		$self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef);
 }
 
-# Arguments of a fault function, from relation (a name), relfilenode, pid and block.
+# Returns arguments of a fault function, from relation (a name), relfilenode, pid and block.
 sub _match
 {
 	my ($self, %match) = @_;
@@ -68,8 +66,8 @@ sub _match
 	return join ', ', @arguments;
 }
 
-# Waits a while until no I/O worker has the lock of their queue.  Since 19 a session performs
-# a read itself when that lock is taken, and then a hold holds the session.
+# Waits until no I/O worker has the lock of the workers' queue, for a second at most.  Since 19 a
+# session performs a read itself when that lock is taken, and then a hold stops the session.
 sub _workers_are_idle
 {
 	my ($self) = @_;
@@ -80,7 +78,7 @@ sub _workers_are_idle
 	return;
 }
 
-# Holds matching reads from now on, and releases those of an earlier hold.
+# Holds matching reads from now on, and releases the reads of an earlier hold.
 sub hold
 {
 	my ($self, %match) = @_;
@@ -99,7 +97,7 @@ sub release
 	return;
 }
 
-# Process ids of the processes that hold a read at its completion.
+# Returns the process ids of processes that hold a read at its completion.
 sub holders
 {
 	my ($self) = @_;
@@ -175,6 +173,7 @@ sub end_faults
 	if ($self->{holding}) { push @left, 'reads are held'; $self->release }
 	if ($self->{falsifying}) { push @left, 'results are falsified'; $self->tell_truth }
 	if ($self->{failing_reopen}) { push @left, 'reopening fails'; $self->fail_reopen(0) }
+	if ($self->{stopping_workers}) { push @left, 'workers stand still'; $self->let_workers_go }
 	return @left;
 }
 

@@ -1,4 +1,4 @@
-# What scenarios ask of the I/O gate's own functions (doc/gate.md).
+# Methods of servers for the functions that only the I/O gate has (doc/gate.md).
 #
 # The words are those of TestAio/Faults.pm with "gate_" in front: gate_release,
 # gate_holds.  The gate holds a read before it is begun, and io_held shows it.
@@ -73,16 +73,6 @@ sub gate_hold_read
 	$waiter->starts("SELECT count(*) FROM read_buffers('$table', 4, 1)");
 	$waiter->waits_on($event);
 	return ($controller, $issuer, $waiter);
-}
-
-# Waits until the server accepts connections again, and forgets the sessions' warnings
-# about the restart.
-sub restarted
-{
-	my ($self) = @_;
-	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
-	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
-	return;
 }
 
 # Ends all rules and devices, and releases all held reads.

@@ -15,7 +15,7 @@ use Test::More;
 use TestAio;
 use TestAio::Gate;
 
-our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library does_without found_library holds_reads reach_all);
+our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without found_library holds_reads reach_all);
 
 # The directory in which libraries are compiled.  The directory above it is known once
 # PostgreSQL::Test::Utils has been initialized.
@@ -35,11 +35,11 @@ sub cannot_compile
 	delete local @ENV{qw(MAKEFLAGS MAKELEVEL)};
 	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, dirname($FindBin::RealBin), @arguments);
 	diag(slurp_file($log));
-	return 'cannot compile libraries here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
+	return 'cannot compile here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
 }
 
-# Compiles the library once for each definition (name => value) of a macro of method.c's,
-# which alone is compiled again, to NAME/test_aio.so.  Returns why that failed, or undef.
+# Compiles the library to NAME/test_aio.so for each definition (name => value) of a macro that
+# only src/aio/method.c looks at.  Returns why that failed, or undef.
 sub cannot_compile_library
 {
 	my ($macro, %definitions) = @_;
@@ -73,12 +73,34 @@ sub found_library
 	return $found;
 }
 
+# Compiles libraries of t/neighbours/, all or these.  Returns why that failed, or undef.
+sub _cannot_build
+{
+	my (@libraries) = @_;
+	return cannot_compile('
+		directory=$1
+		cp "$2"/t/neighbours/* "$directory"
+		shift 2
+		make -j4 -C "$directory" PG_CONFIG="$0" with_llvm=no "$@"', map { "$_.so" } @libraries);
+}
+
 # Compiles the libraries of t/neighbours/, or skips the whole test with the reason.
 sub build_neighbours
 {
-	my $reason = cannot_compile('cp "$2"/t/neighbours/* "$1"; make -j4 -C "$1" PG_CONFIG="$0" with_llvm=no');
+	my $reason = _cannot_build();
 	plan skip_all => $reason if $reason;
 	return;
+}
+
+# Compiles a library of t/neighbours/, and has all programs that are started from now on
+# load it.  Returns why that is not possible, or undef.
+sub cannot_preload
+{
+	my ($library) = @_;
+	return 'AddressSanitizer must be the first library, and LD_PRELOAD would put another one before it' if ($ENV{ASAN_OPTIONS} // '') ne '';
+	my $reason = _cannot_build($library);
+	$ENV{LD_PRELOAD} = "$built/$library.so" if !$reason;
+	return $reason;
 }
 
 # Settings with which the library changes the server's tables of callbacks.

@@ -1,4 +1,4 @@
-# The oracles: what must hold after every scenario, whatever it has tested.
+# The oracles: checks after every scenario, whatever it has tested.
 
 package TestAio::Oracles;
 
@@ -8,7 +8,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Lines of a server log that are never right unless a scenario expects them.
+# Lines of a server log that are alarming unless a scenario expects them.
 my $alarming = qr/
 	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
 	| ERROR:\ AddressSanitizer: | runtime\ error:
@@ -17,23 +17,23 @@ my $alarming = qr/
 	| wrong\ state | shouldn't\ get\ here | no\ free\ IOs | no\ idle\ IO
 /x;
 
-# Complaints of processes that are not sessions are alarming, too.  log_line_prefix names
+# Warnings and errors of processes that are not sessions are alarming, too.  log_line_prefix names
 # the process: "client backend alice ERROR:", "io worker WARNING:".
 my $background = qr/\[\d+\]\ (?!client\ backend|parallel\ worker)[a-z\ ]+(?:WARNING|ERROR|FATAL|PANIC):\s/;
 
-# What an expected pattern matches must include one of these, so that it cannot excuse a
-# PANIC that quotes an ERROR.
+# The text that an expected pattern matches must include a severity, so that the pattern cannot
+# excuse a PANIC that quotes an ERROR.
 my $severity = qr/\b(?:LOG|WARNING|ERROR|FATAL|PANIC):  |^TRAP: /;
 
-# What is logged when a server restarts, whatever the reason.
+# Lines that are logged when a server restarts, whatever the reason.
 my @restart = (
-	# the observer does not leave before a shutdown, and tries to connect until it is let in
+	# the observer stays until a shutdown, and tries to connect until the server lets it in
 	qr/client backend observer FATAL:  terminating connection due to administrator command/,
 	qr/FATAL:  the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/,
 	qr/WARNING:  terminating connection because of crash of another server process/,
 	qr/postmaster LOG:  background worker "[^"]+" \(PID \d+\) exited with exit code 2/);
 
-# Seconds in which I/O that another process finishes must have ended.
+# Seconds in which I/O must end that another process finishes.
 our $settle = 20;
 
 # The length of the server log.
@@ -43,7 +43,7 @@ sub log_size
 	return -s $self->node->logfile // 0;
 }
 
-# Has log_text(), logs() and check_log() begin here.
+# Makes this the beginning of the log for log_text(), logs() and check_log().
 sub forget_log { my ($self) = @_; $self->{log_start} = $self->log_size; return }
 
 # The server log since the scenario began, or since an earlier log_size().
@@ -53,7 +53,7 @@ sub log_text
 	return slurp_file($self->node->logfile, $since // $self->{log_start});
 }
 
-# Test: number of log lines that match, or ">0".
+# Test: so many lines of the log match; the count may be ">0".
 sub logs
 {
 	my ($self, $pattern, $count, $name) = @_;
@@ -82,7 +82,7 @@ sub postmaster_pid
 	return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0];
 }
 
-# Names the processes that are not as note_state() has found them.
+# Returns the names of processes that have changed since note_state().
 sub _who_has_gone
 {
 	my ($self) = @_;
@@ -122,7 +122,7 @@ sub _control_left
 	return @queries;
 }
 
-# Ends what a scenario has left, for the next scenario's sake.
+# Ends what a scenario has left, so that the next scenario does not see it.
 sub _end_control
 {
 	my ($self) = @_;
@@ -132,7 +132,7 @@ sub _end_control
 	return;
 }
 
-# Notes which parts of test_aio this server has.
+# Notes which parts of test_aio this server has: rules, gate, trace.
 sub note_abilities
 {
 	my ($self) = @_;
@@ -148,16 +148,22 @@ sub note_abilities
 	return;
 }
 
-# Why the server does not have "gate", "trace", "rules" or a contrib module, or undef.
+# Returns why the server does not have "gate", "trace", "rules" or a contrib module, or undef.
+# Reports a contrib module that is missing as a skipped check, once: some scenarios leave out only
+# the assertions that need it.
 sub lacks
 {
 	my ($self, $what) = @_;
-	$self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what" if !exists $self->{lacks}{$what};
+	if (!exists $self->{lacks}{$what})
+	{
+		my $reason = $self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what";
+	  SKIP: { skip $reason, 1 if $reason }
+	}
 	return $self->unless_required($what, $self->{lacks}{$what});
 }
 
-# Test: soon these queries find nothing.  One statement, since it is sent a thousand
-# times.
+# Test: these queries find nothing, now or soon.  They are one statement, since the suite sends
+# it a thousand times.
 sub _finds_nothing
 {
 	my ($self, $name, @queries) = @_;
@@ -175,12 +181,12 @@ sub _finds_nothing
 sub _evict_temporary
 {
 	my ($self, $session) = @_;
-	return if !$session->{temporary} || !$session->pid || $session->has_gone;
+	return if !$session->has_temporary_tables || !$session->pid || $session->has_gone;
 	$session->starts("SELECT evict_rel(oid) FROM pg_class WHERE relkind = 'r' AND relnamespace = pg_my_temp_schema()")->wait_for_end;
 	return;
 }
 
-# Says so if nobody looks for pins.
+# Reports a skipped check if pg_buffercache is not there to show pins.
 sub _looks_for_pins
 {
 	my ($self) = @_;
@@ -198,7 +204,7 @@ sub end_scenario
 
 	is(join(', ', $self->end_faults), '', 'no fault left in effect');
 
-	# first while the sessions are there: they are idle, so whatever they hold is leaked
+	# first with the sessions, which are idle: whatever they hold is leaked
 	my @sessions = values %{ $self->{sessions} };
 	my @warnings;
 	for my $session ($params{dies} ? () : @sessions)
@@ -210,12 +216,12 @@ sub end_scenario
 	my $leaves = $params{leaves} // $self->{leaves};
 	$self->_finds_nothing('nothing is left', $self->_reads_left($leaves eq 'nothing' ? () : $leaves));
 
-	# then without them: a session that exits gives back what it has
+	# then without the sessions: a session that exits gives back what it has
 	my $leaving = $self->log_size;
 	$self->end_sessions;
 	push @warnings, grep { /\] client backend \S+ (?:WARNING|ERROR|FATAL|PANIC): / } split /\n/, $self->log_text($leaving);
-	is(join("\n", @warnings), '', 'no unexpected warning, nor when they leave');
-	$self->_finds_nothing('nothing is left without the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
+	is(join("\n", @warnings), '', 'no unexpected warning, also while the sessions leave');
+	$self->_finds_nothing('nothing is left after the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
 	  || $self->_end_control;
 
 	$self->_looks_for_pins;
@@ -234,11 +240,11 @@ sub terminated
 	return qr/client backend (?:$names) FATAL:  terminating connection due to administrator command/;
 }
 
-# Matches what the two processes that replicate may log when one of the servers stops.
+# Matches what walsender and walreceiver may log when one of the servers stops.
 my $replication_ends = qr/walreceiver\ FATAL:\ \ terminating\ walreceiver\ process\ due\ to\ administrator\ command
 	|walsender\ \S+\ (?:LOG|FATAL):\ \ (?:could\ not\ send\ data\ to\ client:\ Broken\ pipe|connection\ to\ client\ lost)/x;
 
-# Kills a process, and expects the postmaster to log that.
+# Kills a process (SIGKILL).  The log may say so.
 sub kill_process
 {
 	my ($self, $pid) = @_;

@@ -1,4 +1,4 @@
-# What the tests must not skip: TEST_AIO_REQUIRE names it, separated by blanks.
+# Things that the tests must not do without.  TEST_AIO_REQUIRE names them, separated by blanks.
 
 package TestAio::Required;
 
@@ -10,7 +10,7 @@ use Exporter 'import';
 our @EXPORT = qw(is_required unless_required);
 
 my %known = map { $_ => 1 }
-  qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm direct_io);
+  qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm pg_visibility amcheck direct_io);
 my %required = map { $_ => 1 } split ' ', $ENV{TEST_AIO_REQUIRE} // '';
 
 for my $thing (sort keys %required)

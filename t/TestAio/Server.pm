@@ -1,6 +1,6 @@
 # A test server with one io_method, and what a scenario asks of it.
 #
-# A session of the library's own, the observer, watches the others.
+# The observer is a session of the library's own, which watches the sessions of scenarios.
 
 package TestAio::Server;
 
@@ -9,6 +9,7 @@ use warnings FATAL => 'all';
 
 use Fcntl qw(F_SETFD);
 use IO::Select;
+use List::Util qw(max min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -23,7 +24,7 @@ use TestAio::Session;
 
 our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
 
-# settings of all servers, unless a test says otherwise
+# settings of all servers; a test may override them
 my %defaults = (
 	autovacuum => 'off',
 	# only the tests read and write blocks
@@ -61,6 +62,8 @@ sub new
 		%conf = (%conf, %{ $params{versioned}{$version} });
 	}
 	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
+	# with sync there are no other reads into shared buffers
+	$conf{'test_aio.reach_synchronous_reads'} //= 'on' if $method eq 'sync';
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
 	$node->append_conf('postgresql.conf', "io_method = '$method'\n");
@@ -87,8 +90,8 @@ sub of_backup
 # The standbys of this server.
 sub standbys { return @{ $_[0]->{standbys} // [] } }
 
-# Waits until a standby has replayed everything.  VACUUM may end before its WAL is written,
-# so some is written first.
+# Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this
+# sub writes some more.
 sub replayed_by
 {
 	my ($self, $standby) = @_;
@@ -105,14 +108,14 @@ sub is_method
 	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
-# Starts the server.  Returns false if it ends.  pg_ctl would run postgres once more to ask
-# for its version.
+# Starts the server.  Returns false if the server ends.  This is faster than pg_ctl, which runs
+# postgres once more to ask for its version.
 sub _begins_to_run
 {
 	my ($self) = @_;
 	my $node = $self->{node};
 	local %ENV = $node->_get_env(PGAPPNAME => undef);
-	# the server inherits the pipe, whose end tells that the server has ended
+	# the server inherits an end of the pipe, which closes when the server ends
 	pipe my $ended, my $inherited or die "pipe: $!";
 	fcntl $inherited, F_SETFD, 0 or die "fcntl: $!";
 	PostgreSQL::Test::Utils::system_or_bail('sh', '-c', 'exec setsid --fork "$@" </dev/null >>"$0" 2>&1',
@@ -122,22 +125,30 @@ sub _begins_to_run
 	return -s $self->_pid_file;
 }
 
-# Starts the server and does not wait until it is ready, which start() does.  The rings of
-# io_uring are memory that the user locks: if servers of other tests have all of it, tries
-# again.
+# Did the server end because no memory was left for its rings of io_uring?  They are locked memory,
+# of which each user has a limited amount, and servers of other tests may use all of it.
+sub _lacked_memory
+{
+	my ($self) = @_;
+	# the server removes its status file before it writes the last line of its log
+	$self->poll(sub { $self->log_text(0) =~ /database system is shut down\n\z/ }, 1);
+	return $self->log_text(0) =~ /could not setup io_uring queue: Cannot allocate memory\n.*\n\z/;
+}
+
+# Starts the server, again if it lacked memory for its rings.  Does not wait until it is ready;
+# start() does.
 sub launch
 {
 	my ($self) = @_;
-	my $lacks_memory = qr/could not setup io_uring queue: Cannot allocate memory\n.*database system is shut down\n\z/;
-	$self->poll(sub { $self->_begins_to_run || $self->log_text(0) !~ $lacks_memory });
-	# the node ends a server of which it knows the process
+	$self->poll(sub { $self->_begins_to_run || !$self->_lacked_memory });
+	# the node stops a server at its end if it knows the process
 	$self->{node}->_update_pid(1) if -s $self->_pid_file;
 	return $self;
 }
 
 sub _pid_file { my ($self) = @_; return $self->{node}->data_dir . '/postmaster.pid' }
 
-# Waits until the server is ready, makes the extensions and notes what the server is.
+# Waits until the server is ready, makes the extensions, and notes what the server can do.
 sub start
 {
 	my ($self) = @_;
@@ -157,7 +168,12 @@ sub wait_until_ready
 {
 	my ($self) = @_;
 	$self->poll(sub {
-			-e $self->_pid_file or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
+			if (!-e $self->_pid_file)
+			{
+				$self->_lacked_memory or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
+				$self->launch;
+				return 0;
+			}
 			return ((split /\n/, slurp_file($self->_pid_file))[7] // '') =~ /^ready/;
 		}) or die "timed out waiting for the server to start\n";
 	return;
@@ -172,6 +188,39 @@ sub observe
 	$self->forget_faults;
 	$self->sql('SET client_min_messages = error');
 	return;
+}
+
+# Waits until the server accepts connections again, and forgets the sessions' warnings
+# about the restart.
+sub restarted
+{
+	my ($self) = @_;
+	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
+	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
+	return;
+}
+
+# Starts the server after stop(), and waits until it is ready.
+sub start_again
+{
+	my ($self) = @_;
+	$self->launch->wait_until_ready;
+	$self->observe;
+	$self->note_abilities;
+	$self->note_state;
+	return;
+}
+
+# Test: the server recovers from an immediate shutdown.  The scenario says "dies".
+sub recovers
+{
+	my ($self) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $size = $self->log_size;
+	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
+	$self->node->start;
+	$self->restarted;
+	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
 }
 
 # Closes all sessions and waits until their backends have gone.
@@ -230,7 +279,7 @@ sub smart_stop
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = $self->signal('TERM');
 	$function->();
-	# the server stops at once, and may be gone before the sessions know
+	# the server may have stopped before the sessions are told
 	$self->_leave;
 	return $self->end_stop;
 }
@@ -259,7 +308,28 @@ sub stop_with_sessions
 sub node { return $_[0]->{node} }
 sub method { return $_[0]->{method} }
 sub major { return $_[0]->{node}->pg_version->major }
-sub timeout { return $PostgreSQL::Test::Utils::timeout_default }
+
+# Waits of this process that have taken too long.  After some of them the server hangs
+# in most scenarios, and the file is to end all the same.
+my $overdue_waits = 0;
+my $most_overdue_waits = 3;
+
+# Returns how many seconds a wait may take.
+sub timeout
+{
+	my $timeout = $PostgreSQL::Test::Utils::timeout_default;
+	return $overdue_waits < $most_overdue_waits ? $timeout : min($timeout, max(5, $timeout / 10));
+}
+
+# Notes that a wait has taken too long.
+sub note_overdue_wait
+{
+	my ($self) = @_;
+	diag(sprintf 'the server hangs: %d waits took %d s each; further ones end after %d s',
+		$most_overdue_waits, $PostgreSQL::Test::Utils::timeout_default, $self->timeout)
+	  if ++$overdue_waits == $most_overdue_waits;
+	return;
+}
 
 # Runs a statement in the observer.
 sub sql { my ($self, $sql) = @_; return $self->{observer}->sql($sql) }
@@ -292,6 +362,7 @@ sub unless_required
 	my $conf = $self->{conf};
 	my $without = ($conf->{shared_preload_libraries} // 'test_aio') !~ /test_aio/
 	  || $thing =~ /gate|faults/ && exists $conf->{'test_aio.gate'}
+	  || $thing eq 'faults' && $self->method eq 'sync' && ($conf->{'test_aio.reach_synchronous_reads'} // '') eq 'off'
 	  || $thing eq 'trace' && exists $conf->{'test_aio.trace_size'};
 	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
 }
@@ -305,6 +376,14 @@ sub has_bug
 	return !defined $fixed || $self->setting('server_version_num') < $fixed;
 }
 
+# Returns true if the server may have patches that no release has: its version says so, or
+# it is tried with a gate that does not know it.
+sub is_under_development
+{
+	my ($self) = @_;
+	return $self->setting('server_version') =~ /devel/ || ($ENV{TEST_AIO_GATE} // '') eq 'try';
+}
+
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }
 
 # Sessions of these names, connected now or already.
@@ -316,7 +395,7 @@ sub sessions
 	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
 }
 
-# A session that is not like the others: dbname, user.
+# A session with parameters: dbname, user.
 sub session
 {
 	my ($self, $name, %params) = @_;
@@ -332,9 +411,9 @@ sub end_session
 	return;
 }
 
-# Returns SQL for the middle of a statement: the statement pauses there, on the wait event
-# "advisory", until resume().  A statement is the place for reads that stay staged, since
-# the server ends a batch with it.
+# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event
+# "advisory".  Only within a statement do reads stay staged, since the server ends a batch with the
+# statement.
 sub pause
 {
 	my ($self) = @_;
@@ -363,7 +442,11 @@ sub poll
 	my $wait = 0.001;
 	until ($function->())
 	{
-		return 0 if time > $deadline;
+		if (time > $deadline)
+		{
+			$self->note_overdue_wait if !defined $timeout;
+			return 0;
+		}
 		sleep $wait;
 		$wait = $wait * 1.5 < 0.02 ? $wait * 1.5 : 0.02;
 	}
@@ -386,11 +469,11 @@ sub wait_event
 	return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)");
 }
 
-# Returns a process's row of pg_stat_activity, for messages.
+# Returns what a process does, for messages.
 sub activity
 {
 	my ($self, $pid) = @_;
-	return $self->sql("SELECT a FROM pg_stat_activity a WHERE pid = $pid");
+	return $self->sql("SELECT concat_ws(', ', backend_type, state, 'waits on ' || wait_event, query) FROM pg_stat_activity WHERE pid = $pid");
 }
 
 # Process ids of the processes of this type.

@@ -1,7 +1,6 @@
-# A named session of a scenario, whose statements can be started without waiting
-# for their end.
+# A named session of a scenario.  A statement can be started without waiting for its end.
 #
-# A scenario fails at its end if a session has got a warning that no warns() has taken.
+# A scenario fails if a session has got a warning that no warns() has taken.
 
 package TestAio::Session;
 
@@ -13,8 +12,7 @@ use Time::HiRes qw(time);
 
 use TestAio::Wire;
 
-# $server is a TestAio::Server; further parameters: dbname, user.  Does not wait for
-# the connection.
+# Begins to connect to a TestAio::Server; further parameters: dbname, user.
 sub connecting
 {
 	my ($class, $server, $name, %params) = @_;
@@ -27,7 +25,7 @@ sub connecting
 	}, $class;
 }
 
-# Waits until it is connected.
+# Waits until the session is connected.
 sub connected
 {
 	my ($self) = @_;
@@ -41,7 +39,7 @@ sub new { my ($class, @params) = @_; return $class->connecting(@params)->connect
 
 sub name { return $_[0]->{name} }
 
-# process id of the backend
+# Process id of the backend.
 sub pid { return $_[0]->{pid} }
 
 # Takes the outcome of the statement in progress, which has ended.
@@ -94,6 +92,7 @@ sub wait_for_end
 	{
 		next if time < $deadline;
 		$self->{stuck} = 1;
+		$self->{server}->note_overdue_wait;
 		my $where = $self->{pid} ? $self->{server}->activity($self->{pid}) : 'connecting';
 		die "session $self->{name} is still at \"$self->{statement}\": $where\n";
 	}
@@ -117,7 +116,7 @@ sub gives
 	return $self->starts($sql)->returns($expected, $name // $sql);
 }
 
-# Test: the statement fails so: SQLSTATE, pattern of the whole error report.
+# Test: the statement fails with this SQLSTATE, and the whole error report matches.
 sub fails
 {
 	my ($self, $sql, $sqlstate, $pattern, $name) = @_;
@@ -145,7 +144,7 @@ sub ends
 	return is($self->{error} ? $self->{error}{all} : '', '', "$self->{name}: " . ($name // 'ends'));
 }
 
-# Test: the statement that was started fails so.
+# Test: the statement that was started fails with this SQLSTATE, and the report matches.
 sub raises
 {
 	my ($self, $sqlstate, $pattern, $name) = @_;
@@ -158,8 +157,8 @@ sub raises
 	return like($self->{error}{all}, $pattern, $name);
 }
 
-# Waits until the statement that was started blocks on this wait event, a name or a
-# pattern.  Returns false if it ends first.
+# Waits until the statement that was started blocks on this wait event, a name or a pattern.
+# Returns false if the statement ends first.
 sub gets_to_wait
 {
 	my ($self, $event) = @_;
@@ -195,7 +194,7 @@ sub waits_on_others_io
 	return $self->waits_on('AioIoCompletion', $name // "waits on another's I/O");
 }
 
-# Test: there was a warning like this since the last look, and takes it.
+# Test: the session has got a warning like this.  Takes that warning.
 sub warns
 {
 	my ($self, $pattern, $name) = @_;
@@ -219,6 +218,12 @@ sub warnings { return @{ $_[0]->{warnings} } }
 sub unexpected_warnings { return map { $_->{all} } $_[0]->warnings }
 
 sub forget_warnings { my ($self) = @_; $self->{warnings} = []; return }
+
+# Notes that the session has temporary tables; the oracles look for pins of their buffers.
+sub note_temporary_tables { my ($self) = @_; $self->{temporary} = 1; return }
+
+# Returns true if the session has temporary tables.
+sub has_temporary_tables { return $_[0]->{temporary} }
 
 # The statement that was started last.
 sub statement { return $_[0]->{statement} }

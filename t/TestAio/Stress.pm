@@ -37,7 +37,7 @@ sub _connect
 	return;
 }
 
-# Looks after a session that is being connected.
+# Goes on with a session that is being connected.
 sub _go_on_connecting
 {
 	my ($self, $name) = @_;
@@ -78,20 +78,20 @@ sub _check
 	my ($self, $name) = @_;
 	my ($sql, $expected, $sqlstate) = @{ (delete $self->{running}{$name})->{statement} };
 	my $session = $self->{aio}->sessions($name);
-	$session->{warnings} = [];
+	$session->forget_warnings;
 	if (my $error = $session->error)
 	{
 		$self->{errors}++;
 		fail("$name: $sql: $error->{all}") if !_is_expected($sql, $error, $sqlstate);
 	}
-	elsif (defined $expected && $session->{result} !~ $expected)
+	elsif (defined $expected && $session->result !~ $expected)
 	{
-		fail("$name: $sql: $session->{result}");
+		fail("$name: $sql: " . $session->result);
 	}
 	return;
 }
 
-# Lets a session go on, if it is idle.
+# Gives an idle session its next statement.
 sub _go_on
 {
 	my ($self, $name) = @_;
@@ -104,6 +104,8 @@ sub _go_on
 		$self->_check($name);
 	}
 	my $statement = statement($self->{rand}{$name}, $name, @{ $self->{names} });
+	# a statement that ends its transaction did not come to that if it has failed
+	$statement = ['ROLLBACK', qr/^$/] if $session->error && $session->statement =~ /^(?:BEGIN|ROLLBACK)/;
 	my $is_lost = $session->error && $session->error->{sqlstate} =~ /^(lost|57P01)$/;
 	return $self->_connect($name) if $is_lost || $statement->[0] eq 'DISCONNECT';
 	$self->{statements}++;
@@ -177,7 +179,7 @@ sub _run
 	return;
 }
 
-# Test: runs for so many seconds.
+# Test: runs for so many seconds.  Sessions get what they should, or an error that was asked for.
 sub run
 {
 	my ($self, $seconds) = @_;

@@ -1,4 +1,4 @@
-# What scenarios ask of the I/O trace (doc/trace.md).
+# Methods of servers for the I/O trace (doc/trace.md).
 
 package TestAio::Trace;
 

@@ -1,5 +1,5 @@
-# Every wait of the module and every way in which it may end: two tables, and a function
-# that runs a row of one with a row of the other.
+# Each wait of the module and each way in which a wait may end: two tables, and a function that
+# runs a row of the one with a row of the other.
 
 package TestAio::Waits;
 
@@ -23,8 +23,8 @@ use constant IN_TIME => 10;
 #	others	sessions that must get their rows
 #	methods	the io_methods with this wait
 #	worker	true if the wait needs the gate's worker
-#	own	true if DDL is left out: no other session sees the table, or the session that
-#		ends the wait would queue behind the DDL
+#	own	true if no end by DDL is possible: no other session sees the table, or the
+#		session that ends the wait would queue behind the DDL
 #	primary	true if a standby does not have the wait
 #	deaf	true if the party cannot be interrupted: it is in a COMMIT or ROLLBACK, where the
 #		server has switched off its timeouts
@@ -39,7 +39,7 @@ my %waits = (
 			return 'SELECT io_hold_end(), io_release_all()';
 		},
 	},
-	'a held read, who joined it' => {
+	'a held read, the session that joined it' => {
 		event => 'IoGateHeld',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
@@ -71,8 +71,9 @@ my %waits = (
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
 			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-			# unless a timeout comes first
-			$aio->poll(sub { $aio->sql('SELECT cardinality(waiters) FROM io_held') eq '2' || $party->has_ended }) or fail('both wait');
+			# io_held shows a waiter before the waiter has seen that the read is held.  A timeout may come first.
+			my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'IoGateHeld'};
+			$aio->poll(sub { $aio->sql($waiting) == 2 || $party->has_ended }) or fail('both wait');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
 			return 'SELECT io_turnstile(false)';
 		},

@@ -1,10 +1,9 @@
-# A connection that speaks the frontend/backend protocol, so that a test can start a
-# statement and look after other sessions meanwhile.  psql takes more time to start than
-# most tests take.  DBD::Pg cannot do COPY this way, and the tests need no module that the
-# server's own tests do not need.
+# A connection that speaks the frontend/backend protocol, so that a test can start a statement and
+# look after other sessions meanwhile.  psql takes more time to start than most tests take.  The
+# tests need no module that the server's own tests do not need.
 #
-# Only what tests need: no password, no encryption, simple queries, rows as text.
-# Several statements in one text are sent as several, each a transaction of its own.
+# It has what tests need: no password, no encryption, simple queries, rows as text.  It sends the
+# statements of one text one by one; each is a transaction of its own.
 
 package TestAio::Wire;
 
@@ -21,8 +20,8 @@ my @report = (
 	[ s => 'SCHEMA NAME' ], [ t => 'TABLE NAME' ], [ c => 'COLUMN NAME' ],
 	[ d => 'DATATYPE NAME' ], [ n => 'CONSTRAINT NAME' ]);
 
-# Parameters: host (a directory, or an address), port, and those of the startup
-# message.  Does not wait for the server: what it answers comes by receive().
+# Parameters: host (a directory, or an address), port, and the parameters of the startup message.
+# Does not wait for the server; receive() takes its answers.
 sub new
 {
 	my ($class, $host, $port, %startup) = @_;
@@ -39,10 +38,10 @@ sub new
 	return $self;
 }
 
-# process id of the backend, once it has said so
+# Process id of the backend, once the server has sent it.
 sub pid { return $_[0]->{pid} }
 
-# why the connection was lost, or undef
+# Why the connection was lost, or undef.
 sub lost { return $_[0]->{lost} }
 
 # Returns true if all statements have been answered.

@@ -5,32 +5,18 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* PGXS hides what is not marked */
-#define PRELOADED __attribute__((visibility("default")))
+#include "preloaded.h"
 
 typedef ssize_t (*Pread) (int fd, void *buffer, size_t length, off64_t offset);
-
-static int
-is_unreadable(int fd)
-{
-	const char *link = getenv("TEST_AIO_UNREADABLE");
-	struct stat unreadable,
-				file;
-
-	return link != NULL && stat(link, &unreadable) == 0 && fstat(fd, &file) == 0 &&
-		file.st_dev == unreadable.st_dev && file.st_ino == unreadable.st_ino;
-}
 
 PRELOADED ssize_t
 pread64(int fd, void *buffer, size_t length, off64_t offset)
 {
 	static Pread next;
 
-	if (is_unreadable(fd))
+	if (is_linked_file(fd, "TEST_AIO_UNREADABLE"))
 	{
 		errno = EIO;
 		return -1;

@@ -1,0 +1,63 @@
+# Tables of three segments, of which only the pages beside the boundaries take room.
+
+package TestAio::Segments;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+
+our @EXPORT = qw(SIDE boundaries long_table right_rows file_sizes);
+
+# pages with a row, on each side of a boundary
+use constant SIDE => 6;
+
+# Returns the first block of the second segment and that of the third one.
+sub boundaries
+{
+	my ($aio) = @_;
+	my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
+	return ($segment, 2 * $segment);
+}
+
+# Makes a table of two whole segments and the beginning of a third one, and returns its name
+# and its first file.  Each page beside a boundary has a row, which an index knows.  The other
+# pages are holes in sparse files, and new pages to the server.  Parameters: kind (TEMP), and
+# session, which makes the table.
+sub long_table
+{
+	my ($aio, $name, %params) = @_;
+	my ($segment) = boundaries($aio);
+	my $session = $params{session} // $aio;
+	my $kind = $params{kind} // '';
+	my $t = $kind eq 'TEMP' ? $name : "scenario.$name";
+	$session->note_temporary_tables if $kind eq 'TEMP';
+	$session->sql("CREATE $kind TABLE $t (rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)"
+		  . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)')
+		  . "; CREATE INDEX ${name}_i ON $t (blk)");
+	my $file = $aio->node->data_dir . '/' . $session->sql("SELECT pg_relation_filepath('$t')");
+	for my $boundary (1, 2)
+	{
+		my $first = $boundary * $segment - SIDE;
+		my $last_file = $boundary == 1 ? $file : "$file.1";
+		# the last page of the hole takes the first row, once the session has forgotten where its
+		# last row is
+		truncate $last_file, ($segment - SIDE + 1) * 8192 or die "$last_file: $!";
+		$session->sql("SELECT read_rel_block_ll('$t', 0, smgrreleaseall => true)");
+		$session->sql("CALL add_pages('$t', $first, $first + 2 * ${\SIDE} - 1)");
+	}
+	return ($t, $file);
+}
+
+# Returns how many blocks of a range have their row, as written.
+sub right_rows
+{
+	my ($session, $t, $first, $count) = @_;
+	return $session->sql("SELECT count(*) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($first + $count)},0)'"
+		  . " AND ctid = format('(%s,1)', blk)::tid AND rel = '$t' AND body = proof('$t', blk, gen)");
+}
+
+# Returns the sizes of the three files, in blocks.
+sub file_sizes { my ($file) = @_; return join ' ', map { (-s $_ // -1) / 8192 } $file, "$file.1", "$file.2" }
+
+1;
