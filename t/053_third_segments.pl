@@ -1,0 +1,178 @@
+# Tables of three segments: reads that end at a boundary of segments, begin there and would
+# cross it (mdmaxcombine, mdstartreadv, mdfd).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Segments;
+use TestAio::Trace;
+
+# Returns the reads that a range of blocks takes: first block, number of blocks and offset in the
+# file of each.
+sub reads_of
+{
+	my ($first, $count, $limit, $segment) = @_;
+	my ($end, @reads) = $first + $count;
+	while ($first < $end)
+	{
+		my $offset = $first % $segment;
+		my ($blocks) = sort { $a <=> $b } $limit, $end - $first, $segment - $offset;
+		push @reads, "$first+$blocks at " . $offset * 8192;
+		$first += $blocks;
+	}
+	return @reads;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my @boundaries = boundaries($aio);
+		my $segment = $boundaries[0];
+		my $size = 2 * $segment + SIDE;
+
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("at the boundaries, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
+				$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
+				is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
+				$aio->evict($t, $alice);
+				for my $boundary (@boundaries)
+				{
+					# distance of the first block from the boundary, blocks
+					for my $case ([ -4, 4 ], [ 0, 4 ], [ -4, 8 ], [ -1, 1 ], [ 0, 1 ], [ -1, 2 ], [ -SIDE, SIDE + 1 ])
+					{
+						my ($distance, $count) = @$case;
+						my $first = $boundary + $distance;
+						my $last = $first + $count - 1;
+						for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+							[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+							[ 16, "read_buffers('$t', $first, $count)" ])
+						{
+							my ($limit, $read) = @$way;
+							my @reads = reads_of($first, $count, $limit, $segment);
+							my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
+							$alice->sql("SET io_combine_limit = $limit");
+							$aio->evict($t, $alice);
+							$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
+							is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
+								@reads . '/' . $count * 8192, "$name: reads and bytes");
+							if (!$aio->lacks('trace'))
+							{
+								$aio->end_trace;
+								# the catalogs and the index are short
+								$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
+									join(', ', @reads), "$name: where");
+							}
+							is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
+						}
+					}
+					$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
+					for my $block ($boundary - 1, $boundary)
+					{
+						$aio->evict($t, $alice);
+						$alice->sql("SELECT read_rel_block_ll('$t', $block, smgrreleaseall => true)");
+						is(right_rows($alice, $t, $block, 1), 1, "block $block, when no file is open");
+					}
+				}
+				$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
+			}, leaves => 'nothing');
+
+			$aio->scenario("scans, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
+				my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
+				my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
+				for my $boundary (@boundaries)
+				{
+					my $range = "SELECT $columns FROM $t WHERE ctid >= '(${\($boundary - SIDE)},0)' AND ctid < '(${\($boundary + SIDE)},0)'";
+					my @found = $boundary - SIDE .. $boundary + SIDE - 1;
+					$aio->evict($t, $alice);
+					$alice->gives($range, join("\n", @found), "TIDs around $boundary");
+					$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR $range; MOVE ALL FROM c");
+					$aio->evict($t, $alice);
+					$alice->gives('FETCH BACKWARD ALL FROM c', join("\n", reverse @found), 'and backward');
+					$alice->sql('COMMIT');
+				}
+				$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+				$aio->evict($t, $alice);
+				$alice->gives("SELECT $columns FROM $t WHERE blk >= 0", join("\n", @blocks), 'a bitmap scan');
+				$alice->sql('SET enable_indexscan = on; SET enable_bitmapscan = off');
+				$aio->evict($t, $alice);
+				$alice->gives("SELECT $columns FROM $t WHERE blk >= 0 ORDER BY blk DESC", join("\n", reverse @blocks), 'an index scan backward');
+				# each block is in another segment than the block before
+				my @jumps = map { (2 * $segment + $_, $segment - 1 - $_, $segment + $_, 2 * $segment - 1 - $_, $_) } 0 .. SIDE - 1;
+				$aio->evict($t, $alice);
+				$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
+				is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+				is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
+			});
+		}
+
+		$aio->scenario('a read that is held, is short, or fails', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t) = long_table($aio, 't');
+			$aio->evict($t);
+			my $boundary = 2 * $segment;
+			my $read = "SELECT sum(nblocks) FROM read_buffers('$t', $boundary - 4, 8)";
+			for my $held ($boundary - 4, $boundary + 3)
+			{
+				my $other = $held < $boundary ? $boundary : $boundary - 1;
+				my ($first, $offset) = $held < $boundary ? ($boundary - 4, ($segment - 4) * 8192) : ($boundary, 0);
+				$aio->evict($t);
+				$aio->hold(relation => $t, block => $held);
+				$alice->starts($read);
+				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
+				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'"
+					  . " AND off = $offset AND length = 32768 AND target_desc ~ '^blocks $first\.\.${\($first + 3)} in'", 1, "block $held is held: pg_aios");
+				# an injection point of io_uring holds all reads of the session
+				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', $other, 1)", 1, 'the other side is read') if $aio->method ne 'io_uring' || $aio->no_injection_points;
+				$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)");
+				$bob->waits_on('AioIoCompletion');
+				$aio->release;
+				$alice->returns(8, 'all blocks');
+				$bob->returns(1, 'what was held');
+				is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
+			}
+			for my $bytes (8192, 3 * 8192 + 100)
+			{
+				$aio->evict($t);
+				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+				$alice->gives($read, 8, "only $bytes bytes at a time");
+				$aio->tell_truth;
+				is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
+			}
+			for my $first ($boundary - 4, $boundary)
+			{
+				$aio->evict($t);
+				$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+				$alice->fails("SELECT * FROM read_buffers('$t', $first, 4)", '58030', qr/could not read blocks $first\.\.${\($first + 3)} in file "base\S+": Input\/output error/, 'fails');
+				$aio->tell_truth;
+				is(right_rows($bob, $t, $first, 4), 4, 'the rows');
+			}
+			# a page that is bad
+			$aio->sql("SELECT modify_rel_block('$t', $boundary + 1, corrupt_checksum => true)");
+			$alice->fails($read, 'XX001', qr/invalid page in block ${\($boundary + 1)} of relation/, 'a bad page');
+			is(right_rows($bob, $t, $boundary - 4, 5), 5, 'the rows before the bad page');
+			$aio->sql("SELECT modify_rel_block('$t', $boundary + 1)");
+			$aio->evict($t);
+			is(right_rows($bob, $t, $boundary - 4, 8), 8, 'mended');
+		}, skip => $aio->no_faults, log => qr/LOG:  (?:could not read blocks|invalid page in block|page verification failed, calculated checksum) \d/);
+
+		$aio->scenario('the third segment is gone', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $file) = long_table($aio, 't');
+			$aio->evict($t);
+			my $first = 2 * $segment - SIDE;
+			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
+			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment - 1, smgrreleaseall => true)");
+			rename "$file.2", "$file.away" or die "$file.2: $!";
+			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.2"/, 'an error that names it');
+			ok(!-e "$file.2", 'no read makes it');
+			rename "$file.away", "$file.2" or die "$file.2: $!";
+			$alice->sql('ROLLBACK');
+			is(right_rows($alice, $t, $first, 2 * SIDE), 2 * SIDE, 'the rows, when it is there again');
+		}, leaves => 'nothing');
+	}, conf => { 'test_aio.trace_completions' => 'on' });
