@@ -1,0 +1,44 @@
+# The wait events of sessions that wait for a read, their own or another session's, and none once
+# the wait is over.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('a read that is held', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 40);
+			my %queries = (
+				'a scan' => "SELECT count(*) FROM $t",
+				'a stream' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 5, 9])",
+				'read_buffers()' => "SELECT count(*) FROM read_buffers('$t', 0, 40)");
+			for my $what (sort keys %queries)
+			{
+				$aio->evict($t);
+				$aio->hold(relation => $t);
+				$alice->starts($queries{$what});
+				ok($alice->gets_to_wait(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), "$what: a session waits for its read")
+				  || diag($aio->activity($alice->pid));
+				$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
+				ok($bob->gets_to_wait(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
+				  || diag($aio->activity($bob->pid));
+				$aio->release;
+				$alice->ends($what);
+				$bob->returns(1, 'the other session gets the block');
+				ok($aio->poll(sub { $aio->wait_event($alice->pid) eq 'ClientRead' }), 'the first session no longer waits for a read');
+			}
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+
+		$aio->scenario('no wait event after a read', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
+			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
+		}, leaves => 'nothing');
+	});
