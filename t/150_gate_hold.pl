@@ -20,7 +20,7 @@ for_each_io_method(
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			$bob->waits_on('IoGateHeld');
 			$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
-				$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two who wait');
+				$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two waiters');
 			$aio->gives('SELECT state, off, length FROM pg_aios JOIN io_held USING (pid, io_id, io_generation, off, length)',
 				'SUBMITTED|24576|32768', 'and pg_aios says the same');
 			$aio->gives('SELECT io_release(pid, io_id) FROM io_held', 't', 'released');

@@ -5,7 +5,6 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::Gate;
 
 for_each_io_method(
 	sub {

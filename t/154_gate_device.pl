@@ -127,7 +127,7 @@ for_each_io_method(
 			$aio->sql("SELECT io_device_end('$t')");
 			$aio->sql("SELECT io_device('50s', rel => '$u')");
 			$aio->resume;
-			$alice->ends('submits what is staged');
+			$alice->ends('submits the staged read');
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
 			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
 			$aio->end_gate;

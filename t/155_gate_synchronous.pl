@@ -28,7 +28,7 @@ with_each_io_method(
 				$aio->end_gate;
 			}, leaves => 'nothing');
 		}
-	}, suffix => 'off', needs => 'gate');
+	}, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
 for_each_io_method(
 	sub {
@@ -80,7 +80,7 @@ for_each_io_method(
 			$aio->end_gate;
 		}, leaves => 'nothing', log => $aio->too_long);
 
-		$aio->scenario('a hold of all that is kept does not hold who made it', sub {
+		$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', sub {
 			my ($alice) = $aio->sessions('alice');
 			$alice->sql("SET test_aio.longest_hold = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
 			$alice->sql('SELECT io_hold(keep => true)');

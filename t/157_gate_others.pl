@@ -20,7 +20,6 @@ sub set_autovacuum
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my $sync = $aio->method eq 'sync' ? 'with io_method=sync these reads do not reach the gate' : undef;
 
 		$aio->scenario('batch mode, and more reads than handles', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -55,7 +54,7 @@ for_each_io_method(
 			$aio->gate_release;
 			$alice->returns('400', 'counts');
 			$aio->proves($t);
-		}, skip => $sync, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
+		}, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
 		$aio->scenario('autovacuum', sub {
 			my ($bob) = $aio->sessions('bob');
@@ -76,7 +75,7 @@ for_each_io_method(
 			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
 			set_autovacuum($aio, 'off');
 			$aio->proves($t, except => 'block 50 has no row');
-		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/, skip => $sync);
+		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
 
 		# 64 places, of which 18 leaves one empty
 		$aio->scenario('the queue of the I/O workers is full', sub {

@@ -60,8 +60,11 @@ sub scenarios
 	return;
 }
 
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker');
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { max_worker_processes => 0 });
+# holds of all relations are not to hold what sessions read of the catalogs
+my %conf = ('test_aio.reach_synchronous_reads' => 'off');
+
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => { %conf });
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
 
 with_each_io_method(
 	sub {
@@ -94,6 +97,6 @@ with_each_io_method(
 			$alice->returns('', 'reads');
 			$aio->proves($t);
 		});
-	}, leaves => 'nothing', needs => 'gate', suffix => 'usual');
+	}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
 
 done_testing();

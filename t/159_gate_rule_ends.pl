@@ -4,7 +4,6 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::Gate;
 
 # Alice stages a read of block 3; then the rule ends, and she submits it.
 sub staged_meanwhile
@@ -16,7 +15,7 @@ sub staged_meanwhile
 	$alice->waits_on('advisory');
 	$end->();
 	$aio->resume;
-	$alice->ends('submits what is staged');
+	$alice->ends('submits the staged read');
 	return $alice;
 }
 

@@ -1,7 +1,7 @@
-# A session that waits for a read before it is submitted, and whose owner then goes
-# idle (doc/io_uring-wait-hang.md).  With io_uring the session waits until another one
-# looks into the owner's ring.  The test fails on a server whose behaviour is not the one
-# that %fixed_in tells: if a release has the fix, add it there.
+# A session waits for a read that is not submitted yet; the owner submits the read and goes idle
+# (doc/io_uring-wait-hang.md).  With io_uring the session waits until another session reaps the
+# owner's ring.  The test fails on a release that does not behave as %fixed_in says: if a release
+# has the fix, add the release there.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -13,7 +13,7 @@ use TestAio::Hang;
 my %fixed_in = ();
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
-# the waiter is left waiting, or not.
+# with the bug, the waiter waits for ever.
 sub one_round
 {
 	my ($aio, $t, $has_bug) = @_;
@@ -30,19 +30,19 @@ sub one_round
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		$aio->scenario('waiting for what is not submitted yet', sub {
+		$aio->scenario('a wait for a read that is not submitted yet', sub {
 			my $t = $aio->table('t', 20);
-			one_round($aio, $t, $aio->method eq 'io_uring' && $aio->has_bug(%fixed_in)) for 1 .. 2;
+			one_round($aio, $t, expects_hang($aio, %fixed_in)) for 1 .. 2;
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync nothing is ever staged' : undef);
+		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 
 		$aio->scenario('no session wants the block', sub {
 			my ($owner) = $aio->sessions('owner');
 			my $t = $aio->table('t', 20);
-			$owner->gives("SELECT read_rel_block_when_wanted('$t', 5, 50)", 'f', 'submits it in the end');
+			$owner->gives("SELECT read_rel_block_when_wanted('$t', 5, 50)", 'f', 'the read is submitted after the timeout');
 			$owner->fails("SELECT read_rel_block_when_wanted('$t', 20)", '22023', qr/out of range/, 'no such block');
-			$owner->fails("SELECT read_rel_block_when_wanted('$t', 5, 0)", '22023', qr/timeout must be/, 'no time');
-			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'and can read it');
+			$owner->fails("SELECT read_rel_block_when_wanted('$t', 5, 0)", '22023', qr/timeout must be/, 'a timeout of 0');
+			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
 			$aio->proves($t);
 		});
 	});

@@ -1,8 +1,8 @@
-# CREATE DATABASE … STRATEGY wal_log that is cancelled while its read stream waits for
-# a free handle, in a batch (doc/create-database-error.md).  On a server that has the bug,
-# cleaning up fails as well, because the batch is still open, and the new database's files
-# stay.  The test fails on a server whose behaviour is not the one that %fixed_in tells: if
-# a release has the fix, add it there.
+# CREATE DATABASE … STRATEGY wal_log is cancelled while its read stream waits for a free handle,
+# within a batch (doc/create-database-error.md).  On a server that has the bug, the clean-up fails
+# as well, because the batch is still open, and the files of the new database stay.  The test fails
+# on a server that does not behave as %fixed_in says: if a release has the fix, add the release
+# there.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -18,9 +18,9 @@ my $handles = 4;
 # Counts directories that belong to no database.
 my $orphans = "SELECT count(*) FROM pg_ls_dir('base') d WHERE d ~ '^[0-9]+\$' AND d NOT IN (SELECT oid::text FROM pg_database)";
 
-# Has CREATE DATABASE cancelled when its reads have all handles for the n-th time.  Its
-# stream then waits for a free handle or for its oldest read; no view shows which.  Returns
-# whether files were left.
+# Cancels CREATE DATABASE when its reads have used all handles for the n-th time.  Its stream then
+# waits for a free handle or for its oldest read; no view shows which.  Returns true if files were
+# left.
 sub cancelled_when_full
 {
 	my ($aio, $creator, $times) = @_;
@@ -32,13 +32,13 @@ sub cancelled_when_full
 			return 1 if $aio->sql('SELECT count(*) FROM io_held') == $handles && ++$full == $times;
 			$aio->sql('SELECT io_release_all()');
 			return 0;
-		}), "$times times all handles in use") or note($aio->activity($creator->pid));
+		}), "all handles are in use, time number $times") or note($aio->activity($creator->pid));
 	$aio->sql("SELECT pg_cancel_backend(${\$creator->pid})");
 	$creator->wait_for_end;
 	$aio->end_gate;
 	my $left = $aio->sql($orphans) > $before;
-	is($creator->error->{sqlstate}, $left ? 'XX000' : '57014', 'what is reported belongs to what is left');
-	is($aio->sql("SELECT count(*) FROM pg_database WHERE datname = 'copy'"), 0, 'there is no such database');
+	is($creator->error->{sqlstate}, $left ? 'XX000' : '57014', $left ? 'the clean-up fails' : 'the statement is cancelled');
+	is($aio->sql("SELECT count(*) FROM pg_database WHERE datname = 'copy'"), 0, 'the new database does not exist');
 	return $left;
 }
 
@@ -53,8 +53,8 @@ for_each_io_method(
 			$creator->sql('SELECT count(*) FROM pg_tablespace; SELECT count(*) FROM pg_database');
 			$creator->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 64; SET maintenance_io_concurrency = 64');
 			my $left = grep { cancelled_when_full($aio, $creator, $_) } 2 .. 7;
-			if ($aio->has_bug(%fixed_in)) { cmp_ok($left, '>', 0, "leaves files, $left of 6 times") }
-			else                          { is($left, 0, 'cleans up each time') }
-			$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'works the next time');
+			if ($aio->has_bug(%fixed_in)) { cmp_ok($left, '>', 0, "files are left, $left of 6 times") }
+			else                          { is($left, 0, 'no files are left') }
+			$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
 		}, skip => $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $handles }, methods => [qw(worker io_uring)]);

@@ -1,8 +1,8 @@
-# Reads of 128 blocks that are all bad (doc/many-bad-blocks.md).  A count of 128 does not
-# fit into the 7 bits that buffer_readv_encode_error() has for it.  A server with
-# assertions crashes; a server without reports 0 bad blocks.  The test fails on a server
-# whose behaviour is not the one that %fixed_in tells: if a release has the fix, add it
-# there.  All servers report 127 bad blocks correctly.
+# Reads of 128 blocks that are all bad (doc/many-bad-blocks.md).  A count of 128 does not fit into
+# the 7 bits that buffer_readv_encode_error() has for it.  A server with assertions crashes; a
+# server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
+# The test fails on a server that does not behave as %fixed_in says: if a release has the fix, add
+# the release there.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,8 +12,8 @@ use TestAio;
 # Major version => server_version_num of its first release without the bug.
 my %fixed_in = ();
 
-# Each of them covers blocks 127..254 by one I/O.  A scan does because its distance doubles
-# from read to read, which is certain with io_method=sync only.
+# Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles
+# from read to read; that is certain with io_method=sync only.
 my %reads = (
 	'scan' => 'SELECT count(*) FROM %s',
 	'one I/O' => "SELECT read_rel_block_ll('%s', 127, nblocks => 128)",
@@ -24,8 +24,9 @@ my $invalid = '%d invalid pages among blocks 127..254 of relation "%s"';
 my $zeroing = 'zeroing out %d invalid pages among blocks 127..254 of relation "%s"';
 my $ignoring = 'ignoring %d checksum failures among blocks 127..254 of relation "%s"';
 
-# [ damage, setting, message, checksum failures of each page; what the bug makes of 128
-# bad blocks: checksum failures in a shared table and in a temporary one, assertion ]
+# Each case: damage, setting, message, checksum failures of each page.  Then what the bug makes of
+# 128 bad blocks: the checksum failures that are counted in a shared and in a temporary table, and
+# the assertion that fails.
 my @cases = (
 	[ 'header', undef, $invalid, 0, 1, 0, 'zeroed_or_error_count' ],
 	[ 'header', 'zero_damaged_pages', $zeroing, 0, 1, 0, 'zeroed_or_error_count' ],
@@ -59,7 +60,7 @@ sub reports
 	return;
 }
 
-# Test: a read ends with this assertion, in the process that completes it.
+# Test: this assertion fails in the process that completes the read.
 sub crashes
 {
 	my ($aio, $session, $t, $read, $assertion) = @_;

@@ -42,7 +42,7 @@ for_each_io_method(
 			$_->ends for $alice, $bob;
 			my $me = $aio->sql('SELECT pg_backend_pid()');
 			$aio->comes_to_trace('state, result, raw_result, completion_exact, executed_by, completed_by', "COMPLETED|OK|16384|t|$me|$me",
-				'completed by who released it, exactly');
+				'the session that has released the read has completed it');
 			$aio->traced('least(wait_times[1], wait_times[2]) > 0, abs(wait_time - wait_times[1] - wait_times[2]) < 1e-6, wait_starts[1] < wait_starts[2], wait_starts[1] >= submitted_at',
 				't|t|t|t', 'the waits have ended');
 			$aio->gives('SELECT ios, waits, joined, errors, exact FROM io_trace_summary', '1|2|1|0|t');

@@ -103,7 +103,7 @@ for_each_io_method(
 			$aio->end_trace;
 		});
 
-		$aio->scenario('a log like those of fio', sub {
+		$aio->scenario('a log as fio writes it', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
 			$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM $t") });

@@ -13,13 +13,13 @@ use TestAio::Neighbours;
 my $library = found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 
-# copies of test_aio under other names: the same file, and another file
+# test_aio under other names: a link to the file, and a copy
 my ($link, $copy) = ("$built/link/test_aio.so", "$built/copy/test_aio.so");
 mkdir dirname($_) for $link, $copy;
 symlink $library, $link;
 system('cp', $library, $copy);
 
-# A server that has no gate anyhow shows nothing in the scenarios after this one.
+# If the gate stays out for another reason, the scenarios below show nothing.
 my $no_gate;
 beside('link', $link, sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)
@@ -83,7 +83,7 @@ sub is_another_copy
 	does_without($aio, qr/another copy of the library was preloaded, from "\Q$copy\E"/, 'Preload the copy that CREATE EXTENSION finds');
 	$aio->sql("CREATE FUNCTION copy_hold_end(int4) RETURNS int4 LANGUAGE C AS '$copy', 'io_hold_end'");
 	$aio->gives('SELECT copy_hold_end(NULL)', 0, 'the preloaded copy has a gate');
-	$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'test_aio gate'", 1, 'and its worker');
+	$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'test_aio gate'", 1, 'the gate has its worker');
 	return;
 }
 
@@ -92,8 +92,8 @@ sub has_warned
 {
 	my ($aio, $first, $second) = @_;
 	my @log = split /\n/, slurp_file($aio->node->logfile);
-	is(scalar(grep { /WARNING:  test_aio is preloaded already, from "\Q$first\E"$/ } @log), 1, 'a warning');
-	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, rules and trace\./ } @log), 1, 'which names the second copy');
+	is(scalar(grep { /WARNING:  test_aio is preloaded already, from "\Q$first\E"$/ } @log), 1, 'there is one warning');
+	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, rules and trace\./ } @log), 1, 'the warning names the second copy');
 	return;
 }
 

@@ -11,7 +11,7 @@ use TestAio::Neighbours;
 found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 
-# A server that has no gate anyhow shows nothing in the scenarios after this one.
+# If the gate stays out for another reason, the scenarios below show nothing.
 my $no_gate;
 beside('alone', 'test_aio', sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)
@@ -21,7 +21,7 @@ if ($no_gate)
 	exit;
 }
 
-# Test: the memory of the tables is protected as the neighbour has found or made it.
+# Test: the memory of the tables has the protection that the neighbour has found or made.
 sub tables_are
 {
 	my ($aio, $neighbour, $protection) = @_;
@@ -50,7 +50,7 @@ beside('tables_executable', "$built/tables_executable, test_aio", sub {
 	tables_are($aio, 'tables_executable', qr/^r-xp$/);
 	my $why = "the server's tables of callbacks are in executable memory";
 	does_without($aio, $why, qr/Set "test_aio\.reach_synchronous_reads" to off/);
-	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E.*Set "test_aio\.trace_completions" to off/s, 'there is no trace either');
+	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E.*Set "test_aio\.trace_completions" to off/s, 'there is no trace');
 }, %{ reach_all() });
 
 chomp(my $server = `"$pg_config" --version`);
@@ -76,8 +76,8 @@ SKIP:
 		return does_without($aio, "this server is .* and test_aio was compiled for $release, and pre-releases differ", qr/Compile test_aio anew/)
 		  if $server !~ /^PostgreSQL [\d.]+(?: |$)/;
 		my $log = slurp_file($aio->node->logfile);
-		is(scalar(() = $log =~ /WARNING:  test_aio was compiled for PostgreSQL \Q$release\E, and this server is/g), 1, 'one warning');
-		like($log, qr/HINT:  Compile test_aio anew with this server's header files/, 'and a hint');
+		is(scalar(() = $log =~ /WARNING:  test_aio was compiled for PostgreSQL \Q$release\E, and this server is/g), 1, 'the log has one warning');
+		like($log, qr/HINT:  Compile test_aio anew with this server's header files/, 'the warning has a hint');
 		holds_reads($aio);
 	});
 
@@ -85,7 +85,7 @@ SKIP:
 		my ($aio) = @_;
 		my $differs = "this server is .* and test_aio was compiled for $beta, and pre-releases differ";
 		does_without($aio, $differs, qr/Compile test_aio anew/);
-		like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate stays out: $differs/, 'the log tells, too');
+		like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate stays out: $differs/, 'the log says why');
 	});
 }
 done_testing();

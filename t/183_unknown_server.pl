@@ -1,6 +1,6 @@
-# A server of a major version that the library does not know: the gate and the trace stay
-# out with test_aio.gate = on, and work with try.  The library is compiled to know only
-# earlier versions than the server's.  README.md names the versions that it knows.
+# A server of a major version that the library does not know.  With test_aio.gate = on the gate and
+# the trace stay out, with try they work.  The test compiles the library so that it knows only
+# versions before the server's.  README.md names the versions that the library knows.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -51,7 +51,7 @@ unknown_server('on', sub {
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'there is no gate');
 	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*$hint/s, $_) for "io_hold('$t')", 'io_trace_start()';
 	like($aio->log_text(0), qr/LOG:  test_aio: the I\/O $_ stays out: $why/, "the log tells of the $_") for qw(gate trace);
-	unlike($aio->log_text(0), qr/test_aio tries/, 'and that nothing is tried');
+	unlike($aio->log_text(0), qr/test_aio tries/, 'the log does not say that test_aio tries');
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$aio->proves($t);
 });
@@ -59,7 +59,7 @@ unknown_server('on', sub {
 unknown_server('try', sub {
 	my ($aio, $alice, $t) = @_;
 	my @tries = $aio->log_text(0) =~ /LOG:  test_aio tries PostgreSQL .+, and knows no version after $unknown$/mg;
-	is(scalar @tries, 1, 'the log tells that it is tried, once');
+	is(scalar @tries, 1, 'the log says once that test_aio tries');
 	$aio->gives('SELECT gate, why_not FROM io_gate', 't|', 'there is a gate');
 	$aio->sql("SELECT io_trace_start('$t'); SELECT io_hold('$t')");
 	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");

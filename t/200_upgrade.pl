@@ -1,6 +1,6 @@
-# How the extension goes from one version to the next: a pretended next version is built
-# from this checkout, as doc/releasing.md tells, and a server is given its library and its
-# scripts.  A library and a script of different versions refuse each other.
+# The update of the extension from one version to the next.  The test builds a pretended next
+# version from this checkout, as doc/releasing.md tells, and gives its library and scripts to a
+# server.  A library refuses to serve an extension of another version.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -9,16 +9,14 @@ use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use TestAio::Neighbours;
 
-my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-my $checkout = dirname($FindBin::RealBin);
-my $built = PostgreSQL::Test::Utils::tempdir();
-
-my ($version) = slurp_file("$checkout/test_aio.control") =~ /^default_version = '(.*)'/m;
+my ($version) = slurp_file(dirname($FindBin::RealBin) . '/test_aio.control') =~ /^default_version = '(.*)'/m;
 my $next = $version =~ s/(\d+)$/$1 + 1/er;
 
-# What a release does: a new version in the control file, and a script that updates.
-# Objects that were compiled for this version are taken, but for those that name it.
+# Makes the next version as a release does: a new version in the control file, and a script
+# that updates.  Takes the objects that were compiled for this version, except those that name
+# it.
 my $script = <<'END';
 cp -Rp "$2"/Makefile "$2"/test_aio.control "$2"/*.sql "$2"/src "$1"
 cd "$1"
@@ -37,33 +35,21 @@ make -s -j2 PG_CONFIG="$0" with_llvm=no all
 make -s PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
 END
 
-# Compiles the next version; returns why it failed, or undef.
-sub cannot_compile
-{
-	local $ENV{MAKE_TMPDIR} = $built;
-	# those of a calling make are not for this one
-	delete local @ENV{qw(MAKEFLAGS MAKELEVEL)};
-	my $log = "$built/compile.log";
-	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, $checkout, $version, $next);
-	diag(slurp_file($log));
-	return 'cannot compile the extension here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
-}
-
-my $reason = cannot_compile();
+my $reason = cannot_compile($script, $version, $next);
 plan skip_all => $reason if $reason;
 
 my $node = PostgreSQL::Test::Cluster->new('upgrade');
 $node->init;
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'test_aio'");
 
-# Where the server of this version finds the library and the scripts.
+# Where a server finds the library and the scripts of this version.
 my $conf = slurp_file($node->data_dir . '/postgresql.conf');
 my ($libraries) = $conf =~ /^dynamic_library_path = '(.*)'/m;
 my ($scripts) = $conf =~ /^extension_control_path = '(.*)'/m;
 $libraries //= '$libdir';
 $scripts //= '$system';
 
-# Starts the server with the library and the scripts of that version.
+# Starts the server with the library and the scripts of a version.
 sub start_with
 {
 	my ($which) = @_;
@@ -86,7 +72,7 @@ sub refuses
 	my ($sql, $refused, $what) = @_;
 	my ($rc, undef, $stderr) = $node->psql('postgres', $sql);
 	isnt($rc, 0, "$what: refused");
-	like($stderr, $refused, "$what: why, and what to do");
+	like($stderr, $refused, "$what: the error says why, and what to do");
 	return;
 }
 
@@ -95,8 +81,8 @@ my $evict = "SELECT evict_rel('t')";
 
 start_with($version);
 $node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS test_aio; CREATE TABLE t (i int)');
-gives($installed, $version, 'a server of this version');
-gives("SELECT grow_rel('t', 4)", '', 'works');
+gives($installed, $version, 'the extension is of this version');
+gives("SELECT grow_rel('t', 4)", '', 'a function works');
 
 start_with($next);
 my $old_script = qr/ERROR:  library of test_aio \Q$next\E cannot serve extension of version \Q$version\E.*HINT:  Run "ALTER EXTENSION test_aio UPDATE"/s;
@@ -104,11 +90,11 @@ refuses($evict, $old_script, 'a function for superusers, new library');
 refuses('SELECT count(*) FROM io_gate', $old_script, 'a view, new library');
 $node->safe_psql('postgres', 'ALTER EXTENSION test_aio UPDATE');
 gives($installed, $next, 'the extension is updated');
-gives($evict, '', 'and works');
-gives('SELECT count(*) FROM io_gate', 1, 'and so does a view');
-gives("SELECT is_new('EIO')", 5, 'and what is new');
+gives($evict, '', 'a function works');
+gives('SELECT count(*) FROM io_gate', 1, 'a view works');
+gives("SELECT is_new('EIO')", 5, 'the new function works');
 $node->safe_psql('postgres', 'DROP EXTENSION test_aio; CREATE EXTENSION test_aio');
-gives($installed, $next, 'created anew, it is of the next version');
+gives($installed, $next, 'a new extension is of the next version');
 
 start_with($version);
 refuses($evict, qr/ERROR:  library of test_aio \Q$version\E cannot serve extension of version \Q$next\E.*HINT:  Install test_aio \Q$next\E/s,

@@ -1,6 +1,6 @@
-# Reads that a process performs for another one although it cannot open the file, which
-# raises an error, as want of memory would.  The server opens files for reading and writing;
-# here the file is read-only.
+# Reads that a process performs for another process although it cannot open the file.  Opening
+# raises an error, as it would for lack of memory: the server opens files for reading and writing,
+# and here the file is read-only.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -12,16 +12,16 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		# process that performs the read => what delays the read and what starts it
+		# process that performs the read => how the read is delayed, and what the process waits for
 		my %performers = (
-			'a session that releases it' => { hold => "io_hold('%s')", event => 'IoGateHeld', release => 'SELECT io_release_all()' },
-			"the gate's worker, of a device" => { hold => "io_device('500 ms', rel => '%s')", event => 'IoDevice' },
+			'the session that releases the read' => { hold => "io_hold('%s')", event => 'IoGateHeld', release => 'SELECT io_release_all()' },
+			"the gate's worker, for a device" => { hold => "io_device('500 ms', rel => '%s')", event => 'IoDevice' },
 			"the gate's worker, after the longest hold" => { hold => "io_hold('%s')", event => 'IoGateHeld', longest_hold => '500ms' });
 
 		for my $performer (sort keys %performers)
 		{
 			my %its = %{ $performers{$performer} };
-			$aio->scenario($performer, sub {
+			$aio->scenario("performed by $performer", sub {
 				my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
 				my $t = $aio->table('t', 20);
 				my $file = $aio->file_of($t);
@@ -32,12 +32,12 @@ with_each_io_method(
 				chmod 0444, $file or die "$file: $!";
 				$carol->fails("SELECT count(*) FROM $t", '42501', qr/could not open file "\S+": Permission denied/, 'the server cannot open the file');
 				$bob->sql($its{release}) if $its{release};
-				$alice->returns('', 'has read');
+				$alice->returns('', 'gets its blocks');
 				chmod 0644, $file or die "$file: $!";
 				$aio->end_gate;
-				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are there');
+				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
 				$aio->proves($t);
-			}, leaves => 'COMPLETED_SHARED', log => $aio->too_long, skip => $< ? undef : 'root may write to any file');
+			}, log => $aio->too_long, skip => $< ? undef : 'root may write to any file');
 		}
 	},
 	needs => 'gate', methods => [qw(worker io_uring)]);

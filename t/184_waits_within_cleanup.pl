@@ -1,16 +1,15 @@
-# A wait for a read leaves the session's exit callbacks as they were.  The server also waits
-# within PG_ENSURE_ERROR_CLEANUP(), as VACUUM of a B-tree index and CREATE DATABASE do, and
-# raises an error at its end if another callback has been registered meanwhile.
+# A wait for a read does not register an exit callback.  The server also waits for reads within
+# PG_ENSURE_ERROR_CLEANUP(), in VACUUM of a B-tree index and in CREATE DATABASE.  It raises an error
+# at the end of that block if another callback has been registered meanwhile.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::Gate;
 use TestAio::Trace;
 
-# Has a new session wait for its first read, one of an index by VACUUM.  Parameters: SQL that
-# is called before, the wait event, and SQL that lets the session go on.
+# Has a new session wait for its first read, which VACUUM makes of an index.  Parameters: SQL that
+# is run before, the wait event, and SQL that ends the wait.
 sub vacuum_waits
 {
 	my ($aio, $hold, $event, $release) = @_;
@@ -24,7 +23,7 @@ sub vacuum_waits
 	$vacuum->waits_on($event);
 	$aio->sql($_) for @$release;
 	$vacuum->returns('', 'VACUUM ends');
-	$aio->gives('SET enable_seqscan = off; SELECT count(*) FROM scenario.v WHERE k > 0; RESET enable_seqscan', 2500, 'with all rows');
+	$aio->gives('SET enable_seqscan = off; SELECT count(*) FROM scenario.v WHERE k > 0; RESET enable_seqscan', 2500, 'the index has all rows');
 	return;
 }
 
