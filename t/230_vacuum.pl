@@ -1,0 +1,79 @@
+# VACUUM: the pages that it reads and those that it skips, pages that are pinned, and failsafe mode.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Vacuum;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('pages that are skipped', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
+			# of 32 all-visible pages or more, and always reads the last page.
+			my @cases = ([ '', 1 ], [ '10', 12 ], [ '10, 150', 13 ], [ '40', 2 ], [ '31', 33 ], [ '32', 2 ], [ '33', 2 ], [ '0, 33', 3 ], [ '0, 32', 34 ], [ '168', 32 ], [ '167', 33 ], [ '166', 2 ], [ '199', 1 ]);
+			for my $case (@cases)
+			{
+				my ($blocks, $scanned) = @$case;
+				# a deletion that is rolled back clears all-visible and leaves the row
+				$aio->sql("DO \$\$ BEGIN BEGIN DELETE FROM $t WHERE blk IN ($blocks); RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END; END \$\$") if $blocks ne '';
+				$aio->evict($t);
+				my $report = vacuum($alice, 'FREEZE, TRUNCATE off', $t);
+				is(reported($report, qr/(\d+) scanned/), $scanned, "blocks that are not all-visible: ($blocks): pages read") || diag($report);
+			}
+			$aio->evict($t);
+			is(reported(vacuum($alice, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t), qr/(\d+) scanned/), 200, 'DISABLE_PAGE_SKIPPING reads all pages');
+			$aio->proves($t);
+			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
+			$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
+			$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
+		});
+
+		# three rows a page, so that a scan does not prune the page of the deleted row
+		$aio->scenario('a pinned page', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = 'scenario.p';
+			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 2300) FROM generate_series(0, 59) i;"
+				  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 16");
+			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
+			$bob->gives('MOVE 15 FROM c; FETCH 1 FROM c', 15, 'a cursor stands beside the deleted row');
+			my $report = vacuum($alice, 'TRUNCATE off', $t);
+			is(reported($report, qr/tuples missed: (\d+) dead from 1 pages not removed due to cleanup lock contention/), 1, 'VACUUM leaves the row');
+			$alice->notices;
+			$alice->starts("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t");
+			ok($alice->gets_to_wait(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
+			$bob->gives('FETCH ALL FROM c', join("\n", 17 .. 59), 'the cursor goes on');
+			$bob->sql('COMMIT');
+			$alice->ends('VACUUM (FREEZE)');
+			is(reported(join("\n", $alice->notices), qr/tuples: (\d+) removed/), 1, 'it removes the row');
+			$aio->evict($t);
+			$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
+		});
+
+		# the catalog says that the table was frozen 2,147,483,000 transactions ago
+		$aio->scenario('failsafe', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
+			$alice->sql('SET allow_system_table_mods = on');
+			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+			my $dead = sub { return pages_with_dead($aio, $t, 100) };
+			$aio->evict($t);
+			$alice->notices;
+			$alice->sql("VACUUM (TRUNCATE on, VERBOSE) $t");
+			$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+			my $report = join "\n", $alice->notices;
+			like($report, qr/index scan bypassed by failsafe: 25 pages from table .* have 25 dead item identifiers/, 'it leaves the index alone');
+			is($dead->(), 25, 'it leaves the dead line pointers') if !$aio->lacks('pageinspect');
+			$aio->gives("SELECT age(relfrozenxid) < 1000 FROM pg_class WHERE oid = '$t'::regclass", 't', 'it freezes the table');
+			$aio->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", '75|3725', 'the rows');
+			# the table is frozen now
+			$report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+			is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'the next VACUUM removes the dead line pointers');
+			is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+		});
+	}, long => [qw(sync io_uring)]);

@@ -1,0 +1,91 @@
+# VACUUM of tables with indexes: the rows, index entries and line pointers that it removes, in one
+# or several passes, alone and with parallel workers.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Vacuum;
+
+# Kind of index => its definition, and a condition that it serves.
+my %by_index = (
+	btree => [ 'USING btree (k)', 'k = %s' ],
+	hash => [ 'USING hash (k)', 'k = %s' ],
+	gist => [ 'USING gist (p)', "p <@ box(point(%1\$s - 0.5, -1), point(%1\$s + 0.5, 1))" ],
+	spgist => [ 'USING spgist (p)', "p <@ box(point(%1\$s - 0.5, -1), point(%1\$s + 0.5, 1))" ],
+	gin => [ 'USING gin (a) WITH (fastupdate = off)', 'a @> ARRAY[%s]' ],
+	'gin, pending list' => [ 'USING gin (a) WITH (fastupdate = on)', 'a @> ARRAY[%s]' ],
+	brin => [ 'USING brin (k) WITH (pages_per_range = 2)', 'k = %s' ]);
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its
+		# line pointer later.
+		for my $kind (sort keys %by_index)
+		{
+			$aio->scenario("index entries of dead rows: $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($using, $condition) = @{ $by_index{$kind} };
+				my $t = 'scenario.v';
+				$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
+				my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, point(i, 0), ARRAY[i, i % 10 - 100000], repeat('x', 60) FROM generate_series($_[0], $_[1]) i") };
+				$insert->(0, 999) if $kind =~ /pending/;
+				$aio->sql("CREATE INDEX v_i ON $t $using");
+				$insert->($kind =~ /pending/ ? 1000 : 0, 2999);
+				my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+				# all rows of a run of pages, and every third row elsewhere
+				$aio->sql("DELETE FROM $t WHERE k BETWEEN 1000 AND 1999 OR k % 3 = 0; SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+				my $removed = 1000 + $aio->sql('SELECT count(*) FROM generate_series(0, 2999) i WHERE i % 3 = 0 AND i NOT BETWEEN 1000 AND 1999');
+				my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+				is(reported($report, qr/tuples: (\d+) removed/), $removed, 'rows removed');
+				is(reported($report, qr/removed, (\d+) remain, 0 are/), 3000 - $removed, 'rows that remain');
+				is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
+				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+				is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+				$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 3000 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
+
+				# new rows take the line pointers of the removed rows
+				$insert->(5000, 5000 + $removed - 1);
+				$aio->gives("SELECT pg_relation_size('$t') / 8192 <= $pages + 1", 't', 'the table has not grown');
+				$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+				$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off; SET plan_cache_mode = force_custom_plan');
+				my $wrong = sprintf "SELECT count(*) FILTER (WHERE s.found <> (i < 3000 AND i %% 3 <> 0 AND i NOT BETWEEN 1000 AND 1999 OR i >= 5000 AND i < 5000 + $removed)::int) AS wrong, sum(s.found)"
+				  . " FROM (SELECT generate_series(0, 2999) UNION ALL SELECT generate_series(5000, 5000 + $removed)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE %s) s", sprintf $condition, 'i';
+				# a search by these indexes takes long: fewer keys
+				my $step = $kind eq 'brin' ? 97 : $kind =~ /pending/ ? 17 : 1;
+				$wrong =~ s/generate_series\((\d+), ([^)]*)\)/generate_series($1, $2, $step)/g;
+				my $found = $alice->sql($wrong);
+				like($found, qr/^0\|/, 'each key has its row, and deleted keys have none');
+				is($found, '0|3000', 'the number of keys with a row') if $step == 1;
+				like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
+				$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
+			});
+		}
+
+		$aio->scenario('several passes, or parallel workers', sub {
+			my ($alice) = $aio->sessions('alice');
+			# one pass with workers, since they take long to start
+			for my $case ([ 0, '64kB', 2 ], [ 2, '8MB', 1 ])
+			{
+				my ($workers, $memory, $passes) = @$case;
+				my $t = "scenario.w$workers";
+				$aio->sql("CREATE UNLOGGED TABLE $t (k int, h int) WITH (autovacuum_enabled = off, fillfactor = 10); INSERT INTO $t SELECT i, i FROM generate_series(1, 30000) i;"
+					  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
+				my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+				$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
+				my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
+				cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
+				is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
+				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+				like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
+				is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+				$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
+				$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
+				$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
+				$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
+					$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
+			}
+		});
+	}, long => [qw(sync io_uring)]);

@@ -1,0 +1,114 @@
+# Recovery after a crash, from full page images and from blocks that are read, with and without
+# prefetch, which counts what it does.  On a standby, replay waits for sessions that hold pins, or
+# cancels them.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		# makes the extension before the standby copies the server
+		my $pageinspect = !$aio->lacks('pageinspect');
+		$aio->node->backup('b');
+		my $standby = TestAio::Server->of_backup($aio, 'b');
+
+		for my $delay ('-1', '1ms')
+		{
+			$aio->scenario("replay meets a pin, max_standby_streaming_delay = $delay", sub {
+				# four rows a page; a row of the page on which the cursor stands is dead
+				my $t = 'scenario.p';
+				$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 39) i;"
+					  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 21");
+				$aio->replayed_by($standby);
+				$standby->sql("ALTER SYSTEM SET max_standby_streaming_delay = '$delay'; SELECT pg_reload_conf()");
+				$standby->wait_for("SELECT current_setting('max_standby_streaming_delay') = '$delay'");
+				my ($reader) = $standby->sessions('reader');
+				$standby->evict($t);
+				$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
+				$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
+				$standby->gives("SELECT pinning_backends > 0 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND relblocknumber = 5", 't', 'the page is pinned')
+				  if !$standby->lacks('pg_buffercache');
+				$aio->sql("VACUUM (TRUNCATE off) $t; SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+				my ($startup) = $standby->pids_of_type('startup');
+				if ($delay eq '-1')
+				{
+					ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+					$reader->gives('FETCH ALL FROM c', join("\n", 23 .. 39), 'the cursor goes on');
+					$reader->sql('COMMIT');
+				}
+				else
+				{
+					$standby->poll(sub { $standby->log_text =~ /canceling statement due to conflict with recovery|terminating connection due to conflict/ }) or fail('the session is cancelled');
+					$reader->starts('FETCH ALL FROM c')->wait_for_end;
+					ok($reader->error, 'the session that holds the pin gets an error');
+				}
+				$aio->replayed_by($standby);
+				$standby->evict($t);
+				$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
+				$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
+				$standby->end_sessions;
+				$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
+			});
+		}
+		ok($standby->stop, 'the standby stops');
+
+		# recovery_prefetch and full_page_writes
+		for my $case ([ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ])
+		{
+			my ($prefetch, $full_pages) = @$case;
+			$aio->scenario("crash, recovery_prefetch = $prefetch, full_page_writes = $full_pages", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120);
+				my $new = $aio->table('n', 1);
+				$aio->sql("ALTER SYSTEM SET full_page_writes = $full_pages; ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT pg_reload_conf()");
+				# until the checkpointer knows the setting
+				$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq ($full_pages eq 'on' ? 't' : 'f') });
+				# changes some blocks twice, and adds new blocks
+				$alice->sql("DELETE FROM $t WHERE blk % 2 = 1 AND blk > 20; DELETE FROM $t WHERE blk % 4 = 0 AND blk > 20");
+				$alice->sql("CALL add_pages('$new', 1, 39)");
+				$alice->sql('SELECT txid_current()');
+				$aio->recovers;
+				my ($prefetched, $hit, $init, $new_blocks, $fpw, $rep) =
+				  split /\|/, $aio->sql('SELECT prefetch, hit, skip_init, skip_new, skip_fpw, skip_rep FROM pg_stat_recovery_prefetch');
+				my $all = "prefetch $prefetched, hit $hit, init $init, new $new_blocks, fpw $fpw, rep $rep";
+				if ($prefetch eq 'off')
+				{
+					is($prefetched + $hit + $init + $new_blocks + $fpw + $rep, 0, "counts nothing: $all");
+				}
+				elsif ($full_pages eq 'on')
+				{
+					ok($fpw >= 74 && $fpw < 150, "full page images need no prefetch: $all");
+					cmp_ok($prefetched, '<', 20, 'few blocks are prefetched');
+				}
+				else
+				{
+					ok($prefetched >= 74 && $prefetched < 150, "each changed block is prefetched: $all");
+					cmp_ok($fpw, '<', 20, 'there are few full page images');
+				}
+				cmp_ok($init, '>=', 30, 'new pages need no prefetch') if $prefetch eq 'on';
+				$aio->gives("SELECT count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t",
+					$aio->sql('SELECT count(*), sum(i), count(*) FROM generate_series(0, 119) i WHERE NOT (i > 20 AND (i % 2 = 1 OR i % 4 = 0))'), 'the rows');
+				$aio->proves($new, blocks => 40);
+				$aio->evict($t);
+				$aio->evict($new);
+				$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
+				$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
+			}, dies => 1, skip => $aio->method eq 'sync' && $prefetch eq 'off' ? 'the same with each io_method' : undef);
+		}
+
+		$aio->scenario('crash after DROP, TRUNCATE and extension', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u, $v) = map { $aio->table($_, 40) } qw(t u v);
+			$aio->sql('CHECKPOINT');
+			$alice->sql("DELETE FROM $t WHERE blk > 9; VACUUM (TRUNCATE on) $t; UPDATE $u SET gen = 1, body = proof('$u', blk, 1) WHERE blk < 7;"
+				  . "CALL add_pages('$t', 10, 29); TRUNCATE $v; DROP TABLE $u; CALL add_pages('$v', 0, 4, 5)");
+			$alice->sql('SELECT txid_current()');
+			$aio->recovers;
+			$aio->proves($t, blocks => 30);
+			$aio->proves($v, gen => 5, blocks => 5);
+			$aio->gives("SELECT to_regclass('$u') IS NULL", 't', 'the table is dropped');
+		}, dies => 1);
+	}, long => ['sync'], streaming => 1, conf => { max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
