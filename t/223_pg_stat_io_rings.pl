@@ -1,0 +1,74 @@
+# What a large scan, CREATE TABLE AS and VACUUM add to pg_stat_io in the contexts of their rings of
+# buffers: bulkread, bulkwrite, vacuum.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# Returns what a statement of a session adds to the counters of a context.
+		my $counts = sub {
+			my ($session, $context, $sql) = @_;
+			return $aio->io_counts_during($session, "relation/$context", sub { $session->sql($sql) });
+		};
+
+		# a scan of a table larger than a quarter of the buffer pool has a ring of 256 kB
+		$aio->scenario('bulkread', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 800);
+			my $scan = "SELECT count(*) FROM $t";
+			$alice->sql("SET track_io_timing = off; $scan");
+			$aio->evict($t);
+			# the scan finds no dirty buffers
+			$aio->sql('CHECKPOINT');
+			my $added = $counts->($alice, 'bulkread', $scan);
+			is($added->{read_bytes}, 800 * 8192, 'bytes');
+			# a block takes a free buffer, one of the ring, or evicts another block
+			my $kept = $aio->lacks('pg_buffercache') ? 0 : scalar(my @blocks = split /,/, $aio->cached($t));
+			cmp_ok($kept, '<=', 400, 'blocks that stay in the buffer pool');
+			ok($added->{reuses} >= 800 - $kept - 20 && $added->{reuses} + $added->{evictions} <= 800, "$added->{reuses} reuses, $added->{evictions} evictions") if $kept;
+			is($added->{writes} + $added->{extends}, 0, 'nothing is written');
+			is($counts->($alice, 'normal', $scan)->{reads}, 0, 'no reads in context normal');
+			# no other session reads in this context
+			$aio->evict($t);
+			is($aio->change_during("SELECT sum(read_bytes) FROM pg_stat_io WHERE backend_type = 'client backend' AND context = 'bulkread'",
+					sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
+			$added = $counts->($alice, 'bulkread', $scan);
+			is($added->{hits} + $added->{read_bytes} / 8192, 800, 'hits and reads together are the table');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('bulkwrite', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $rows = "SELECT i AS n, repeat('x', 1900) AS body FROM generate_series(1, 1200) i";
+			my $added = $counts->($alice, 'bulkwrite', "CREATE TABLE scenario.u AS $rows");
+			is_between($added->{extend_bytes}, 300 * 8192, 330 * 8192, 'CREATE TABLE AS: bytes of 300 new blocks');
+			is_between($added->{extends}, 1, 149, 'several blocks at once: extensions');
+			is($added->{reads}, 0, 'nothing is read');
+			is($counts->($alice, 'bulkwrite', "INSERT INTO scenario.u $rows")->{extends}, 0, 'INSERT uses no ring');
+			$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
+		});
+
+		$aio->scenario('vacuum', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
+			$alice->sql("SET vacuum_buffer_usage_limit = '128kB'; SET track_io_timing = off; $vacuum");
+			$aio->evict($t);
+			my $added = $counts->($alice, 'vacuum', $vacuum);
+			is_between($added->{read_bytes}, 200 * 8192, 206 * 8192, 'bytes of 200 blocks, and some of the maps');
+			is_between($added->{reuses}, 200 - 20, 200, 'a ring of 16 buffers: reuses');
+			is($counts->($alice, 'vacuum', "SET vacuum_buffer_usage_limit = 0; $vacuum")->{reuses}, 0, 'no reuses without a ring');
+			# a page that VACUUM has made dirty is written when its buffer is used again
+			$aio->sql("DELETE FROM $t WHERE blk % 2 = 0; CHECKPOINT");
+			$aio->evict($t);
+			$added = $counts->($alice, 'vacuum', "SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $t");
+			cmp_ok($added->{writes}, '>=', 80, 'writes of dirty pages');
+			is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
+			is($added->{extend_bytes} % 8192, 0, 'whole blocks');
+		});
+	}, leaves => 'nothing');

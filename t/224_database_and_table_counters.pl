@@ -1,0 +1,55 @@
+# What reads add to pg_stat_database, pg_statio_all_tables and pg_stat_all_tables.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# a database in which no other session works
+		$aio->scenario('pg_stat_database', sub {
+			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+			my $bob = $aio->session('bob', dbname => 'other');
+			$bob->sql("CREATE TABLE o (i int); INSERT INTO o SELECT generate_series(1, 30); SELECT grow_rel('o', 40); VACUUM (FREEZE, TRUNCATE off) o; SELECT count(*) FROM o");
+			my $pages = $bob->sql("SELECT pg_relation_size('o') / 8192");
+			my $scans = sub {
+				my ($number) = @_;
+				return split m{/}, $aio->change_during("SELECT blks_read, blks_hit, tup_returned FROM pg_stat_database WHERE datname = 'other'",
+					sub { $bob->sql('SELECT count(*) FROM o') for 1 .. $number }, $bob);
+			};
+			$bob->sql("SELECT evict_rel('o')");
+			my ($read, $hit, $returned) = $scans->(1);
+			is($read, $pages, "a scan: blks_read, of $pages blocks");
+			cmp_ok($hit, '<', 100, 'blks_hit, of catalogs');
+			is_between($returned, 30, 199, 'tup_returned, of the table and of catalogs');
+			($read, $hit) = $scans->(3);
+			is($read, 0, 'three scans of cached blocks: blks_read');
+			cmp_ok($hit, '>=', 3 * $pages, 'blks_hit');
+			$aio->end_session($bob);
+			$aio->sql('DROP DATABASE other');
+		});
+
+		$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
+			my $added = sub {
+				my ($view, $columns, $sql) = @_;
+				return $aio->change_during("SELECT $columns FROM $view WHERE relid = '$t'::regclass", sub { $alice->sql($sql) }, $alice, $aio);
+			};
+			my @blocks = (pg_statio_all_tables => 'heap_blks_read, heap_blks_hit, idx_blks_read, idx_blks_hit');
+			$aio->sql("CREATE INDEX t_i ON $t (blk)");
+			# from here on the session has the metapage in its relation cache
+			$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SELECT count(*) FROM $t; SELECT count(gen) FROM $t WHERE blk < 0");
+			$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.t_i')");
+			is($added->(@blocks, $by_index), '1/0/1/0', 'a row by the index: one block of each is read');
+			is($added->(@blocks, $by_index), '0/1/0/1', 'the same row again: one block of each is hit');
+			$alice->sql('RESET enable_seqscan');
+			$aio->evict($t);
+			is($added->(@blocks, $scan), '40/0/0/0', 'a scan');
+			is($added->(pg_stat_all_tables => 'seq_scan, seq_tup_read, idx_scan, idx_tup_fetch', $scan), '1/40/0/0', 'scans and rows');
+		});
+	}, leaves => 'nothing');

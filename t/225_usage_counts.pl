@@ -1,0 +1,53 @@
+# Usage counts of buffers.  Each use raises the count, up to 5.  A ring of buffers does not raise it
+# above 1, and does not evict blocks that are in use.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# Returns the usage counts of a table's buffers, each once.
+		my $counts = sub {
+			my ($table) = @_;
+			return $aio->sql("SELECT string_agg(DISTINCT usagecount::text, ',') FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0");
+		};
+
+		$aio->scenario('usage counts', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			for my $expected (1 .. 5, 5, 5)
+			{
+				$alice->sql("SELECT count(*) FROM $t");
+				is($counts->($t), $expected, "used again: $expected");
+			}
+			$aio->evict($t);
+			$alice->sql("SET vacuum_buffer_usage_limit = '1MB'");
+			for my $time (1, 2)
+			{
+				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+				is($counts->($t), 1, "with a ring, time number $time");
+			}
+			$alice->sql("SELECT count(*) FROM $t");
+			is($counts->($t), 2, 'without a ring');
+			if (!$aio->lacks('pg_prewarm'))
+			{
+				$aio->evict($t);
+				$alice->sql("SELECT pg_prewarm('$t')");
+				is($counts->($t), 1, 'pg_prewarm()');
+			}
+
+			# larger than the pool
+			my $large = $aio->table('l', 2500);
+			my $used = $aio->table('o', 200);
+			$alice->sql("SELECT count(*) FROM $used") for 1 .. 5;
+			my $before = $aio->cached($used);
+			$alice->sql("SELECT count(*) FROM $large") for 1 .. 8;
+			is($aio->cached($used), $before, 'the ring of a large scan evicts no block that is in use');
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))") for 1 .. 8;
+			isnt($aio->cached($used), $before, 'reads without a ring evict such blocks');
+		}, skip => $aio->lacks('pg_buffercache'));
+	});

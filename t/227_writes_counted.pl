@@ -1,0 +1,88 @@
+# What the server counts of writes: writes of checkpoints, extensions, the time of both, blocks whose
+# hint bits parallel workers set, and advice to the kernel to write back.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Plan;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('checkpoints', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
+			my $checkpoint = sub {
+				my ($least) = @_;
+				my $counts = "SELECT num_done, (SELECT sum(writes) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') FROM pg_stat_checkpointer";
+				my ($done, $writes) = split /\|/, $aio->sql($counts);
+				$aio->sql('CHECKPOINT');
+				$aio->poll(sub { my @now = split /\|/, $aio->sql($counts); $now[0] > $done && $now[1] >= $writes + $least });
+			};
+			# the second one has nothing to write, so what the first one writes is reported
+			$checkpoint->(0) for 1, 2;
+			# in another order than that of the blocks in the file
+			$alice->sql("DELETE FROM $t WHERE blk % 10 = $_") for 3, 1, 2;
+			my @change = split m{/}, $aio->change_during(
+				"SELECT buffers_written, num_done, w.writes, w.write_bytes, w.writebacks FROM pg_stat_checkpointer,"
+				  . " (SELECT sum(writes) AS writes, sum(write_bytes) AS write_bytes, sum(writebacks) AS writebacks FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') w",
+				sub { $checkpoint->(30) });
+			my ($buffers, $done, $writes, $bytes, $writebacks) = @change;
+			is($done, 1, 'one checkpoint');
+			cmp_ok($buffers, '>=', 30, "pg_stat_checkpointer: $buffers buffers");
+			cmp_ok($buffers, '<', 60, 'few blocks more');
+			is($writes, $buffers, 'pg_stat_io: as many writes');
+			is($bytes, $buffers * 8192, 'bytes');
+			is($writebacks, $buffers, 'each block is written back');
+		});
+
+		$aio->scenario('extensions', sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->sql("CREATE TABLE scenario.e (body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+			my $insert = "INSERT INTO scenario.e SELECT repeat('x', 7000) FROM generate_series(1, 50)";
+			for my $timing ('off', 'on')
+			{
+				$alice->sql("SET track_io_timing = $timing");
+				my $plan;
+				my @change = split m{/}, $aio->change_during("SELECT d.blk_write_time, i.extend_bytes, i.extend_time FROM pg_stat_database d,"
+					  . " (SELECT sum(extend_bytes) AS extend_bytes, sum(extend_time) AS extend_time FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation') i WHERE datname = 'postgres'",
+					sub { $plan = explained($alice, 'BUFFERS', $insert) }, $alice);
+				cmp_ok($plan->{'Shared Written Blocks'}, '>=', 50, "track_io_timing = $timing: blocks that were written") || diag($plan->{plan});
+				cmp_ok($change[1], '>=', 50 * 8192, 'bytes');
+				if ($timing eq 'off')
+				{
+					is($change[0] + $change[2], 0, 'no time');
+					next;
+				}
+				cmp_ok($change[2], '>', 0, 'pg_stat_io: time');
+				# each extension counts in whole microseconds there
+				cmp_ok($change[0], '>', 0, 'pg_stat_database: time');
+				my $explained = $plan->{'Shared I/O Write Time'};
+				cmp_ok($explained, '>', 0, 'EXPLAIN: time');
+				cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
+			}
+		});
+
+		# the first scan sets hint bits; workers report what they have made dirty to the leader
+		$aio->scenario('blocks dirtied by readers', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10');
+			for my $workers (0, 1, 2)
+			{
+				$aio->sql("DROP TABLE IF EXISTS scenario.h; CREATE TABLE scenario.h (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+					  . "INSERT INTO scenario.h SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i; CHECKPOINT; SELECT evict_rel('scenario.h')");
+				$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_leader_participation = " . ($workers == 2 ? 'off' : 'on'));
+				my @scan = ($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM scenario.h');
+				my $first = explained(@scan);
+				like($first->{plan}, qr/"Workers Launched": $workers/, 'with workers') if $workers;
+				cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
+				is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
+				is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
+			}
+		});
+	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, checkpoint_flush_after => '256kB', bgwriter_lru_maxpages => 0,
+		# without, nothing is written back
+		fsync => 'on' });

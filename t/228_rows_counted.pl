@@ -1,0 +1,63 @@
+# Rows that statistics count: in pg_stat_all_tables the rows of each kind of scan, and by ANALYZE dead
+# rows and the line pointers that pruning has left of them.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('kinds of scans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
+			my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+			my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
+			# settings, query, and the counts of the table and of the index
+			my %scans = (
+				'sequential' => [ 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
+				'index' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/10' ],
+				'bitmap' => [ 'enable_seqscan = off, enable_indexscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/0' ],
+				'index only' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
+				'sample' => [ 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
+				'range of TIDs' => [ 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
+			for my $scan (sort keys %scans)
+			{
+				my ($settings, $query, $of_table, $of_index) = @{ $scans{$scan} };
+				for my $how ('cold', 'cached')
+				{
+					$alice->sql('RESET ALL; ' . join '; ', map { "SET $_" } split /, /, $settings);
+					my $run = sub { $alice->sql(sprintf $query, $t) };
+					$aio->evict($t) if $how eq 'cold';
+					is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
+					is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
+				}
+			}
+		});
+
+		$aio->scenario('dead rows', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.d';
+			# two rows fill a page
+			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3900) FROM generate_series(0, 99) i;"
+				  . "CREATE INDEX ON $t (n); VACUUM (FREEZE) $t; DELETE FROM $t WHERE n % 4 = 1");
+			my $look = sub {
+				my ($name) = @_;
+				$alice->notices;
+				$alice->sql("ANALYZE VERBOSE $t");
+				my ($found) = map { /containing (\d+ live rows and \d+ dead rows)/ ? $1 : () } $alice->notices;
+				is($found, '75 live rows and 25 dead rows', $name);
+				$alice->sql('SELECT pg_stat_force_next_flush()');
+				$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '75|25', 'and the statistics');
+			};
+			$look->('ANALYZE');
+			# a reader prunes, and leaves the line pointers for VACUUM
+			$aio->evict($t);
+			$alice->gives("SELECT count(body) FROM $t", 75, 'a reader');
+			$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
+			$look->('ANALYZE of pages that are pruned');
+		});
+	}, methods => ['worker'], conf => { shared_buffers => '16MB' });

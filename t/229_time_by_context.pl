@@ -1,0 +1,47 @@
+# Time that sessions wait for reads, by the context in which they read (pg_stat_io).
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# table of so many blocks, statement
+		my %reads = (
+			bulkread => [ 600, 'SELECT count(*) FROM %s' ],
+			vacuum => [ 100, 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s' ],
+			normal => [ 100, 'SELECT count(*) FROM %s' ]);
+		for my $context (sort keys %reads)
+		{
+			$aio->scenario($context, sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($blocks, $statement) = @{ $reads{$context} };
+				my $t = $aio->table('t', $blocks);
+				my $times = 'SELECT ' . join(', ', map { "coalesce(sum(read_time) FILTER (WHERE context = '$_'), 0)" } qw(bulkread vacuum normal))
+				  . " FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'";
+				$alice->sql('SET track_io_timing = on; SELECT 1');
+				my %ms;
+				@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
+						# no map has a block 40, so a block of the table is held; maps are read in context normal
+						$aio->hold(relation => $t, block => 40);
+						$alice->starts(sprintf $statement, $t);
+						$aio->holds(1);
+						$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+						# for 50 ms of the server's own clock
+						my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+						$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.05");
+						$aio->release;
+						$alice->ends;
+					}, $alice);
+				cmp_ok($ms{$context}, '>=', 50, "$context: the time of the wait");
+				for my $other (grep { $_ ne $context } sort keys %ms)
+				{
+					cmp_ok($ms{$other}, '<', $ms{$context}, "$other: less");
+				}
+				$aio->proves($t);
+			}, skip => $aio->no_faults);
+		}
+	}, methods => ['worker'], workers => 1, conf => { shared_buffers => '16MB' });
