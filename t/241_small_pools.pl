@@ -1,12 +1,12 @@
-# Buffer pools that are as small as they can be, and local buffers that are all pinned: what
-# can be read is read, and what cannot gives an error and leaves nothing.
+# Too few buffers: small buffer pools, and local buffers that are all pinned.  What can be read is
+# read; what cannot be read raises an error and leaves nothing.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Opens a cursor on a row of each of the first blocks; each pins a buffer.
+# Pins the buffers of the first blocks of a table, each by a cursor.
 sub pin_blocks
 {
 	my ($session, $table, $count) = @_;
@@ -17,7 +17,7 @@ sub pin_blocks
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
-		$aio->scenario('local buffers that are all pinned', sub {
+		$aio->scenario('local buffers that are pinned', sub {
 			my ($alice) = $aio->sessions('alice');
 			$alice->sql('SET temp_buffers = 100');
 			my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
@@ -27,67 +27,40 @@ with_each_io_method(
 				pin_blocks($alice, $t, $pinned);
 				my @queries = ("SELECT problems('$t')", "SELECT count(*) - 150 FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 149)))",
 					"SELECT sum(nblocks) - 1 FROM read_buffers('$t', 120, 1)");
-				# a scan needs more than one
+				# a scan needs more than one buffer
 				splice @queries, 0, 2 if $pinned == 99;
 				for my $query (@queries)
 				{
-					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 are pinned: $query");
+					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 buffers are pinned: $query");
 				}
-				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor');
+				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
 				$alice->sql('COMMIT');
 			}
 			$alice->sql('BEGIN');
 			pin_blocks($alice, $t, 100);
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all are pinned');
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: read_buffers()');
 			$alice->sql('ROLLBACK');
 			$alice->sql('BEGIN');
 			pin_blocks($alice, $t, 100);
-			$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'a scan');
+			$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: a scan');
 			$alice->sql('ROLLBACK');
 			$alice->sql('BEGIN');
 			pin_blocks($alice, $t, 100);
-			# the blocks that are there need no buffer
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'what is there can be read');
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
 			$alice->sql('ROLLBACK');
 			$aio->proves($t, session => $alice);
-			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'no more of them now');
+			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'a session cannot get more buffers any more');
 		});
+	}, suffix => 'local');
 
-		# by the server itself, whichever way its blocks are asked for
-		$aio->scenario("another session's temporary table", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20, kind => 'TEMP', session => $alice);
-			$alice->sql("CREATE INDEX t_i ON $t (blk)");
-			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-			my $refused = qr/cannot access temporary (?:tables|relations|indexes|tables or indexes) of other sessions|temporary tables of other sessions/;
-			my %queries = (
-				'a scan' => "SELECT count(*) FROM $schema.t",
-				'by TID' => "SELECT blk FROM $schema.t WHERE ctid = '(7,1)'",
-				'by a range of TIDs' => "SELECT blk FROM $schema.t WHERE ctid >= '(7,1)' AND ctid < '(9,0)'",
-				'a sample' => "SELECT count(*) FROM $schema.t TABLESAMPLE SYSTEM (100)",
-				'an index scan' => "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT gen FROM $schema.t WHERE blk = 7",
-				'a bitmap scan' => "SET enable_seqscan = off; SET enable_indexscan = off; SELECT gen FROM $schema.t WHERE blk = 7");
-			for my $what (sort keys %queries)
-			{
-				$bob->sql('RESET ALL');
-				$bob->starts($queries{$what})->wait_for_end;
-				my $error = $bob->error;
-				like($error ? $error->{all} : $bob->result, $refused, $what);
-				is($error ? $error->{sqlstate} : 'none', '0A000', 'as not supported');
-			}
-			$bob->sql('RESET ALL');
-			$aio->proves($t, session => $alice);
-		});
-	}, conf => { shared_buffers => '16MB' }, suffix => 'local');
-
-# 32 buffers: with 16, the least that a server takes, INSERT runs out of them
+# INSERT would run out of buffers with 16, which is the minimum
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('thirty-two buffers', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 60);
-			$aio->gives('SHOW shared_buffers', '256kB', 'the pool');
+			$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
 			$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
 			for my $concurrency (0, 1, 200)
 			{
@@ -97,7 +70,7 @@ with_each_io_method(
 				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
 				$alice->sql("ANALYZE $t");
 			}
-			# two at the same time
+			# two sessions at the same time
 			$alice->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
 			$bob->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
 			$_->returns('5', 'scans again and again') for $alice, $bob;
@@ -108,7 +81,7 @@ with_each_io_method(
 		});
 	}, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
 
-# io_max_concurrency = -1 means as many as there are buffers for each process, at most 64
+# By default io_max_concurrency is the number of buffers for each process, at most 64.
 for my $case ([ '1MB', 20 ], [ '16MB', 20 ], [ '64MB', 200 ], [ '128MB', 10 ])
 {
 	my ($buffers, $connections) = @$case;
@@ -118,10 +91,10 @@ for my $case ([ '1MB', 20 ], [ '16MB', 20 ], [ '64MB', 200 ], [ '128MB', 10 ])
 			$aio->scenario("automatic io_max_concurrency, $buffers for $connections connections", sub {
 				my %setting = map { $_ => $aio->sql("SELECT setting FROM pg_settings WHERE name = '$_'") }
 				  qw(shared_buffers max_connections autovacuum_worker_slots max_worker_processes max_wal_senders io_max_concurrency);
-				# special workers and auxiliary processes: 32 I/O workers and some others
+				# 34 to 44 more processes: 32 I/O workers and other auxiliary processes
 				my $processes = $setting{max_connections} + $setting{autovacuum_worker_slots} + $setting{max_worker_processes} + $setting{max_wal_senders};
 				my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
-				ok($setting{io_max_concurrency} >= $least && $setting{io_max_concurrency} <= $most, "$setting{io_max_concurrency}, between $least and $most");
+				is_between($setting{io_max_concurrency}, $least, $most, 'io_max_concurrency');
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 40);
 				$aio->proves($t);

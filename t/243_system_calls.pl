@@ -1,67 +1,11 @@
-# What processes ask of the kernel, as strace shows it: advice about blocks to come, and
-# reads of these very blocks.
+# What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
+# reads of these blocks.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-
-# Why processes of this user cannot be traced, or undef.
-sub no_strace
-{
-	return 'needs strace' if system('strace -V >/dev/null 2>&1') != 0;
-	my $child = fork // die "fork: $!";
-	if (!$child) { exec 'sleep', '60' or exit 1 }
-	my $tracer = fork // die "fork: $!";
-	if (!$tracer) { open STDERR, '>', '/dev/null'; exec 'strace', '-o', '/dev/null', '-p', $child or exit 1 }
-	my $status = '';
-	for (1 .. 200)
-	{
-		open my $fh, '<', "/proc/$child/status" or last;
-		$status = join '', <$fh>;
-		close $fh;
-		last if $status =~ /^TracerPid:\s*[1-9]/m || waitpid($tracer, 1) == $tracer;
-		select undef, undef, undef, 0.01;
-	}
-	kill 'TERM', $tracer;
-	waitpid $tracer, 0;
-	kill 'KILL', $child;
-	waitpid $child, 0;
-	return $status =~ /^TracerPid:\s*[1-9]/m ? undef : 'strace may not attach to processes here (kernel.yama.ptrace_scope, or the container)';
-}
-
-# The calls about a table's file that a session makes while it runs a statement: [call, block, blocks].
-sub calls
-{
-	my ($aio, $session, $table, $sql) = @_;
-	my $pid = $session->pid;
-	my $log = $aio->node->basedir . "/strace.$pid";
-	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
-	my $tracer = fork // die "fork: $!";
-	if (!$tracer)
-	{
-		open STDERR, '>', '/dev/null';
-		exec 'strace', '-y', '-e', 'trace=fadvise64,pread64,preadv,preadv2', '-o', $log, '-p', $pid or exit 1;
-	}
-	$aio->poll(sub { open my $fh, '<', "/proc/$pid/status" or die "/proc/$pid: $!"; grep { /^TracerPid:\s*$tracer$/ } <$fh> }) or die "strace does not attach\n";
-	$session->sql($sql);
-	kill 'TERM', $tracer;
-	waitpid $tracer, 0;
-	open my $fh, '<', $log or die "$log: $!";
-	my @calls;
-	while (my $line = <$fh>)
-	{
-		next if $line !~ /\Q$file\E(?![0-9_])/;
-		if ($line =~ /^fadvise64\([^,]*, (\d+), (\d+), POSIX_FADV_WILLNEED\)/) { push @calls, [ 'advice', $1 / 8192, $2 / 8192 ] }
-		# of vectors, the length is what has been read
-		elsif ($line =~ /^pread(?:64|v2?)\(.*, (\d+)(?:, \d+)?\)\s+= (\d+)$/) { push @calls, [ 'read', $1 / 8192, $2 / 8192 ] }
-	}
-	close $fh;
-	return @calls;
-}
-
-# The blocks of the calls of one kind, in order.
-sub blocks_of { my ($kind, @calls) = @_; return map { $_->[1] .. $_->[1] + $_->[2] - 1 } grep { $_->[0] eq $kind } @calls }
+use TestAio::Strace;
 
 my $obstacle = no_strace();
 
@@ -76,11 +20,11 @@ for_each_io_method(
 			for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
 			{
 				my ($first, $last) = @$range;
-				my %calls = map { my $mode = $_; $aio->evict($t); ($mode => [ calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
+				my %calls = map { my $mode = $_; $aio->evict($t); ($mode => [ system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
 				is(join(',', blocks_of('advice', @{ $calls{prefetch} })), join(',', $first .. $last), "prefetch, $first to $last: advice about each block");
-				is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'nothing is read');
-				is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: these blocks');
-				is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'no advice');
+				is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'prefetch: no read');
+				is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: reads of these blocks');
+				is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'read: no advice');
 			}
 		}, skip => $skip);
 
@@ -95,39 +39,80 @@ for_each_io_method(
 				my ($concurrency, $order, @wanted) = @$case;
 				$alice->sql("SET effective_io_concurrency = $concurrency");
 				$aio->evict($t);
-				my @calls = calls($aio, $alice, $t, $stream->(@wanted));
+				my @calls = system_calls($aio, $alice, $t, $stream->(@wanted));
 				my @advised = blocks_of('advice', @calls);
 				my @read = blocks_of('read', @calls);
 				my %wanted = map { $_ => 1 } @wanted;
 				my $name = "$order, effective_io_concurrency = $concurrency";
 				my %times;
 				$times{$_}++ for @advised;
-				is(join(',', grep { !$wanted{$_} || $times{$_} > 1 } @advised), '', "$name: advice about wanted blocks, once at most");
+				is(join(',', grep { !$wanted{$_} || $times{$_} > 1 } @advised), '', "$name: advice about blocks of the stream only, at most once");
 				if ($aio->method eq 'sync' && $concurrency && $order eq 'random')
 				{
-					# the first ones, before the look-ahead has grown, and those that it holds at the end
-					cmp_ok(scalar @advised, '>', 40, 'about most of them');
+					# there is no advice about the first blocks, before the look-ahead has grown
+					cmp_ok(scalar @advised, '>', 40, 'advice about most blocks');
 					my %when;
 					$when{"$calls[$_][0] $calls[$_][1]"} //= $_ for 0 .. $#calls;
-					is(scalar(grep { defined $when{"read $_"} && $when{"read $_"} < $when{"advice $_"} } @advised), 0, 'before they are read');
+					is(scalar(grep { defined $when{"read $_"} && $when{"read $_"} < $when{"advice $_"} } @advised), 0, 'advice before the read');
 				}
 				else { is(scalar @advised, 0, 'no advice') if $order eq 'random' }
-				cmp_ok(scalar @advised, '<', 30, 'the kernel sees by itself that blocks come in order') if $order eq 'sequential';
-				# with 18 and later, "sync" and concurrency 0 read in the session
-				if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'reads them all, in this order') }
-				elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'hardly reads by pread') }
+				cmp_ok(scalar @advised, '<', 30, 'little advice: the kernel recognizes sequential reads') if $order eq 'sequential';
+				# with sync or concurrency 0 the session reads
+				if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'the session reads all blocks in order') }
+				elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
 			}
 			$aio->proves($t);
 		}, skip => $obstacle);
+
+		# a run of blocks is one read, and its advice is about all of them
+		$aio->scenario('combined reads', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 160);
+			my @blocks = map { my $run = ($_ * 7 + 3) % 40; map { 4 * $run + $_ } 0 .. 3 } 0 .. 39;
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
+			$alice->sql($stream);
+			$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4');
+			$aio->evict($t);
+			my @calls = system_calls($aio, $alice, $t, $stream);
+			my @advised = blocks_of('advice', @calls);
+			# before the look-ahead has grown there is none
+			cmp_ok(scalar @advised, '>', 120, 'advice about nearly all blocks');
+			cmp_ok(scalar(grep { $_->[0] eq 'advice' } @calls), '<', 50, 'one for a run of four');
+			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
+		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
+		# are cached
+		$aio->scenario('sequential scans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 160);
+			$aio->sql("CREATE INDEX t_i ON $t (blk)");
+			$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
+			my @warm = map { 10 * $_ .. 10 * $_ + 3 } 0 .. 15;
+			my %advised;
+			for my $scan ('seqscan', 'bitmapscan')
+			{
+				$alice->sql('SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_' . "$scan = on");
+				$aio->evict($t);
+				$aio->warm($t, @warm);
+				my @calls = system_calls($aio, $alice, $t, "SELECT count(gen) FROM $t WHERE blk >= 0");
+				is(scalar blocks_of('read', @calls), 160 - @warm, "$scan: reads the blocks that are not there");
+				$advised{$scan} = scalar blocks_of('advice', @calls);
+			}
+			is($advised{seqscan}, 0, 'a sequential scan: no advice');
+			cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
+		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		$aio->scenario('VACUUM that truncates', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
 			$aio->sql("DELETE FROM $t WHERE blk >= 40; VACUUM (TRUNCATE off) $t");
 			$aio->evict($t);
-			my @calls = calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
-			is(join(',', grep { $_ < 32 } blocks_of('advice', @calls)), '', 'no advice about blocks that stay');
+			my @calls = system_calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
+			my @advised = blocks_of('advice', @calls);
+			is(join(',', grep { $_ >= 40 && $_ < 119 } sort { $a <=> $b } @advised), join(',', 40 .. 118), 'advice about the blocks that are cut off');
+			is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
 			$aio->proves($t, blocks => 40);
 		}, skip => $obstacle);
-	}, conf => { shared_buffers => '16MB' });
+	});

@@ -1,19 +1,22 @@
-# Servers that cannot start, for want of file descriptors or by their settings: the reason is
-# logged, nothing is left running, and with enough of what was wanting they start.
+# Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or
+# because of a setting: they log the reason and leave nothing.  Servers with the smallest and the
+# largest settings start.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
-use Time::HiRes qw(sleep);
+use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 
-# Runs the server with these limits and settings until it ends.  Returns its exit status and log.
-sub runs
+# Runs the server with these limits of the shell and these settings until it ends, and stops it if
+# it gets ready.  Returns its exit status, -1 if it does not end, and its log.
+sub run_once
 {
 	my ($aio, $limits, @settings) = @_;
 	my $node = $aio->node;
 	my $log = $node->basedir . '/start.log';
+	unlink $log;
 	my $child = fork // die "fork: $!";
 	if (!$child)
 	{
@@ -22,26 +25,32 @@ sub runs
 		open STDERR, '>&', \*STDOUT;
 		exec 'sh', '-c', "$limits exec \"\$\@\"", 'sh', 'postgres', '-D', $node->data_dir, map { ('-c', $_) } @settings or exit 99;
 	}
-	my $status;
-	for (1 .. 100 * $aio->timeout)
-	{
-		if (waitpid($child, 1) == $child) { $status = $?; last }
-		sleep 0.01;
-	}
+	my ($status, $stopped);
+	$aio->poll(sub {
+		$status = $? if waitpid($child, WNOHANG) == $child;
+		$stopped //= kill 'INT', $child if !defined $status && -s $log && slurp_file($log) =~ /ready to accept connections/;
+		defined $status;
+	});
 	if (!defined $status) { kill 'QUIT', $child; waitpid $child, 0; $status = -1 }
 	return ($status, slurp_file($log));
 }
 
-# Stops the server for a while.
+# The same, again and again while servers of other tests have all the memory that the user may lock.
+sub runs
+{
+	my ($aio, $limits, @settings) = @_;
+	my @outcome;
+	$aio->poll(sub { @outcome = run_once($aio, $limits, @settings); $limits =~ /-l/ || $outcome[1] !~ /Cannot allocate memory/ });
+	return @outcome;
+}
+
+# Calls a function while the server is stopped.
 sub while_stopped
 {
 	my ($aio, $function) = @_;
 	ok($aio->stop, 'the server stops');
 	$function->();
-	$aio->launch->wait_until_ready;
-	$aio->observe;
-	$aio->note_abilities;
-	$aio->note_state;
+	$aio->start_again;
 	return;
 }
 
@@ -49,18 +58,50 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		$aio->scenario('too few file descriptors for the rings', sub {
+		my ($kernel) = map { sprintf '%d.%03d', /^(\d+)\.(\d+)/ } (POSIX::uname())[2];
+		# what is limited, how, and what is logged
+		my $rings = 'FATAL:  could not setup io_uring queue: ';
+		my @limits = (
+			[ 'file descriptors', 'ulimit -n 60;', $aio->method eq 'io_uring' ? qr/${rings}Too many open files\n.*HINT:  Consider increasing "ulimit -n" to at least \d+/
+				: qr/FATAL:  insufficient file descriptors available to start server process/ ],
+			# dash and bash name it differently
+			[ 'processes', 'ulimit -p 1 2>/dev/null || ulimit -u 1;', qr/LOG:  could not fork .*: Resource temporarily unavailable/ ]);
+		push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
+		for my $limit (@limits)
+		{
+			my ($what, $ulimit, $reason) = @$limit;
+			$aio->scenario("not enough $what", sub {
+				my $t = $aio->table('t', 40);
+				while_stopped($aio, sub {
+					my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
+				  SKIP: {
+						skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && $kernel < 6.015 && $log =~ /ready to accept connections/;
+						isnt($status, 0, 'the server does not start');
+						isnt($status, -1, 'it ends');
+						like($log, $reason, 'it logs the reason') || diag($log);
+						unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
+					}
+					ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
+				});
+				$aio->proves($t);
+			});
+		}
+
+		# the rings take descriptors, and files need some more
+		$aio->scenario('as many file descriptors as the hint says', sub {
 			my $t = $aio->table('t', 40);
 			while_stopped($aio, sub {
-				my ($status, $log) = runs($aio, 'ulimit -n 60;', 'max_files_per_process=64');
-				isnt($status, 0, 'it does not start');
-				isnt($status, -1, 'and ends');
-				like($log, qr/FATAL: .*(?:could not setup io_uring queue: Too many open files|insufficient file descriptors available to start server process|not enough)/i, 'it says why') || diag($log);
-				unlike($log, qr/TRAP|PANIC|terminated by signal/, 'in order');
-				ok(!-e $aio->node->data_dir . '/postmaster.pid', 'nothing is left');
+				my ($hint) = (runs($aio, 'ulimit -n 60;', 'max_files_per_process=100'))[1] =~ /HINT:  Consider increasing "ulimit -n" to at least (\d+)/;
+				cmp_ok($hint // 0, '>', 130, 'a hint') or return;
+				my ($status, $log) = runs($aio, "ulimit -n ${\($hint - 100 + 30)};", 'max_files_per_process=100');
+				isnt($status, 0, 'enough for the rings: the server does not start');
+				like($log, qr/FATAL:  insufficient file descriptors available to start server process/, 'it logs the reason') || diag($log);
+				($status, $log) = runs($aio, "ulimit -n $hint;", 'max_files_per_process=100');
+				is($status, 0, 'enough for all: the server starts, and stops when told to');
+				like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
 			});
 			$aio->proves($t);
-		}, skip => $aio->method ne 'io_uring' ? 'needs rings' : undef);
+		}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
 
 		my %settings = (
 			'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
@@ -76,13 +117,12 @@ for_each_io_method(
 				for my $setting (sort keys %settings)
 				{
 					my ($status, $log) = runs($aio, '', $setting);
-					isnt($status, 0, "$setting: it does not start");
-					like($log, $settings{$setting}, 'it says why');
+					isnt($status, 0, "$setting: the server does not start");
+					like($log, $settings{$setting}, 'the server logs the reason');
 				}
 			});
 		}, skip => $aio->method eq 'sync' ? undef : 'the same with each io_method');
 
-		# at the edge
 		$aio->scenario('the largest and the smallest settings', sub {
 			my $t = $aio->table('t', 40);
 			while_stopped($aio, sub {});
@@ -90,7 +130,7 @@ for_each_io_method(
 			{
 				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency");
 				while_stopped($aio, sub {});
-				$aio->gives('SHOW io_max_concurrency', $concurrency, 'as wanted');
+				$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
 				my ($alice) = $aio->sessions('alice');
 				$aio->evict($t);
 				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
@@ -101,4 +141,4 @@ for_each_io_method(
 			$aio->sql('ALTER SYSTEM RESET io_max_concurrency');
 			while_stopped($aio, sub {});
 		}, skip => $aio->method eq 'worker' ? undef : 'the same with each io_method');
-	}, conf => { shared_buffers => '16MB' });
+	});
