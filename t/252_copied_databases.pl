@@ -1,0 +1,58 @@
+# CREATE DATABASE by each strategy: the copy has the rows of all tables of the template, logged and
+# unlogged, although the template's pages are not written yet.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $strategy ('wal_log', 'file_copy')
+		{
+			$aio->scenario("STRATEGY $strategy", sub {
+				my $bob = $aio->session('bob', dbname => 'template');
+				$bob->sql('DROP TABLE IF EXISTS p, u; DROP SEQUENCE IF EXISTS s, us');
+				for my $kind ('', 'UNLOGGED')
+				{
+					my ($t, $s) = $kind ? qw(u us) : qw(p s);
+					$bob->sql("CREATE $kind TABLE $t (n int, body text STORAGE PLAIN); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 199) i; CREATE INDEX ON $t (n); CREATE $kind SEQUENCE $s");
+				}
+				$aio->sql('CHECKPOINT');
+				# not written yet
+				$bob->sql("UPDATE $_ SET n = n + 1000 WHERE n % 5 = 0; DELETE FROM $_ WHERE n % 5 = 1") for qw(p u);
+				$bob->sql("SELECT nextval('s'), nextval('us') FROM generate_series(1, 70)");
+				my $look = sub {
+					my ($session) = @_;
+					my @found;
+					for my $t (qw(p u))
+					{
+						$session->sql('SET enable_seqscan = on; SET enable_indexscan = on; SET enable_bitmapscan = on');
+						push @found, $session->sql("SELECT count(*), sum(n), sum(length(body)), pg_relation_size('$t') FROM $t");
+						$session->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+						push @found, $session->sql("SELECT count(body) FROM $t WHERE n >= 1000");
+					}
+					return join '/', @found, $session->sql("SELECT nextval('s'), nextval('us')");
+				};
+				my $expected = $look->($bob);
+				$expected =~ s/71\|71$/72|72/;
+				$aio->end_session($bob);
+				$aio->sql("CREATE DATABASE copy TEMPLATE template STRATEGY $strategy");
+				my $carol = $aio->session('carol', dbname => 'copy');
+				is($look->($carol), $expected, 'the copy has what the template has');
+				$carol->sql('UPDATE p SET n = -n; UPDATE u SET n = -n');
+				$aio->sql('CHECKPOINT');
+				$aio->end_session($carol);
+				$bob = $aio->session('bob', dbname => 'template');
+				is($look->($bob) =~ s{/[^/]*$}{}r, $expected =~ s{/[^/]*$}{}r, 'and the template stays as it is');
+				$aio->end_session($bob);
+				my $oid = $aio->sql("SELECT oid FROM pg_database WHERE datname = 'copy'");
+				$aio->sql('DROP DATABASE copy');
+				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE reldatabase = $oid", 0, 'no buffer is left of a database that was dropped') if !$aio->lacks('pg_buffercache');
+				$aio->sql('CHECKPOINT');
+			});
+		}
+	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB' },
+	prepare => sub { my ($aio) = @_; $aio->sql('CREATE DATABASE template TEMPLATE postgres') });

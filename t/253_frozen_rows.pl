@@ -1,0 +1,45 @@
+# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
+# all-visible pages keep their old xmin.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# the last block that is changed, and settings
+		my %cases = (
+			'skips a long range' => [ 150, '' ],
+			'skips no short range' => [ 20, '' ],
+			'skips all but the last page' => [ 199, '' ],
+			'eager' => [ 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ]);
+		for my $name (sort keys %cases)
+		{
+			$aio->scenario($name, sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($changed, $settings) = @{ $cases{$name} };
+				my $t = 'scenario.f';
+				$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
+				# all-visible, but too young to be frozen
+				$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
+				$alice->sql("VACUUM $t");
+				$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
+				$aio->sql('SELECT txid_current()') for 1 .. 20;
+				$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
+				$aio->sql('SELECT txid_current()') for 1 .. 20;
+				$alice->sql("$settings;") if $settings;
+				$aio->evict($t);
+				$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+				$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row');
+				$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+				# now nothing is skipped that is not frozen
+				$alice->sql("VACUUM (FREEZE) $t");
+				$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
+				$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+				$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
+			});
+		}
+	}, methods => ['worker'], conf => { shared_buffers => '16MB' });

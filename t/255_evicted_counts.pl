@@ -1,0 +1,88 @@
+# The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as
+# dirty agree with the view: with dirty buffers, with pinned buffers, and during a read.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+
+# Returns the number of a table's buffers (of all forks, with a valid page), of those that are dirty
+# and not pinned, and of those that are pinned.
+sub buffers_of
+{
+	my ($aio, $t) = @_;
+	return split /\|/, $aio->sql('SELECT count(*), count(*) FILTER (WHERE isdirty AND pinning_backends = 0), count(*) FILTER (WHERE pinning_backends > 0)'
+		  . " FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND reldatabase = (SELECT oid FROM pg_database WHERE datname = 'postgres')");
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $skip = $aio->lacks('pg_buffercache')
+		  // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_evict_relation'") ? undef : 'pg_buffercache is older than 1.6');
+
+		$aio->scenario('dirty and pinned buffers', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 30);
+			my $gone = join "\n", map { "block $_ has no row" } 20 .. 24;
+			$aio->sql("DELETE FROM $t WHERE blk BETWEEN 20 AND 24");
+			# two cursors stand on clean pages, one on a dirty one
+			$bob->sql('BEGIN');
+			$bob->sql("DECLARE c$_ CURSOR FOR SELECT blk FROM $t WHERE ctid = '($_,1)'; MOVE 1 FROM c$_") for 3, 9;
+			$bob->sql("DECLARE c CURSOR FOR SELECT blk FROM $t WHERE blk >= 19; MOVE 1 FROM c");
+			$alice->sql("SELECT count(*) FROM $t; DELETE FROM $t WHERE blk = 19");
+			my ($all, $dirty, $pinned) = buffers_of($aio, $t);
+			ok($all >= 30 && $dirty >= 5 && $pinned >= 3, "$all buffers, $dirty of them dirty, $pinned pinned");
+			$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", join('|', $all - $pinned, $dirty, $pinned), 'evicted, flushed, skipped');
+			is(join('|', buffers_of($aio, $t)), "$pinned|0|$pinned", 'what is pinned stays');
+			$bob->gives('FETCH 1 FROM c', 25, 'the cursor goes on');
+			$bob->sql('ROLLBACK');
+			# the reads that the cursor has abandoned end, too
+			$bob->sql("SELECT count(*) FROM $t");
+			($all, $dirty, $pinned) = buffers_of($aio, $t);
+			is($pinned, 0, 'nothing is pinned now');
+			$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$dirty|0", 'evicted, flushed, skipped');
+			is((buffers_of($aio, $t))[0], 0, 'nothing is left');
+			$aio->proves($t, except => "block 19 has no row\n$gone");
+		}, skip => $skip);
+
+		# a buffer without a valid page cannot be evicted
+		$aio->scenario('under a read', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 30);
+			$aio->warm($t, 0 .. 2, 7 .. 29);
+			my ($all) = buffers_of($aio, $t);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)");
+			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
+			$bob->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|0|0", 'the others are evicted');
+			# the view does not tell whose they are
+			$bob->gives('SELECT count(*) FILTER (WHERE buffer_evicted), count(*) >= 4 FROM pg_buffercache b, pg_buffercache_evict(b.bufferid) WHERE relfilenode IS NULL', '0|t', 'these are not');
+			$bob->sql('SELECT pg_buffercache_evict_all()');
+			$aio->release;
+			$alice->returns(4, 'the read ends');
+			is($aio->cached($t), '3,4,5,6', 'its blocks are there');
+			$aio->proves($t);
+		}, skip => $skip // $aio->no_faults);
+
+		$aio->scenario('marked as dirty', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 30);
+			$aio->sql("DELETE FROM $t WHERE blk = 4; CHECKPOINT");
+			$aio->evict($t);
+			$alice->sql("SELECT count(*) FROM $t; CHECKPOINT; DELETE FROM $t WHERE blk = 5");
+			my ($all, $dirty) = buffers_of($aio, $t);
+			$alice->gives("SELECT * FROM pg_buffercache_mark_dirty_relation('$t')", join('|', $all - $dirty, $dirty, 0), 'dirtied, dirty already, skipped');
+			is(join('|', buffers_of($aio, $t)), "$all|$all|0", 'all are dirty');
+			$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$all|0", 'evicted, flushed, skipped');
+			$aio->proves($t, except => "block 4 has no row\nblock 5 has no row");
+		}, skip => $skip // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_mark_dirty_relation'") ? undef : 'pg_buffercache is older than 1.7'));
+
+		$aio->scenario('what is refused', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 5, kind => 'TEMP', session => $alice);
+			$alice->fails("SELECT pg_buffercache_evict_relation('$t')", '22023', qr/relation uses local buffers/, 'a temporary table');
+			$alice->fails("SELECT pg_buffercache_evict($_)", 'XX000', qr/bad buffer ID: $_/, "buffer $_") for -1, 0, 2049;
+			$aio->proves($t, session => $alice);
+		}, skip => $skip);
+	}, conf => { shared_buffers => '16MB' });
