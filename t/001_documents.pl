@@ -1,5 +1,5 @@
-# The documents tell the truth: their examples print what they show, every function and view
-# has a description and an example, and links lead somewhere.
+# The documents are true: their examples print what they show, every function and view has a
+# description and an example, and no link is broken.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -43,6 +43,11 @@ WHERE c.oid IN ($members AND classid = 'pg_class'::regclass) AND relkind = 'v'
 GROUP BY 1 ORDER BY 1
 END
 
+my $settings = <<"END";
+SELECT name, CASE unit WHEN 'ms' THEN boot_val::int / 1000 || 's' ELSE boot_val END
+FROM pg_settings WHERE name LIKE 'test_aio.%'
+END
+
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -60,12 +65,14 @@ with_each_io_method(
 			cmp_ok(scalar keys %views, '>', 5, 'there are views');
 			for my $name (sort keys %views)
 			{
-				# a function may have the same name
+				# a section of a function may have the same heading
 				my $text = join '', map { $_->{text} } grep { $_->{heading} eq $name } @sections;
 				my %described = map { $_ => 1 } map { /`(\w+)`/g } $text =~ /^\| (`.*?) \|/mg;
 				is_deeply([ grep { !$described{$_} } split / /, $views{$name} ], [], "$name: its columns are described");
 				like($all_sql, qr/\b(?:FROM|TABLE) $name\b/, "$name: has an example");
 			}
+			my %defaults = map { /^\| `(test_aio\.\w+)` \| `(.*?)` \|/mg } map { $_->{text} } grep { $_->{heading} eq 'Settings' } @sections;
+			is_deeply(\%defaults, { map { split /\|/ } split /\n/, $aio->sql($settings) }, 'settings: their defaults');
 		});
 	}, methods => ['worker'], suffix => 'catalog');
 
@@ -76,7 +83,7 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 		sub {
 			my ($aio) = @_;
 			$aio->scenario("examples of $document", sub {
-				# such a document is for readers who have not made the extension yet
+				# the document begins before the extension exists
 				$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 				run_examples($aio, @{ $examples{$document} });
 			}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,

@@ -1,51 +1,14 @@
-# The oracles (TestAio/Oracles.pm) and the checks of data (TestAio/Data.pm) notice what
-# they are for.  Each case is a scenario with one mistake, run aside: its assertions are
-# caught, and those that fail must be the named ones.
+# The oracles (TestAio/Oracles.pm) notice the mistakes for which they were made.  Each scenario
+# here has one mistake, or none.  The library does not wait for a server that cannot start.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
-use Test2::API qw(intercept);
 use TestAio;
-use TestAio::Gate;
+use TestAio::Aside;
 
-# Returns the failed assertions of an event and its subtests, as [name, diagnostics].
-sub failures
-{
-	my (@events) = @_;
-	my @failed;
-	for my $event (@events)
-	{
-		if ($event->can('subevents') && $event->subevents) { push @failed, failures(@{ $event->subevents }) }
-		elsif ($event->isa('Test2::Event::Fail') || $event->isa('Test2::Event::Ok') && !$event->effective_pass)
-		{
-			push @failed, [ $event->name =~ s/\n.*//sr, '' ];
-		}
-		elsif (@failed && $event->isa('Test2::Event::Diag')) { $failed[-1][1] .= $event->message }
-	}
-	return @failed;
-}
-
-# Test: of a scenario, run aside, the assertions of these names fail with these
-# diagnostics, and no others.  Without names it passes.
-sub notices
-{
-	my ($aio, $what, $body, $params, @expected) = @_;
-	my $events = intercept { $aio->scenario($what, $body, %$params) };
-	my @found = failures(@$events);
-	subtest $what => sub {
-		is(join(' / ', map { $_->[0] } @found), join(' / ', map { $_->[0] } @expected), 'the assertions that fail') || diag(map { "$_->[0]: $_->[1]\n" } @found);
-		like($found[$_] ? $found[$_][1] : '', $expected[$_][1], "what \"$expected[$_][0]\" reports") for 0 .. $#expected;
-		note("all pass") if !@expected;
-	};
-	return;
-}
-
-# what is left stays so, so there is no need to wait for its end
-$TestAio::Oracles::settle = 0.3;
-
-my ($left, $left_without) = ('nothing is left', 'nothing is left without the sessions');
-my ($warning, $log, $same) = ('no unexpected warning, nor when they leave', 'nothing alarming in the log', 'the same server');
+my ($left, $left_without) = ('nothing is left', 'nothing is left after the sessions');
+my ($warning, $log, $same) = ('no unexpected warning, also while the sessions leave', 'nothing alarming in the log', 'the same server');
 
 # Has a session write a line into the server log.
 sub write_log { my ($session, $level, $message) = @_; return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
@@ -76,7 +39,7 @@ with_each_io_method(
 				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 			}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/rule: .*hold/ ]) if !$aio->lacks('gate');
 
-		notices($aio, 'a hold of the contract is left', sub { $aio->hold(relation => $aio->table('t', 8)) },
+		notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
 			\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
 
 		notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device('1ms')") },
@@ -92,13 +55,13 @@ with_each_io_method(
 			if !$aio->lacks('pg_buffercache');
 		$aio->observe;
 
-		notices($aio, 'a warning that nobody has asked for', sub { write_log($aio->sessions('alice'), 'WARNING', 'beware') },
+		notices($aio, 'a warning that the scenario does not expect', sub { write_log($aio->sessions('alice'), 'WARNING', 'beware') },
 			\%nothing, [ $warning, qr/alice: .*beware/ ]);
-		notices($aio, 'a warning that was asked for', sub {
+		notices($aio, 'a warning that the scenario expects', sub {
 				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
 				$alice->warns(qr/beware/);
 			}, \%nothing);
-		notices($aio, 'another warning than the one that was asked for', sub {
+		notices($aio, 'a warning other than the expected one', sub {
 				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
 				$alice->warns(qr/never mind/);
 			}, \%nothing, [ 'alice: warns: no such warning, but: WARNING:  01000: beware', qr/^/ ], [ $warning, qr/beware/ ]);
@@ -123,42 +86,15 @@ with_each_io_method(
 				$aio->observe;
 			}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
 		$aio->note_state;
-
-		# data
-		my $proof = 'scenario.t holds what was written';
-		notices($aio, 'the tail is lost', sub {
-				my $t = $aio->table('t', 8);
-				truncate $aio->file_of($t), 6 * 8192 or die "truncate: $!";
-				$aio->proves($t);
-			}, \%nothing, [ $proof, qr/block 6 has no row.*block 7 has no row/s ]);
-		notices($aio, 'a block is too many', sub { $aio->proves($aio->table('t', 8), blocks => 7) },
-			\%nothing, [ $proof, qr/block 7 is too many/ ]);
-		# a view gives what a scan would give that returns a block twice
-		notices($aio, 'a block comes twice', sub {
-				my $t = $aio->table('t', 8);
-				$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS SELECT ctid, * FROM scenario.pages UNION ALL SELECT ctid, * FROM scenario.pages WHERE blk = 3");
-				$aio->proves($t, blocks => 8);
-			}, \%nothing, [ $proof, qr/block 3 comes 2 times/ ]);
-		notices($aio, 'a block is of another generation', sub {
-				my $t = $aio->table('t', 8);
-				$aio->sql("UPDATE $t SET gen = 1 WHERE false");
-				$aio->proves($t, gen => 1);
-			}, \%nothing, [ $proof, qr/block 0 is of generation 0/ ]);
-		notices($aio, 'a block holds another', sub {
-				my $t = $aio->table('t', 8);
-				$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS SELECT CASE blk WHEN 3 THEN '(4,1)' WHEN 4 THEN '(3,1)' ELSE ctid END AS ctid, rel, blk, gen, body FROM scenario.pages");
-				$aio->proves($t, blocks => 8);
-			}, \%nothing, [ $proof, qr/block 3 holds block 4 of scenario\.t.*block 4 holds block 3/s ]);
 	},
 	methods => ['worker'], conf => { restart_after_crash => 'on' });
 
-# A server that cannot start is not waited for.
 subtest 'a server that does not start' => sub {
 	my $server = TestAio::Server->new('worker', name => '002_oracles_unable', conf => { shared_buffers => '1' });
 	my $began = time;
-	ok(!eval { $server->launch->start; 1 }, 'dies');
-	like(my $why = $@, qr/the server has not started; its log:.*shared_buffers.*postmaster FATAL:  /s, 'with its log');
-	cmp_ok(time - $began, '<', $server->timeout / 2, 'and does not wait for it');
+	ok(!eval { $server->launch->start; 1 }, 'start() dies');
+	like(my $why = $@, qr/the server has not started; its log:.*shared_buffers.*postmaster FATAL:  /s, 'the error has the log of the server');
+	cmp_ok(time - $began, '<', $server->timeout / 2, 'start() does not wait until the timeout');
 };
 
 done_testing();

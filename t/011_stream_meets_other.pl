@@ -2,8 +2,8 @@
 # (19) the stream joins that I/O and looks further ahead; 18 waits for it at once.  Neither
 # reads a block twice unless the other backend's read fails.
 #
-# Hits are those of pg_statio_all_tables.  Both versions do not count a block that becomes
-# valid between two StartReadBuffers() calls.
+# The test counts hits by pg_statio_all_tables.  Neither version counts a block that becomes valid
+# between two StartReadBuffers() calls.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

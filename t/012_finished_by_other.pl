@@ -1,6 +1,6 @@
-# Reads that another process than their owner completes: an I/O worker, or with io_uring the
-# first session that waits; reads whose owner has moved on or exited; and reads that only
-# their owner can perform, whoever waits for them (pgaio_io_wait()).
+# Reads that a process other than their owner completes: an I/O worker, or with io_uring the first
+# session that waits.  Reads whose owner has moved on or exited.  Reads that only their owner can
+# perform, whichever session waits for them (pgaio_io_wait()).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -53,7 +53,7 @@ for_each_io_method(
 			$aio->proves($t);
 			$aio->tell_truth;
 			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
-			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'on behalf of whom')
+			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'the log names the owner')
 			  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
 		}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
 

@@ -28,7 +28,7 @@ for_each_io_method(
 		for my $how (sort keys %ends)
 		{
 			my ($sql, $message) = @{ $ends{$how} };
-			$aio->scenario("who waits is $how", sub {
+			$aio->scenario("a session that waits is $how", sub {
 				my ($alice, $bob) = $aio->sessions(qw(alice bob));
 				my $t = $aio->table('t', 4);
 				my $b = claimed($alice, $t);

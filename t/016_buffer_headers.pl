@@ -63,7 +63,7 @@ for_each_io_method(
 			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
 			$aio->holds(1);
 			my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
-			is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'the reader\'s and that of the I/O');
+			is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
 			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
 			$bob->waits_on('AioIoCompletion');
 			is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');

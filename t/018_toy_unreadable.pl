@@ -1,6 +1,6 @@
-# buffer_create_toy() for a block that another session wants at the same moment and that can
-# no longer be read.  The toy consists of zeroes.  If the two sessions meet, the block is
-# read back; if that fails, the zeroes must not stay in the buffer pool as a page.
+# buffer_create_toy() for a block that another session wants at the same moment, and that can no
+# longer be read.  A toy consists of zeroes.  If another session has pinned the buffer meanwhile,
+# the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -9,12 +9,11 @@ use PostgreSQL::Test::Utils;
 use TestAio;
 use TestAio::Neighbours;
 
-plan skip_all => 'AddressSanitizer must be loaded before all else' if ($ENV{ASAN_OPTIONS} // '') ne '';
-build_neighbours();
-$ENV{LD_PRELOAD} = "$built/fails_to_read.so";
+my $obstacle = cannot_preload('fails_to_read');
+plan skip_all => $obstacle if $obstacle;
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
-# Two functions that use a block until they meet, or until a time is over.
+# Makes functions for two sessions that use a block until they meet there, or for 20 s.
 use constant UNTIL_THEY_MEET => <<~'SQL';
 	CREATE FUNCTION scenario.makes_toys(rel regclass) RETURNS bool LANGUAGE plpgsql AS $$
 	DECLARE
@@ -25,7 +24,7 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 				PERFORM buffer_create_toy(rel, 3);
 			EXCEPTION
 				WHEN object_in_use THEN NULL;
-				-- it reads the block only if it has met the other
+				-- buffer_create_toy() reads the block only if it has met the other session
 				WHEN io_error THEN RETURN true;
 			END;
 		END LOOP;
@@ -55,7 +54,7 @@ with_each_io_method(
 			$aio->evict($t);
 			symlink $aio->file_of($t), $unreadable or die "$unreadable: $!";
 			$bob->starts("SELECT scenario.wants_block('$t')");
-			$alice->gives("SELECT scenario.makes_toys('$t')", 't', 'meets the other and cannot read the block back');
+			$alice->gives("SELECT scenario.makes_toys('$t')", 't', 'meets the other session, and cannot read the block back');
 			$carol->sql('SELECT pg_advisory_unlock(18)');
 			$bob->ends;
 			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');

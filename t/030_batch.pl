@@ -99,12 +99,32 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('another waits for what is staged', sub {
+		# pgaio_closing_fd() submits what is staged, be it one read or a full batch
+		$aio->scenario('a file is closed under one staged read, and under many', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			for my $staged (1, 2, 31, 32)
+			{
+				# opens the relation, so that the batch reads no catalogs
+				$aio->evict($t, $alice);
+				my $last = $staged - 1;
+				$alice->sql($aio->batch((map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $last - 1),
+						"SELECT read_rel_block_ll('$t', $last, wait_complete => false, smgrreleaseall => true)"));
+				my $buffers = "SELECT sum(nblocks) FROM read_buffers('$t', 0, $staged)";
+				is($aio->io_during($alice, 'relation/normal', sub { $alice->gives($buffers, $staged, "$staged: all blocks are there") }), '0/0', 'without reading them again');
+			}
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT read_rel_block_ll('$t', 7, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true)", '', 'one that is waited for');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('another session waits for a staged read', sub {
 			my ($bob) = $aio->sessions('bob');
 			# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
 			my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 			$bob->starts(sprintf $both, $t);
-			$bob->waits_on('AioIoCompletion') if !$sync;
+			# servers with the fix of doc/io_uring-wait-hang.md wait for the submission first
+			ok($bob->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
 			$aio->resume;
 			$bob->returns(2, 'gets it');
 			$alice->wait_for_end->sql('COMMIT');

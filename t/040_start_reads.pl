@@ -50,7 +50,7 @@ for_each_io_method(
 			for my $outcome ([ succeeds => undef, $rows ], [ fails => 'EIO', undef ])
 			{
 				my ($how, $result, $expected) = @$outcome;
-				$aio->scenario("read by another, who $how, $where", sub {
+				$aio->scenario("read by another session, which $how, $where", sub {
 					my ($alice, $bob) = $aio->sessions(qw(alice bob));
 					my $t = $aio->table('t', 10);
 					$aio->falsify($result, pid => $alice->pid) if $result;

@@ -14,41 +14,41 @@ for_each_io_method(
 
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
-			$aio->scenario("started, $kind", sub {
+			$aio->scenario("several operations, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
 				$alice->sql('SET io_combine_limit = 4');
 				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
-				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'now they are there');
+				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
 				$aio->proves($t, session => $alice);
 				$alice->sql("SELECT evict_rel('$t')");
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-				$alice->gives("SELECT evict_rel('$t')", '', 'can be evicted');
+				$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
 				$aio->proves($t, session => $alice);
-			}, leaves => 'COMPLETED_SHARED');
+			});
 
-			$aio->scenario("more than there are handles, $kind", sub {
+			$aio->scenario("more reads than handles, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
 				$alice->sql('SET io_combine_limit = 1');
 				$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
 				$aio->proves($t, session => $alice);
-			}, leaves => 'COMPLETED_SHARED');
+			});
 
-			$aio->scenario("and then an error, $kind", sub {
+			$aio->scenario("the statement fails after it has started reads, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
-				$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'of the statement');
+				$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
 				$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
 				$aio->proves($t, session => $alice);
-			}, leaves => 'COMPLETED_SHARED');
+			});
 
-			$aio->scenario("and then no table, $kind", sub {
+			$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
-				$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'dropped');
-			}, leaves => 'COMPLETED_SHARED');
+				$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
+			});
 		}
 
 		$aio->scenario('in a batch', sub {
@@ -56,44 +56,44 @@ for_each_io_method(
 			my $t = $aio->table('t', 20);
 			# opens the relation, so that the batch reads no catalogs
 			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
-			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'submitted at its end');
+			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED');
+		});
 
-		$aio->scenario('and the session ends', sub {
+		$aio->scenario('the session ends', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
 			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 			$aio->end_session($alice);
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads them');
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
 			$aio->proves($t);
 		});
 
-		$aio->scenario('does not wait', sub {
+		$aio->scenario('the function does not wait', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
 			$aio->hold(relation => $t);
 			$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-			# the owner does not look at its ring, so another session is held
+			# alice does not reap her ring; bob reaps it and is held at the completion
 			my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
 			ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
 			$aio->release;
 			$bob->returns('1', 'gets the block');
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'a worker or the session itself would be held, and not the read'));
+		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
-		$aio->scenario('that fails', sub {
+		$aio->scenario('a read that fails', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
 			$aio->falsify('EIO', relation => $t);
-			$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'nobody is told');
+			$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
 			$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'but the next reader');
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
 			$aio->tell_truth;
 			$aio->proves($t);
-		}, leaves => 'COMPLETED_SHARED', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
 
 		$aio->scenario('arguments', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

@@ -1,5 +1,5 @@
-# debug_io_direct = data: the kernel does not cache, buffers must be aligned, and pg_aios
-# shows it (PGAIO_HF_BUFFERED, buffers_to_iovec).
+# Reads with debug_io_direct = data: the kernel does not cache, buffers are aligned, and pg_aios
+# shows f_buffered = f (PGAIO_HF_BUFFERED, buffers_to_iovec).
 use strict;
 use warnings FATAL => 'all';
 use Fcntl;
@@ -8,7 +8,7 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Required;
 
-# A file system may not be able to.
+# Not every file system can do direct I/O.
 my $probe = "$PostgreSQL::Test::Utils::tmp_check/direct_io_probe";
 my $able = eval { sysopen(my $file, $probe, O_RDWR | O_CREAT | O_DIRECT) };
 unlink $probe;
@@ -19,7 +19,7 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		$aio->scenario('not buffered', sub {
+		$aio->scenario('pg_aios shows that reads are not buffered', sub {
 			my ($alice) = $aio->sessions('alice');
 			for my $kind ('', 'TEMP')
 			{
@@ -32,7 +32,7 @@ for_each_io_method(
 				$alice->ends;
 				$aio->proves($t, session => $alice);
 			}
-		}, skip => $aio->no_injection_points);
+		}, skip => $aio->no_faults);
 
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
@@ -73,4 +73,4 @@ for_each_io_method(
 			$aio->tell_truth;
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
-	}, leaves => 'nothing', conf => { debug_io_direct => 'data', shared_buffers => '64MB' });
+	}, leaves => 'nothing', conf => { debug_io_direct => 'data', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });

@@ -1,4 +1,4 @@
-# Reads of 128 blocks, some of which are bad or missing: the report, and which blocks are
+# Reads of 128 blocks of which some are bad or missing: the report, and which blocks are
 # valid afterwards (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).
 use strict;
 use warnings FATAL => 'all';

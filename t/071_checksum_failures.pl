@@ -57,7 +57,7 @@ for_each_io_method(
 						$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
 						$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
 						# alice has not waited for her read, and so does not count its failure
-					}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'counted by an owner who waits');
+					}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'an owner counts the failure if it waits');
 			$aio->evict($t, $alice);
 			$bob->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 3 of/, 'without the setting');
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
@@ -65,7 +65,7 @@ for_each_io_method(
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
 		}, log => $bad_page, leaves => 'COMPLETED_SHARED');
 
-		$aio->scenario('read by another meanwhile', sub {
+		$aio->scenario('another session reads the same block', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");

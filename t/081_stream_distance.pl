@@ -1,15 +1,27 @@
-# How far a read stream looks ahead: how many later blocks it has asked for while it waits
-# for one.  effective_io_concurrency limits the reads in flight.  Misses let the distance
-# grow.  Hits let it shrink: in 18 by one each, in 19 only when the last miss is far behind
-# (server commit 6e36930f9a).
+# How far a read stream looks ahead: how many later blocks it has asked for while it waits for a
+# block.  effective_io_concurrency limits the reads in flight.  The distance grows by misses, in 19
+# only if the session has to wait for the read.  It shrinks by hits, in 18 by one each, in 19 only
+# when the last miss is far behind (server commit 6e36930f9a).
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Gate;
 
-# Has a session read blocks in this order, holds it at each of some blocks in turn, and
-# counts what it has started beyond that block.
+# Releases the held reads that a session waits for, one after another, until it waits for
+# the read of this block.
+sub release_up_to
+{
+	my ($aio, $session, $block) = @_;
+	my $step = "SELECT CASE WHEN $block BETWEEN blockno AND blockno + nblocks - 1 THEN 'there' ELSE io_release(pid, io_id)::text END"
+	  . " FROM io_held WHERE ${\$session->pid} = ANY (waiters)";
+	$aio->poll(sub { $aio->sql($step) eq 'there' }) or die "never waits for block $block\n";
+	return;
+}
+
+# Has a session read blocks in this order.  Each of its reads is held until it waits for
+# it.  Counts what it has started beyond each of some blocks, while it waits for that block.
 sub ahead_at
 {
 	my ($aio, $t, $blocks, $stops, $count, %params) = @_;
@@ -18,26 +30,20 @@ sub ahead_at
 	$alice->sql("SET effective_io_concurrency = $eic; SET io_combine_limit = " . ($params{combine} // 16));
 	$aio->evict($t, $alice);
 	$aio->warm($t, @{ $params{warm} // [] });
+	$aio->sql("SELECT io_hold('$t', pid => ${\$alice->pid})");
+	$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))");
 	my @ahead;
 	for my $stop (@$stops)
 	{
-		# the new hold replaces the old one, which releases the last read
-		$aio->hold(pid => $alice->pid, block => $stop);
-		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))") if !@ahead;
-		my $waits = $aio->method eq 'worker' && $eic > 0 ? 'AioIoCompletion' : 'completion_wait';
-		# the read is held, and its owner has no earlier read and waits for it
-		$aio->wait_for("SELECT bool_or(state = 'COMPLETED_IO' AND off / 8192 = $stop) AND bool_and(off / 8192 >= $stop) FROM pg_aios"
-			  . " WHERE pid = ${\$alice->pid} AND operation = 'readv'");
-		$aio->wait_for("SELECT wait_event = '$waits' FROM pg_stat_activity WHERE pid = ${\$alice->pid}");
+		release_up_to($aio, $alice, $stop);
 		push @ahead, $count->($alice, $stop);
 	}
-	$aio->release;
+	$aio->gate_release;
 	$alice->ends;
 	return join ',', @ahead;
 }
 
-# Returns the numbers of reads.  The only I/O worker performs reads in the order in which
-# they were started.
+# Returns the numbers of reads.
 sub reads_ahead_at
 {
 	my ($aio, @what) = @_;
@@ -45,7 +51,7 @@ sub reads_ahead_at
 	return ahead_at($aio, splice(@what, 0, 3), $count, @what);
 }
 
-# Returns the numbers of blocks, whether or not they have been read by now.
+# Returns the numbers of blocks.
 sub blocks_ahead_at
 {
 	my ($aio, $t, @what) = @_;
@@ -56,7 +62,8 @@ sub blocks_ahead_at
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my $worker = $aio->method eq 'worker';
+		my $no_gate = $aio->lacks('gate');
+		my $starts_none = $aio->method eq 'sync' ? 'with sync a stream reads a block when it wants it' : $no_gate;
 		my $even = 'SELECT generate_series(0, 398, 2)';
 		my $all = 'SELECT generate_series(0, 399)';
 
@@ -71,7 +78,7 @@ for_each_io_method(
 				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_injection_points);
+		}, skip => $no_gate);
 
 		$aio->scenario('when each read is waited for', sub {
 			my $t = $aio->table('t', 400);
@@ -87,22 +94,38 @@ for_each_io_method(
 				is($ahead, $expected, $what);
 			}
 			$aio->proves($t);
-		}, skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
+		}, skip => $starts_none);
+
+		$aio->scenario('when no read is waited for', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 90);
+			$alice->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+			my $most = 0;
+			for my $at (0 .. 19)
+			{
+				$alice->gives('FETCH 1 FROM c', $at, "block $at");
+				$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
+				my $ahead = $aio->sql("SELECT count(buffer) FROM generate_series($at + 1, 89) b, buffer_state('$t', b)");
+				$most = $ahead if $ahead > $most;
+			}
+			# the session has waited for the first reads
+			cmp_ok($most, '<=', 8, 'reads that have ended leave the look-ahead as it is');
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
+			: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
 
 		$aio->scenario('after hits', sub {
 			my $t = $aio->table('t', 400);
-			# the distance has shrunk to one and grows again; since 19 the session performs the
-			# first miss itself (server commit cceb1bf45e)
-			my $first = $aio->major < 19 ? 100 : 101;
-			is(reads_ahead_at($aio, $t, $all, [ $first .. $first + 4 ], combine => 1, warm => [ 0 .. 99 ]),
-				$aio->major < 19 ? '0,1,3,7,15' : '1,3,7,15,15', 'misses after a hundred hits');
+			# the distance has shrunk to one and grows again
+			is(reads_ahead_at($aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
 			# in 18 a hit undoes what a miss has gained
 			my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
 			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
 			# more hits than the stream has pinned, fewer than it may pin
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
-		}, skip => !$worker ? 'needs I/O workers, which hold reads while their owner goes on' : $aio->no_injection_points);
+		}, skip => $starts_none);
 
 		$aio->scenario('in rescans', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -118,4 +141,6 @@ for_each_io_method(
 				cmp_ok($reads, '<=', 14 * $scans, 'combined');
 			}
 		}, leaves => 'nothing');
-	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64 }, workers => 1);
+	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
+		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
+		'test_aio.reach_synchronous_reads' => 'on' });

@@ -81,7 +81,7 @@ for_each_io_method(
 		}
 
 		# a stream that has read nothing uses one place of its queue
-		$aio->scenario('rescans of what is there, and then not any more', sub {
+		$aio->scenario('rescans of a table that is evicted between two of them', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
 			for my $limits ('effective_io_concurrency = 1, io_combine_limit = 1', 'effective_io_concurrency = 4, io_combine_limit = 2')

@@ -27,7 +27,10 @@ sub scan_together
 	return join "\n", @wrong;
 }
 
-for_each_io_method(
+# SQL for the number of pinned buffers of these tables.
+sub pins { return join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @_ }
+
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -36,8 +39,8 @@ for_each_io_method(
 			my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 			$alice->sql('SET effective_io_concurrency = 32');
 			is(scan_together($alice, 40, sub {}, @tables), '', 'six streams of a session');
-			# the session's share, and for each stream one more pin and that of its current row; 38
-			# or more processes are not backends
+			# each session has a share of the pool; each stream has one pin more, and a pin for its
+			# current row; at least 38 processes are not backends
 			my $share = int($aio->sql(<<'END'));
 SELECT (SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers') /
 	(38 + sum(setting::int)) FROM pg_settings
@@ -61,7 +64,7 @@ END
 			$alice->sql('COMMIT');
 
 			# streams share the quarter
-			my ($most, $pins) = (0, join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @tables[ 0 .. 2 ]);
+			my ($most, $pins) = (0, pins(@tables[ 0 .. 2 ]));
 			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
 			$aio->evict($_, $alice) for @tables;
 			is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
@@ -72,3 +75,22 @@ END
 	},
 	# so that the extra pins of six streams exceed the share
 	conf => { max_connections => 10, shared_buffers => '6MB' });
+
+# a session's share of the shared buffers is larger than a quarter of its local ones
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('local, while the share of the shared buffers is larger', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
+			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
+			my ($most, $pins) = (0, pins(@tables));
+			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+			is(scan_together($alice, 40, $look, @tables), '', 'six streams of a session');
+			cmp_ok($most, '>', 0, 'buffers are pinned');
+			cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
+			$alice->sql('COMMIT');
+		});
+	}, methods => ['worker'], suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });
+
+done_testing();

@@ -1,5 +1,5 @@
-# The contents of pg_aios while reads are staged, in flight, held and done, and the wait
-# events of sessions that wait for them.  The server's own tests do not look at them.
+# The contents of pg_aios while reads are staged, in flight, held and done.  The server's own
+# tests do not look at them.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -30,7 +30,7 @@ for_each_io_method(
 					my ($block, $n) = @$case;
 					$aio->hold(pid => $alice->pid);
 					$alice->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $n)");
-					$aio->holds(1, 'held');
+					$aio->holds(1);
 					$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
 					my ($off, $length) = ($block * 8192, $n * 8192);
 					my $last = $block + $n - 1;
@@ -39,10 +39,10 @@ for_each_io_method(
 					like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
 						qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
 					$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
-						($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'who is held');
+						($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
 					$aio->release;
 					$alice->ends;
-					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'gone');
+					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
 				}
 				$aio->proves($t, session => $alice);
 			}, leaves => 'nothing', skip => $aio->no_injection_points);
@@ -55,12 +55,12 @@ for_each_io_method(
 			$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
 			$aio->gate_holds(1);
 			$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
-				  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result');
+				  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
 			$aio->end_gate;
 			$alice->ends;
-		}, leaves => 'nothing', skip => $sync ? 'with sync nothing is held' : $aio->lacks('gate'));
+		}, leaves => 'nothing', skip => $aio->lacks('gate'));
 
-		# a session performs reads itself for which it waits at once
+		# a session that would wait for a read at once performs it itself
 		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
 		{
 			$aio->scenario("synchronous: $read", sub {
@@ -99,25 +99,18 @@ for_each_io_method(
 				$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 				$alice->sql("SET zero_damaged_pages = $zero");
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-				$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'completed');
+				$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 				$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
 			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
 		}
 
-		$aio->scenario('a wait ends with its read', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
-			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
-			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
-		}, leaves => 'nothing');
-
-		$aio->scenario('for superusers and pg_read_all_stats', sub {
+		$aio->scenario('who may read the view', sub {
 			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
 			my $nobody = $aio->session('nobody', user => 'regress_nobody');
 			my $reader = $aio->session('reader', user => 'regress_reader');
-			$nobody->fails('SELECT count(*) FROM pg_aios', '42501', qr/permission denied/, 'nobody');
-			$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a reader of statistics');
+			$nobody->fails('SELECT count(*) FROM pg_aios', '42501', qr/permission denied/, 'a role without privileges');
+			$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a member of pg_read_all_stats');
 			$aio->end_session($_) for $nobody, $reader;
 			$aio->sql('DROP ROLE regress_nobody, regress_reader');
 		}, leaves => 'nothing');

@@ -32,10 +32,10 @@ sub layout
 }
 
 # Test: the buffers of a table's blocks 3 to 10 are not all adjacent.
-sub do_not_all_lie_side_by_side
+sub are_not_all_adjacent
 {
 	my ($aio, $t) = @_;
-	return is(layout($aio, $t), '3,4,5,6,7,8,9,10|t', 'not all buffers lie side by side');
+	return is(layout($aio, $t), '3,4,5,6,7,8,9,10|t', 'the buffers are not all adjacent');
 }
 
 for_each_io_method(
@@ -43,7 +43,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
 
-		$aio->scenario('while it is held', sub {
+		$aio->scenario('the number of blocks, while the read is held', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = table_and_free_buffers($aio);
 			$aio->sql("SELECT io_hold('$t')");
@@ -52,10 +52,10 @@ for_each_io_method(
 			$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
 			$aio->end_gate;
 			$alice->ends;
-			do_not_all_lie_side_by_side($aio, $t);
+			are_not_all_adjacent($aio, $t);
 
-			# the same handle, now with fewer vectors; 18 takes the buffers last that were freed
-			# first
+			# the same handle, now with fewer vectors; 18 takes the buffers that were freed first
+			# last
 			$aio->evict($t);
 			$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 				  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
@@ -66,14 +66,14 @@ for_each_io_method(
 			$aio->end_gate;
 			$alice->returns('8', 'reads');
 			$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
-				  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'buffers lie side by side');
+				  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'some buffers are adjacent');
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->lacks('gate'));
+		}, skip => $aio->lacks('gate'));
 
-		$aio->scenario('when it has ended', sub {
+		$aio->scenario('a read into buffers that are not adjacent', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t;
-			# another process may meanwhile take buffers so that only adjacent ones are left
+			# another process may take buffers meanwhile, so that only adjacent ones are left
 			for (1 .. 9)
 			{
 				$aio->sql('DROP TABLE IF EXISTS scenario.t, scenario.w, scenario.z');
@@ -81,11 +81,11 @@ for_each_io_method(
 				$alice->sql(sprintf $read, $t);
 				last if layout($aio, $t) =~ /t$/;
 			}
-			do_not_all_lie_side_by_side($aio, $t);
+			are_not_all_adjacent($aio, $t);
 			$aio->proves($t);
 		});
 
-		$aio->scenario('flags', sub {
+		$aio->scenario('flags of the present read', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
 			# local, synchronous, and both
@@ -99,9 +99,9 @@ for_each_io_method(
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
 			$aio->gate_holds(1);
-			$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags');
+			$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
 			$aio->end_gate;
 			$alice->returns('8', 'reads');
 			$aio->proves($t);
-		}, skip => $aio->method eq 'sync' ? 'with sync no read is held' : $aio->lacks('gate'));
+		}, skip => $aio->lacks('gate'));
 	}, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });

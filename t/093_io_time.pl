@@ -1,10 +1,10 @@
-# Time spent on reads, which is counted only with track_io_timing, and the cost delay of
-# VACUUM.
+# Time spent on reads, which the server counts only with track_io_timing.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Plan;
 
 for_each_io_method(
 	sub {
@@ -18,7 +18,7 @@ for_each_io_method(
 			return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;
 		};
 
-		$aio->scenario('time', sub {
+		$aio->scenario('a read that is held', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
 			my $spent = sub { return $read_time->($alice) };
@@ -27,7 +27,7 @@ for_each_io_method(
 			my $before = $spent->();
 			$aio->evict($t);
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-			is($spent->() - $before, 0, 'none when it is not asked for');
+			is($spent->() - $before, 0, 'no time without track_io_timing');
 			$aio->evict($t);
 			$alice->sql('SET track_io_timing = on');
 			my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
@@ -41,27 +41,26 @@ for_each_io_method(
 			$alice->ends;
 			my $ms = $spent->() - $before;
 			$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
-			# 19 looks for completions before it begins to wait, and is held there
-			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that a read was waited for');
+			# with io_uring, 19 is held where it looks for completions, before it counts a wait
+			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that the session has waited');
 			cmp_ok($ms, '<', 10000, 'in milliseconds');
 		}, skip => $aio->no_faults);
 
 		for my $kind ('', 'TEMP')
 		{
-			$aio->scenario("for tables of which sort, $kind", sub {
+			$aio->scenario("shared and local reads, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 40, kind => $kind, session => $alice);
 				$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
-				my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT blk FROM $t");
-				my ($shared, $local) = map { $plan =~ m{"$_ I/O Read Time": ([\d.]+)} } qw(Shared Local);
-				my ($some, $none) = $kind ? ($local, $shared) : ($shared, $local);
-				cmp_ok($some, '>', 0, 'time of forty reads');
-				cmp_ok($none, '==', 0, 'none of the other sort');
+				my $found = explained($alice, 'BUFFERS', "SELECT blk FROM $t");
+				my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
+				cmp_ok($some, '>', 0, 'the time of forty reads');
+				cmp_ok($none, '==', 0, 'no time of the other kind');
 			});
 		}
 
-		# pgaio_wref_check_done(): nobody waits for a read that has ended, however briefly
-		$aio->scenario('none for reads that have ended', sub {
+		# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
+		$aio->scenario('reads that have ended', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 90);
 			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
@@ -79,27 +78,9 @@ for_each_io_method(
 				$alice->sql('CLOSE c');
 			}
 			$alice->sql('COMMIT');
-			is($read_time->($alice) - $before, 0, 'no time was spent');
+			is($read_time->($alice) - $before, 0, 'they take no time');
 			$aio->proves($t);
-		}, skip => $aio->method ne 'worker' ? 'who asks for completions with this method, waits'
+		}, skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 			: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
-
-		# AsyncReadBuffers() charges for each block when its read is started
-		$aio->scenario('the cost of VACUUM', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
-			$alice->sql('SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0; SET vacuum_cost_page_miss = 1000;'
-				  . ' SET vacuum_cost_limit = 10000; SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on');
-			my $delay = sub {
-				$alice->notices;
-				$alice->sql("VACUUM (VERBOSE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-				my ($ms) = map { /delay time: ([\d.]+) ms/ ? $1 : () } $alice->notices;
-				return $ms // 0;
-			};
-			$delay->();
-			cmp_ok($delay->(), '==', 0, 'none for blocks that are there');
-			$aio->evict($t);
-			cmp_ok($delay->(), '>=', 3, 'a millisecond for each ten blocks');
-		});
 	}, leaves => 'nothing', # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });

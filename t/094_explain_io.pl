@@ -6,16 +6,10 @@ use FindBin;
 use lib $FindBin::RealBin;
 use Config;
 use TestAio;
+use TestAio::Plan;
 
-sub io_of
-{
-	my ($session, $query) = @_;
-	my $plan = $session->sql("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
-	return { $plan =~ /"([^"]*)": ([\d.]+)/g };
-}
-
-# Can the file system return cached data at once?  Without RWF_NOWAIT it cannot, and io_uring
-# has a kernel thread read.
+# Returns true if the file system returns cached data at once.  One that does not know
+# RWF_NOWAIT cannot, and io_uring has a kernel thread read.
 sub reads_at_once
 {
 	my ($path) = @_;
@@ -42,34 +36,33 @@ for_each_io_method(
 				my ($limit, $reads) = @$case;
 				$alice->sql("SET io_combine_limit = $limit; SET effective_io_concurrency = 4");
 				$aio->evict($t);
-				my $io = io_of($alice, "SELECT blk FROM $t");
-				diag(join ' ', map { "$_=$io->{$_}" } sort keys %$io) if $io->{'I/O Count'} != $reads;
-				is($io->{'I/O Count'}, $reads, "io_combine_limit = $limit");
+				my $io = explained($alice, 'IO', "SELECT blk FROM $t");
+				is($io->{'I/O Count'}, $reads, "io_combine_limit = $limit") || diag($io->{plan});
 				cmp_ok(abs($io->{'Average I/O Size'} - 64 / $reads), '<', 0.01, 'average size');
-				cmp_ok($io->{'I/O Waits'}, '<=', $io->{'I/O Count'}, 'waits');
-				cmp_ok($io->{'Prefetch Capacity'}, '==', 5 * $limit, 'so many buffers at most');
-				cmp_ok($io->{'Max Prefetch Distance'}, '<=', 5 * $limit, 'not more');
-				cmp_ok($io->{'Average Prefetch Distance'}, '<=', $io->{'Max Prefetch Distance'}, 'on average less');
+				cmp_ok($io->{'I/O Waits'}, '<=', $io->{'I/O Count'}, 'no more waits than reads');
+				cmp_ok($io->{'Prefetch Capacity'}, '==', 5 * $limit, 'the capacity: the buffers of five reads');
+				cmp_ok($io->{'Max Prefetch Distance'}, '<=', 5 * $limit, 'the distance stays below it');
+				cmp_ok($io->{'Average Prefetch Distance'}, '<=', $io->{'Max Prefetch Distance'}, 'also on average');
 				cmp_ok($io->{'Average I/Os In Progress'}, '<=', 4, 'reads in progress');
-				# a session waits for each read there
-				is($io->{'I/O Waits'}, $reads, 'waits') if $aio->method eq 'sync';
-				is($io->{'Max Prefetch Distance'}, 5 * $limit - 1, 'as far as may be') if $aio->method eq 'sync' && $limit <= 2;
+				# with sync, a session waits for each read
+				is($io->{'I/O Waits'}, $reads, 'a wait for each read') if $aio->method eq 'sync';
+				is($io->{'Max Prefetch Distance'}, 5 * $limit - 1, 'the distance is as far as allowed') if $aio->method eq 'sync' && $limit <= 2;
 				# the kernel may complete small reads at once
 				is($io->{'I/O Waits'}, 0, 'no waits') if $aio->method eq 'io_uring' && $limit <= 2 && reads_at_once($path);
 				$aio->evict($t);
 				like($alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t"),
 					qr{^ *I/O: count=$reads waits=\d+ size=${\sprintf '%.2f', 64 / $reads} in-progress=\d+\.\d\d$}m, 'as text');
 			}
-			my $io = io_of($alice, "SELECT blk FROM $t");
-			is($io->{'I/O Count'} // 0, 0, 'no read when all is there');
+			my $io = explained($alice, 'IO', "SELECT blk FROM $t");
+			is($io->{'I/O Count'} // 0, 0, 'no read of cached blocks');
 			# a cached block ends a read early
 			$aio->evict($t);
 			$aio->warm($t, map { 5 * $_ } 1 .. 12);
-			$io = io_of($alice, "SELECT blk FROM $t");
-			cmp_ok(abs($io->{'I/O Count'} * $io->{'Average I/O Size'} - 52), '<', 0.5, 'of blocks that were read');
+			$io = explained($alice, 'IO', "SELECT blk FROM $t");
+			cmp_ok(abs($io->{'I/O Count'} * $io->{'Average I/O Size'} - 52), '<', 0.5, 'count and size make up the blocks that were read');
 			$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 16');
 			$aio->evict($t);
-			$io = io_of($alice, "SELECT blk FROM $t");
+			$io = explained($alice, 'IO', "SELECT blk FROM $t");
 			is("$io->{'I/O Count'}/$io->{'I/O Waits'}", '8/8', 'synchronous reads count as waited for');
 			$aio->proves($t);
 		}, skip => $unknown);
@@ -79,13 +72,13 @@ for_each_io_method(
 			my $t = $aio->table('t', 64);
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
 			for my $plan ([ 'a parallel scan' => 'SET min_parallel_table_scan_size = 0' ],
-				[ 'the whole plan in a worker, whom EXPLAIN hides' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ])
+				[ 'the whole plan in a worker that EXPLAIN does not show' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ])
 			{
 				my ($what, $settings) = @$plan;
 				$aio->evict($t);
 				$alice->sql($settings);
 				my ($count, $size) = $alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM $t") =~ /I\/O: count=(\d+) waits=\d+ size=([\d.]+)/;
-				cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "their reads are counted: $what");
+				cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "the reads of workers are counted: $what");
 			}
 		}, skip => $unknown);
 
@@ -102,6 +95,6 @@ for_each_io_method(
 			$aio->release;
 			$alice->ends;
 			my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};
-			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'that it was held counts as a wait');
+			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'the hold counts as a wait');
 		}, skip => $unknown // $aio->no_faults);
 	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });

@@ -4,6 +4,9 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Workers;
+
+my $unstoppable = cannot_stop_workers();
 
 # Sets the number of workers and waits until there are so many.
 sub set_workers
@@ -34,20 +37,18 @@ for_each_io_method(
 			for my $n (1, 2, 5, 3)
 			{
 				set_workers($aio, $n);
-				my @readers = $aio->hold_in_workers($t, { relation => $t }, sub { return start_reads($aio, $t, 6) });
-				$aio->holds($n, "$n workers");
-				$_->waits_on('AioIoCompletion') for @readers;
-				$aio->gives("SELECT count(*) FILTER (WHERE state = 'SUBMITTED'), count(*) FILTER (WHERE state = 'COMPLETED_IO') FROM pg_aios",
-					6 - $n . "|$n", 'the others wait in the queue');
-				$aio->release;
+				my @readers = $aio->read_with_stopped_workers($t, sub { return start_reads($aio, $t, 6) });
+				$aio->workers_stand_still($n, "$n workers");
+				$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
+				$aio->let_workers_go;
 				$_->ends for @readers;
 				$aio->evict($t);
 			}
 			$aio->proves($t);
-		}, leaves => 'nothing', skip => $aio->no_injection_points);
+		}, leaves => 'nothing', skip => $unstoppable);
 
-		# 18 wakes one worker for a batch; workers wake further ones for what is left.  So does 19,
-		# unless workers were often woken in vain of late.
+		# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
+		# so only if few workers were woken in vain recently
 		$aio->scenario('one batch wakes several', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
@@ -59,24 +60,24 @@ for_each_io_method(
 				{
 					$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
 					$aio->evict($t, $alice);
-					$aio->hold(relation => $t);
+					$aio->stop_workers_at($t);
 					$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1));
 					$alice->ends;
-					# until each worker is held or asleep
-					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'completion_wait') BETWEEN 1 AND 4"
-						  . " AND count(*) FILTER (WHERE wait_event IN ('completion_wait', 'IoWorkerMain')) = 4"
+					# until each worker stands still or is asleep
+					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'DataFileRead') BETWEEN 1 AND 4"
+						  . " AND count(*) FILTER (WHERE wait_event IN ('DataFileRead', 'IoWorkerMain')) = 4"
 						  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
-					$aio->poll(sub { $aio->holders == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
-					my $held = () = $aio->holders;
-					$at_work = $held if $held > $at_work;
-					$aio->release;
+					$aio->poll(sub { $aio->stopped_workers == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
+					my $stopped = () = $aio->stopped_workers;
+					$at_work = $stopped if $stopped > $at_work;
+					$aio->let_workers_go;
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 14, 2)))", 8, 'all is read');
 					last if $at_work == 4;
 				}
 				$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
 			}
 			$aio->proves($t);
-		}, skip => $aio->no_injection_points);
+		}, skip => $unstoppable);
 
 		# 64 places, of which 18 leaves one empty; each round begins at another place
 		$aio->scenario('the queue is full', sub {
@@ -87,29 +88,27 @@ for_each_io_method(
 			{
 				$aio->sql("SELECT evict_rel('$t'), evict_rel('$u')");
 				$bob->sql("SELECT read_rel_block_ll('$t', 1)");
-				$aio->hold(relation => $t);
-				$alice->starts("SELECT read_rel_block_ll('$t', 0)");
-				$aio->poll(sub { $aio->holders }) or die "the only worker is not held\n";
+				$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+				$aio->poll(sub { $aio->stopped_workers }) or die "the only worker does not stand still\n";
 				$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
-				$aio->release;
+				$aio->let_workers_go;
 				$alice->wait_for_end;
 				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 66)", 66, 'all are read') if $round % 16 == 0;
 			}
 			$aio->evict($_) for $t, $u;
-			$aio->hold(relation => $t);
-			$alice->starts("SELECT read_rel_block_ll('$t', 0)");
-			$aio->holds(1, 'the only worker');
+			$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+			$aio->workers_stand_still(1, 'the only worker');
 			$bob->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
 			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state = 'SUBMITTED'");
 			is($queued, 63, 'reads in the queue') if $aio->major < 19;
 			cmp_ok($queued, '>=', 63, 'reads in the queue');
 			is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$bob->pid} AND state <> 'SUBMITTED'"), 0, 'bob has performed the others himself');
 			is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
-			$aio->release;
+			$aio->let_workers_go;
 			$alice->ends;
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 			$aio->proves($u);
-		}, skip => $aio->no_injection_points);
+		}, skip => $unstoppable);
 
 		$aio->scenario('no more workers than are set', sub {
 			set_workers($aio, 2);

@@ -1,5 +1,5 @@
-# I/O workers that cannot open a file, and workers that are replaced
-# (pgaio_io_reopen, IoWorkerMain's error path).
+# Files of I/O workers: files that a worker cannot open or read (pgaio_io_reopen,
+# IoWorkerMain's error path), and files of a database that is moved or dropped.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -27,6 +27,13 @@ sub replace_workers
 	my @before = $aio->pids_of_type('io worker');
 	kill 'INT', @before;
 	return $aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL (ARRAY[" . join(',', @before) . '])');
+}
+
+# Returns how many descriptors I/O workers have of a file, named by the end of its path.
+sub open_in_workers
+{
+	my ($aio, $file) = @_;
+	return scalar grep { (readlink($_) // '') =~ m{/\Q$file\E\b} } map { glob "/proc/$_/fd/*" } $aio->pids_of_type('io worker');
 }
 
 for_each_io_method(
@@ -76,7 +83,7 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 			$aio->fail_reopen(0);
 			$aio->proves($t);
-		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_injection_points);
+		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
 		$aio->scenario('a worker is replaced', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -85,4 +92,27 @@ for_each_io_method(
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
 			$aio->proves($t);
 		}, log => \@replaced);
+
+		# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
+		$aio->scenario('a database is moved and dropped whose files workers have open', sub {
+			$aio->make_tablespace;
+			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+			my $owner = $aio->session('owner', dbname => 'other');
+			$owner->sql("CREATE TABLE o AS SELECT generate_series(1, 60) AS i; SELECT grow_rel('o', 60)");
+			$aio->end_session($owner);
+			for my $command ('ALTER DATABASE other SET TABLESPACE elsewhere', 'DROP DATABASE other')
+			{
+				my $bob = $aio->session('bob', dbname => 'other');
+				$bob->gives('SELECT count(*), sum(i) FROM o', '60|1830', "before $command: the rows");
+				$bob->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; SELECT evict_rel('o')");
+				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('o', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'all blocks');
+				# the directory of the database and the file; the kernel resolves a tablespace's link
+				my ($file) = $bob->sql("SELECT pg_relation_filepath('o')") =~ m{([^/]+/[^/]+)$};
+				cmp_ok(open_in_workers($aio, $file), '>', 0, 'workers have the file open');
+				$aio->end_session($bob);
+				$aio->sql($command);
+				is(open_in_workers($aio, $file), 0, "$command: no worker has it open");
+			}
+			$aio->sql('DROP TABLESPACE elsewhere');
+		});
 	}, leaves => 'nothing', methods => ['worker']);

@@ -5,8 +5,10 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-
+use TestAio::Workers;
 use Time::HiRes qw(time);
+
+my $unstoppable = cannot_stop_workers();
 
 sub workers { my ($aio) = @_; return scalar(() = $aio->pids_of_type('io worker')) }
 
@@ -38,7 +40,7 @@ for_each_io_method(
 			is(workers($aio), 1, 'one worker is enough');
 		}, leaves => 'nothing', skip => $fixed);
 
-		$aio->scenario('grows while reads are held, up to its maximum', sub {
+		$aio->scenario('grows while reads queue up, to its maximum', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
 			shrink_to_one($aio);
@@ -47,11 +49,11 @@ for_each_io_method(
 			# a worker that finds more reads in the queue than there are workers asks for another one
 			for my $round (1 .. 60)
 			{
-				$aio->hold(relation => $t);
+				$aio->stop_workers_at($t);
 				# one batch: a session whose reads meet awake workers might perform one itself
 				$alice->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 29) b"));
-				$aio->poll(sub { $aio->holders > 0 });
-				$aio->release;
+				$aio->poll(sub { $aio->stopped_workers > 0 });
+				$aio->let_workers_go;
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 30)", 30, 'all is read');
 				$aio->evict($t, $alice);
 				last if workers($aio) == 3;
@@ -59,7 +61,7 @@ for_each_io_method(
 			$aio->wait_for_workers(3);
 			is(workers($aio), 3, 'as many as io_max_workers');
 			$aio->proves($t);
-		}, skip => $fixed // $aio->no_injection_points);
+		}, skip => $fixed // $unstoppable);
 
 		$aio->scenario('shrinks to its minimum', sub {
 			$aio->alter_system(io_min_workers => 2);
@@ -89,14 +91,14 @@ for_each_io_method(
 
 		$aio->scenario('busy workers do not leave', sub {
 			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
 			$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
-			# one worker has a held read, the other performs all further reads
-			$aio->hold(relation => $t, block => 0);
+			# one worker stands still, the other performs all further reads
+			$aio->stop_workers_at($t);
 			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
-			$aio->holds(1);
-			my ($holder) = $aio->holders;
+			$aio->workers_stand_still(1);
+			my ($stopped) = $aio->stopped_workers;
 			my $both = join ',', $aio->pids_of_type('io worker');
 			# the other one may leave if the machine is so slow that it has nothing to do for a second
 			my ($stay, $idle);
@@ -106,7 +108,7 @@ for_each_io_method(
 				my ($begun, $last) = (time, time);
 				for ($idle = 0; $last < $begun + 2;)
 				{
-					$alice->sql("SELECT invalidate_rel_block('$t', 1), read_rel_block_ll('$t', 1)");
+					$alice->sql("SELECT invalidate_rel_block('$u', 1), read_rel_block_ll('$u', 1)");
 					my $now = time;
 					$idle = $now - $last if $now - $last > $idle;
 					$last = $now;
@@ -117,14 +119,14 @@ for_each_io_method(
 				$aio->wait_for_workers(2);
 				$both = join ',', $aio->pids_of_type('io worker');
 			}
-			like(",$stay,", qr/,$holder,/, 'the worker that is held stays');
+			like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
 		  SKIP: {
 				skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
 				is($stay, $both, 'and so does the one that reads');
 			}
-			$aio->release;
+			$aio->let_workers_go;
 			$aio->proves($t);
-		}, skip => $fixed // $aio->no_injection_points);
+		}, skip => $fixed // $unstoppable);
 
 		$aio->scenario('as many as io_workers says', sub {
 			for my $n (3, 1, 2)

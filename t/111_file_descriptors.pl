@@ -39,6 +39,22 @@ sub slow_read
 	return;
 }
 
+# Test: a cursor fails in this way while the table's file is away, with or without another file in
+# its place.
+sub fails_without_file
+{
+	my ($aio, $session, $t, $cursor, $instead, @fails) = @_;
+	my $file = $aio->file_of($t);
+	rename $file, "$file.away" or die "$file: $!";
+	symlink $instead, $file or die "$file: $!" if $instead;
+	$session->sql('SAVEPOINT s');
+	$session->fails("MOVE ALL FROM $cursor", @fails);
+	unlink $file if $instead;
+	rename "$file.away", $file or die "$file: $!";
+	$session->sql('ROLLBACK TO s');
+	return;
+}
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -73,24 +89,13 @@ for_each_io_method(
 				$bob->gives(join(';', map { "FETCH 1 FROM c$_" } 0 .. $#tables), join("\n", ("$block|t") x $n), "block $block of each");
 			}
 
-			my $while_away = sub {
-				my ($i, $instead, @fails) = @_;
-				my $file = $aio->file_of($tables[$i]);
-				rename $file, "$file.away" or die "$file: $!";
-				symlink $instead, $file or die "$file: $!" if $instead;
-				$bob->sql('SAVEPOINT s');
-				$bob->fails("MOVE ALL FROM c$i", @fails);
-				unlink $file if $instead;
-				rename "$file.away", $file or die "$file: $!";
-				$bob->sql('ROLLBACK TO s');
-			};
-			$while_away->(0, undef, '58P01', qr/could not start reading blocks (\d+)\.\.\1 in file/, 'a file that is gone when it is opened again');
+			fails_without_file($aio, $bob, $tables[0], 'c0', undef, '58P01', qr/could not start reading blocks (\d+)\.\.\1 in file/, 'a file that is gone when it is opened again');
 			# an error of the kernel's own: a process has no memory at these addresses.  An I/O
 			# worker would keep this file open for later reads.
-			$while_away->(1, '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
+			fails_without_file($aio, $bob, $tables[1], 'c1', '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
 			  if $aio->method ne 'worker';
 			slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 			$bob->sql('ROLLBACK');
 			$aio->proves($tables[$_]) for 0 .. 2;
 		}, log => qr/LOG:  could not read blocks/);
-	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, shared_buffers => '16MB', max_connections => 10 });
+	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });

@@ -85,8 +85,7 @@ for_each_io_method(
 				if ($end eq 'fast shutdown')
 				{
 					ok($standby->stop, 'stops');
-					$standby->launch->wait_until_ready;
-					$standby->observe;
+					$standby->start_again;
 				}
 				$aio->replayed_by($standby);
 				$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');

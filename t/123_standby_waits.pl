@@ -1,6 +1,5 @@
-# Waits on a standby, with and without the gate's worker: replay of a truncation does not
-# wait for held reads, and a recovery conflict cancels a session at each wait of
-# t/TestAio/Waits.pm.
+# Waits on a standby, with and without the gate's worker.  Replay of a truncation does not wait
+# for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -26,7 +25,7 @@ sub scenarios
 	$aio->scenario('replay of a truncation', sub {
 		my $t = $table->();
 		my ($reader) = $standby->sessions('reader');
-		# replay of everything else looks at these blocks
+		# only the truncation is left to be replayed while the read is held
 		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");
 		$aio->replayed_by($standby);
 		$standby->evict($t);
@@ -35,8 +34,8 @@ sub scenarios
 		$standby->gate_holds(1);
 		$aio->sql("VACUUM (TRUNCATE) $t");
 		$aio->replayed_by($standby);
-		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'goes on');
-		$standby->gate_holds(0, 'and nothing is held');
+		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'the table is truncated');
+		$standby->gate_holds(0, 'the read is no longer held');
 		$standby->end_gate;
 		$standby->end_session($reader);
 	}, leaves => 'nothing');
@@ -50,7 +49,7 @@ for my $has_worker (1, 0)
 	with_each_io_method(
 		sub { scenarios($_[0], $has_worker) },
 		needs => 'gate trace', streaming => 1, suffix => $has_worker ? 'worker' : 'alone',
-		conf => $has_worker ? {} : { max_worker_processes => 0 });
+		conf => { 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
 }
 
 done_testing();

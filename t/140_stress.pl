@@ -51,7 +51,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		srand $seed;
 
-		# the planner may leave out what is never looked at
+		# a statement must use its columns, or the planner leaves them out
 		$aio->scenario('each statement does what it says', sub {
 			my $alice = $aio->sessions('alice');
 			my $t = $aio->table('t', $blocks);
