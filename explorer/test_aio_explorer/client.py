@@ -56,7 +56,7 @@ class Connection:
 
     def _notice(self, result: pq.abc.PGresult) -> None:
         text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
-        self.notices.append(text.decode(errors="replace"))
+        self.notices.append(normal(text.decode(errors="replace")))
 
     @property
     def socket(self) -> int:

@@ -263,11 +263,14 @@ class Engine:
                 raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
 
     def _replace_sessions(self) -> None:
-        """New sessions for those that have ended, or have handles in use that nothing would take back."""
-        rows = self.observers[self.observed].ask("SELECT DISTINCT pid FROM pg_aios")[0]
+        """New sessions for those that have ended, or have handles or I/O in hand that nothing would take back."""
+        rows, claims = self.observers[self.observed].ask(
+            "SELECT DISTINCT pid FROM pg_aios; SELECT count(*) FROM buffers_in_progress()")
         for session in self.sessions.values():
             connection = session.connection
-            if connection and not session.gone and (str(connection.pid),) in rows:
+            # a schedule that was cut short may have left out the step that ends I/O on a buffer
+            claims_perhaps = claims[0][0] != "0" and session.position < len(session.plan.steps)
+            if connection and not session.gone and (claims_perhaps or (str(connection.pid),) in rows):
                 connection.close()
                 self._wait_until_gone(session.plan.on, connection.pid)
                 session.gone = True
@@ -356,6 +359,8 @@ class Engine:
                     f"{self._name_of(pid)} {row[2]} ({row[3]})" for pid, row in states.items() if row[2] == "running")
                     + "".join(f"{s.name} does not answer" for s in unread + waiting_elsewhere))
             select.select([s.connection.socket for s in unread + waiting_elsewhere if s.connection], [], [], 0.002)
+        # warnings of sessions that wait by now
+        self._collect()
         return self._state(answers)
 
     def _state(self, answers: list) -> State:
@@ -421,6 +426,8 @@ class Engine:
                              for label in session.reads)
             lines.append(f"{session.name}@{session.position} {session.state} {session.waits_for}"
                          f" | {session.interrupted} | {reads} | {session.waits} | {results}")
+            if session.connection and session.connection.notices:
+                lines.append("is told " + "; ".join(session.connection.notices))
             what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "turnstile": f"woken({session.waits_for})",
                     }.get(session.state, f"{session.state}({session.waits_for})")
             brief.append(f"{session.name}@{session.position} {what}")
@@ -515,11 +522,30 @@ class Engine:
         session.interrupted = f"{verb} in {session.position + 1}"
         function = {"cancel": "pg_cancel_backend", "terminate": "pg_terminate_backend"}[verb]
         self.observers[session.plan.on].ask(f"SELECT {function}({session.connection.pid})")
-        # it answers, unless another session must move first
-        deadline = time.monotonic() + 2
-        while session.busy and time.monotonic() < deadline:
-            select.select([session.connection.socket], [], [], 0.05)
-            self._collect()
+        self._collect_after_signal(session)
         if verb == "terminate" and not session.busy:
             self._wait_until_gone(session.plan.on, session.connection.pid)
         return self.settle()
+
+    def _collect_after_signal(self, session: Session) -> None:
+        """Waits until a session has answered, or sleeps on because another session must move first.
+
+        A signal makes a sleeping process runnable at once, so one that sleeps has handled it.
+        """
+        assert session.connection
+        question = f"SELECT pg_read_file('/proc/{session.connection.pid}/status', true) ~ E'\\nState:\\tS'"
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                sleeps = self.observers[session.plan.on].ask(question)[0][0][0] == "t"
+            except RuntimeError as error:
+                # it exits between the open and the read of its status
+                if "No such process" not in str(error):
+                    raise
+                sleeps = False
+            self._collect()
+            if sleeps or not session.busy:
+                return
+            if time.monotonic() > deadline:
+                raise Trouble(f"{session.name} neither answers nor sleeps")
+            select.select([session.connection.socket], [], [], 0.002)

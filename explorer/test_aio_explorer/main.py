@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from . import graphs, judge, scenario as scenarios, search, selftest
+from .client import Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, Trouble
 from .scenario import Scenario
@@ -43,7 +44,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
     parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
     parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
-    parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
+    parser.add_argument("--graphs", type=Path, metavar="DIR",
+                        help="directory of the kept graphs, of any server; default: explorer/graphs, for released ones")
+    parser.add_argument("--first", action="store_true",
+                        help="stop at the first failure, or the first step that is not in the kept graph, and do not shorten it")
     parser.add_argument("--differences", nargs=2, type=int, metavar="MAJOR",
                         help="print in which scenarios the graphs that are kept for two major versions part, and where")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
@@ -81,7 +85,7 @@ class Exploration:
         self.arguments = arguments
         self.server = server
         self.major = major
-        self.graphs = graphs.DIRECTORY
+        self.graphs = arguments.graphs or graphs.DIRECTORY
         self.engine: Engine | None = None
         self.unfinished: list[str] = []
 
@@ -118,15 +122,17 @@ class Exploration:
         return all(self.explore_with(scenario, method, budget) for budget in self.budgets(scenario))
 
     def explore_with(self, scenario: Scenario, method: str, budget: int) -> bool:
-        engine = self.connect(scenario, method, budget)
         try:
+            engine = self.connect(scenario, method, budget)
             expected = judge.learn(engine)
-        except (Trouble, TimeoutError, RuntimeError) as trouble:
+        except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             print(f"{scenario.name} ({method}): without a hold: {trouble}", flush=True)
             self.disconnect()
             self.server.discard()
             return False
-        outcome = search.Search(engine, expected, self.seconds).explore()
+        compares = self.compares(budget)
+        kept = self.kept(scenario, method) if compares and self.arguments.first else None
+        outcome = search.Search(engine, expected, self.seconds, kept=kept).explore()
         self.report(scenario, method, budget, outcome, expected)
         for failure in outcome.failures:
             self.explain(scenario, method, budget, expected, failure)
@@ -135,11 +141,18 @@ class Exploration:
             self.unfinished.append(f"{scenario.name} ({method}, {self.failures_in(budget)})")
             # few choices, and much time: it hangs, or the machine does
             well = self.long or self.arguments.seconds is not None
-        # a graph of more failures, or with late wakes, is another one
-        elif well and budget <= 1 and not self.arguments.late and not self.arguments.no_graphs:
+        elif well and compares:
             well = self.compare(scenario, method, expected, outcome)
         self.disconnect()
         return well
+
+    def compares(self, budget: int) -> bool:
+        """Whether there is a graph to compare with: one of more failures, or with late wakes, is another one."""
+        return budget <= 1 and not self.arguments.late and not self.arguments.no_graphs
+
+    def kept(self, scenario: Scenario, method: str) -> search.Graph | None:
+        path = graphs.file_of(scenario.name, self.major, method, self.graphs)
+        return graphs.parse(path.read_text()) if path.exists() and not self.arguments.keep_graphs else None
 
     @staticmethod
     def failures_in(budget: int) -> str:
@@ -182,25 +195,28 @@ class Exploration:
             if short.fatal:
                 restart()
             self.show(expected, short.schedule)
-        except (Trouble, NotPossible, TimeoutError, RuntimeError, ClusterError, Exception) as trouble:
+        except Exception as trouble:
             print(f"  (while shortening: {trouble})", flush=True)
         self.server.discard()
 
     def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
         """One schedule, step by step."""
         assert self.engine
+        sessions = self.engine.sessions
+        answers: list[str] = []
 
         def watch(choice: str, state) -> None:
             print(f"  {choice or '(begin)':24} {state.brief}", flush=True)
+            answers[:] = [f"{name}{number + 1}: {str(answer)[:150]}" for name, session in sessions.items()
+                          for number, answer in enumerate(session.answers)]
 
         try:
             found = search.run_schedule(self.engine, expected, schedule, watch=watch)
         except NotPossible as missing:
             print(f"  {missing} is not possible here")
             return search.Failure(schedule, [f"{missing} is not possible"])
-        for session in self.engine.sessions.values():
-            for number, answer in enumerate(session.answers):
-                print(f"  {session.name}{number + 1}: {str(answer)[:150]}")
+        for answer in answers:
+            print(f"  {answer}")
         print("  " + ("\n  ".join(found.reasons) if found else "all is as it should be"), flush=True)
         return found
 
@@ -264,7 +280,7 @@ class Exploration:
             return False
         try:
             self.show(expected, [choice for choice in schedule])
-        except (Trouble, TimeoutError, RuntimeError) as trouble:
+        except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             print(f"  ({trouble})")
         return False
 
@@ -354,7 +370,7 @@ def main() -> int:
             probe = work / "probe"
             probe.mkdir()
             major, early = version_of(arguments.server, probe)
-            if early and not arguments.no_graphs and arguments.replay is None:
+            if early and not arguments.no_graphs and not arguments.graphs and arguments.replay is None:
                 print(f"SKIPPED: the comparison with kept graphs: {major} is not a release candidate yet", flush=True)
                 arguments.no_graphs = True
             chosen = choose(arguments, major)

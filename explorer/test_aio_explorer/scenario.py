@@ -48,6 +48,8 @@ class Scenario:
     before: tuple[str, ...] = ()
     #: asked after each run; its rows must be those of a serial run
     check: str = "SELECT sum(i), count(*), sum(length(f)) FROM t"
+    #: rows depend on the order of reads, so only the graph tells whether they are right
+    rows_vary: bool = False
     #: blocks of "t" that are in the buffer pool when a run begins
     cached: tuple[int, ...] = ()
     blocks: int = 8
@@ -62,13 +64,14 @@ class Scenario:
     methods: tuple[str, ...] = ("worker", "io_uring")
     #: handles in these states may be left when all is over
     leaves: tuple[str, ...] = ()
-    #: SQLSTATEs of errors that statements may end with, whatever happens
+    #: SQLSTATEs of errors with which statements may end at any time; a serial run must not end
+    #: with another one
     errors: tuple[str, ...] = ()
     #: patterns of log lines that are expected
     log: tuple[str, ...] = ()
     #: "quick" scenarios are run by "make check"
     tier: str = "long"
-    #: a waiting process whose staged read another one waits for is all right
+    #: a process may wait while another one waits for its staged read
     staged: bool = False
     #: major versions for which this is meant
     versions: tuple[int, ...] = ()

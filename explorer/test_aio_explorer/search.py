@@ -44,6 +44,16 @@ class Graph:
         self.texts.setdefault(state.digest, state.text)
         self.edges.setdefault(state.digest, {})
 
+    def deviation(self, before: State | None, choice: str, after: State) -> str:
+        """How a step, or the first state, differs from this graph, in which all choices were followed."""
+        wanted = self.first if before is None else self.edges.get(before.digest, {}).get(choice, "")
+        if wanted != after.digest:
+            return f"{choice or 'the beginning'} leads to another state"
+        choices = set() if after.final else set(after.choices)
+        if choices != set(self.edges[after.digest]):
+            return f"after {choice or 'the beginning'}, other choices are possible"
+        return ""
+
 
 @dataclass
 class Outcome:
@@ -97,12 +107,20 @@ def _last_words(engine: Engine) -> list[str]:
     return judge.judge_log(engine)[:5]
 
 
+class Deviation(Exception):
+    """A schedule does not go as in the graph that is kept."""
+
+
 class Search:
-    def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float, most_failures: int = 1) -> None:
+    """All schedules; with a kept graph, up to the first step that is not the same there."""
+
+    def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float, most_failures: int = 1,
+                 kept: Graph | None = None) -> None:
         self.engine = engine
         self.expected = expected
         self.most_seconds = most_seconds
         self.most_failures = most_failures
+        self.kept = kept
         self.outcome = Outcome()
         self.visited: set[str] = set()
 
@@ -125,6 +143,7 @@ class Search:
     def _run(self, prefix: list[str], stack: list[list[str]]) -> Failure | None:
         """One run: what is known first, then what is new, as far as it is new."""
         engine, outcome, graph = self.engine, self.outcome, self.outcome.graph
+        deviations = 0
         for _ in range(3):
             done: list[str] = []
             outcome.runs += 1
@@ -137,10 +156,21 @@ class Search:
                 graph.first = graph.first or state.digest
                 if graph.first != state.digest:
                     self._differs(done, graph.texts[graph.first], state.text)
+                self._compare(None, done, state)
                 todo = list(prefix)
                 while todo:
                     state = self._go(state, todo.pop(0), done)
                 return self._go_on(state, done, stack)
+            except Deviation as deviation:
+                # what happens once only is no difference between servers
+                deviations += 1
+                if deviations == 2:
+                    # if the schedule goes wrong further on, that says more than another state
+                    return (run_schedule(engine, self.expected, done, lenient=True)
+                            or Failure(done, [f"the states are not those kept: {deviation}"]))
+                prefix = max(prefix, done, key=len)
+                outcome.mismatches += 1
+                outcome.mismatch = outcome.mismatch or f"{deviation}, after {' '.join(done)}"
             except NotPossible as missing:
                 outcome.mismatches += 1
                 outcome.mismatch = outcome.mismatch or f"{missing} was not possible after {' '.join(done)}"
@@ -158,7 +188,13 @@ class Search:
         before = graph.edges[state.digest].setdefault(choice, after.digest)
         if before != after.digest:
             self._differs(done, graph.texts[before], after.text)
+        self._compare(state, done, after)
         return after
+
+    def _compare(self, before: State | None, done: list[str], after: State) -> None:
+        """Raises Deviation unless the kept graph, if there is one, has this step, too."""
+        if self.kept and (how := self.kept.deviation(before, done[-1] if done else "", after)):
+            raise Deviation(how)
 
     def _differs(self, done: list[str], before: str, after: str) -> None:
         """A replay has come to another state than the first time."""

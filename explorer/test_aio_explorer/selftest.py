@@ -97,6 +97,9 @@ class SelfTest:
         well, output = self.explore(self.right)
         must(not well and "the states are not those kept" in output and "leads to another state" in output,
              "a graph that differs in a state is not noticed", output)
+        well, output = self.explore(self.right, "--first")
+        must(not well and re.search(r"^FAILED: .*\n    the states are not those kept: \S+ leads to another state$", output, re.MULTILINE),
+             "with --first, a step that the kept graph does not have is not noticed", output)
 
     def unfinished_is_said(self) -> None:
         self.exploration.unfinished = []
