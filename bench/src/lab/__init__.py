@@ -1,1 +1,1 @@
-"""Measures what PostgreSQL servers do with a case, one against the other: session.py is its API."""
+"""Measures cases on PostgreSQL servers, and compares two servers.  session.py is the API."""

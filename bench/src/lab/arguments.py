@@ -1,5 +1,5 @@
-"""Command lines of the lab and of the demo.  Standard library only: they are read
-before anything is installed or set up."""
+"""Command lines of the lab and of the demo.  Standard library only, because they are read before anything is
+installed or set up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from . import devices, project
 
 CASES = project.ROOT / "bench" / "cases"
 
-# R3 on this machine's storage, and the same where each read takes 1 ms
+# R3 on this machine's storage, and on a device of 1 ms
 DEMO = ("r03_repeated_blocks", "r03_device")
 
-# as casefile.MIN_RUNS
+# the same as casefile.MIN_RUNS
 MIN_RUNS = 7
 
 
@@ -40,7 +40,7 @@ class Arguments:
     cases: tuple[Path, ...]
     servers: tuple[ServerName, ...]
     output: Path
-    #: its file system is measured
+    #: the directory whose file system is measured
     work: Path
     #: values that a variant must have, separated by commas; empty: all of them
     only: str = ""
@@ -51,21 +51,23 @@ class Arguments:
     seconds: float | None = None
     narrow: float | None = None
     bisect: float | None = None
-    #: nothing is measured: the files of results to show again
+    #: files of results to show again; then nothing is measured
     saved: tuple[Path, ...] = ()
-    #: a file with a query, in place of cases, and one that sets up what it is about
+    #: a file with a query, in place of cases, and a file that prepares the database for it
     query: Path | None = None
     setup: Path | None = None
-    #: in place of the devices of a case; empty: those of the case
+    #: replaces the devices of a case; empty: does not
     device: str = ""
+    #: replaces the figure that a case compares by; empty: does not
+    measure: str = ""
 
 
 def server_name(text: str) -> ServerName:
-    """[LABEL=]SERVER; a path is that of a pg_config."""
+    """Returns the server that [LABEL=]SERVER names.  A path is the path of a pg_config."""
     label, _, name = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r}: a server, or LABEL=SERVER")
-    # a word and a colon before the path say what else it is: pg_config:, source:
+    # a path may follow a word and a colon: pg_config:, source:
     is_path = "/" in name and ":" not in name.partition("/")[0]
     return ServerName(f"pg_config:{Path(name).absolute()}" if is_path else name, label)
 
@@ -78,12 +80,12 @@ def _extension(text: str) -> tuple[str, Path]:
 
 
 def _of_environment() -> list[ServerName]:
-    """Those of PG_CONFIG, separated by blanks or colons."""
+    """Returns the servers of PG_CONFIG, which blanks or colons separate."""
     return [server_name(path if "/" in path else f"./{path}") for path in os.environ.get("PG_CONFIG", "").replace(":", " ").split()]
 
 
 def _titles(directory: Path) -> dict[Path, tuple[str, str]]:
-    """Id and title of each case, as its file has them, unchecked."""
+    """Returns id and title of each case as its file has them, unchecked."""
     found = {}
     for path in sorted(directory.glob("*.toml")):
         data = tomllib.loads(path.read_text())
@@ -92,8 +94,8 @@ def _titles(directory: Path) -> dict[Path, tuple[str, str]]:
 
 
 def find_cases(name: str, directory: Path = CASES) -> list[Path]:
-    """A path; or of our cases one, by its id or file name (r1, R1, r01_alternating),
-    those of a letter (r), or all."""
+    """Returns the case of a path, the case with an id or file name (r1, R1, r01_alternating), all cases of a letter
+    (r), or all."""
     if name.endswith(".toml") or "/" in name:
         return [Path(name)]
     titles = _titles(directory)
@@ -127,13 +129,13 @@ def _device(text: str) -> str:
 def _runs(text: str) -> int:
     number = int(text)
     if number < MIN_RUNS:
-        raise argparse.ArgumentTypeError(f"at least {MIN_RUNS}, or the interval of the ratio says nothing")
+        raise argparse.ArgumentTypeError(f"at least {MIN_RUNS}: the interval of fewer says nothing")
     return number
 
 
 def _common(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--server", action="append", type=server_name, metavar="[LABEL=]SERVER",
-                        help="once or twice: the path of a pg_config, or a name that servers/provide --list shows; LABEL is what it is called"
+                        help="once or twice: the path of a pg_config, or a name that servers/provide --list shows; LABEL is its name"
                              " in the report (default: the servers of PG_CONFIG, else Debian's packages of each version)")
     parser.add_argument("--extension", action="append", type=_extension, default=[], metavar="LABEL=DIR",
                         help="build test_aio from another checkout for the server with this label")
@@ -167,7 +169,7 @@ def parse_demo(argv: list[str] | None = None) -> Arguments:
     parser = argparse.ArgumentParser(
         prog="bench/demo",
         description="Shows R3, a read stream that meets its own blocks again, on two servers: measured with direct I/O and on a simulated"
-        " device of 1 ms, then drawn as a timeline of I/Os.  What is missing is set up before.",
+        " device of 1 ms, then drawn as a timeline of I/Os.  Missing servers and packages are set up first.",
     )
     _common(parser, "demo")
     parsed = parser.parse_args(argv)
@@ -175,7 +177,7 @@ def parse_demo(argv: list[str] | None = None) -> Arguments:
 
 
 def parse(argv: list[str] | None = None) -> Arguments | None:
-    """The lab's arguments.  None: there was nothing to measure, only to show."""
+    """Returns the lab's arguments.  Returns None if there was only something to show."""
     parser = argparse.ArgumentParser(
         prog="bench/lab",
         description="Measures cases of bench/cases on two servers, one against the other, or on one.",
@@ -183,25 +185,26 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help="r1, r01_alternating, a path; a letter: all cases of that letter; or: all")
     parser.add_argument("--query", type=Path, metavar="FILE",
-                        help="in place of a case: measure the last statement of FILE, with everything evicted from the buffer pool before")
-    parser.add_argument("--setup", type=Path, metavar="FILE", help="statements that make what the query is about, run once a server")
+                        help="measure the last statement of FILE in place of a case, after all relations have been evicted from the buffer pool")
+    parser.add_argument("--setup", type=Path, metavar="FILE", help="statements that prepare the database for the query, run once on each server")
     parser.add_argument("--device", type=_device, metavar="NAME",
                         help=f"simulate a storage device: {', '.join(devices.PRESETS)} (bench/devices.toml), or a latency such as 1ms; or: none")
+    parser.add_argument("--measure", default="", metavar="FIGURE", help="compare by another figure than the case's: cpu, ios … (bench/README.md)")
     parser.add_argument("--list", action="store_true", help="show the cases")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of case files, which is kept as cases/schema.json")
     _common(parser, "lab")
     parser.add_argument("--only", default="", metavar="VALUES",
-                        help="of what is varied only this, as: --only 'io_uring, direct'")
+                        help="only variants with these values, such as --only 'io_uring, direct'")
     parser.add_argument("--quick", action="store_true",
-                        help=f"{MIN_RUNS} rounds and no more: whether it works and which sign, no figures to keep")
+                        help=f"{MIN_RUNS} rounds and no more: shows whether it works and which sign it has, not figures to keep")
     parser.add_argument("--most-runs", type=_runs, help="rounds at most (default: what the case says)")
     parser.add_argument("--seconds", type=_positive, help="no further round of a variant begins later (default: what the case says)")
     parser.add_argument("--narrow", type=_positive, metavar="SHARE",
-                        help="rounds are added until the interval's ends are no further apart (default: what the case says, 0.1)")
+                        help="add rounds until the interval's ends are no further apart than this (default: what the case says, 0.1)")
     parser.add_argument("--bisect", type=_positive, metavar="THRESHOLD",
-                        help="bad if the first server's figure is at least so many times the second's")
+                        help="bad if the first server's figure is at least THRESHOLD times the second's")
     parser.add_argument("--show", action="append", type=Path, default=[], metavar="FILE",
-                        help="measure nothing: show results that were saved as CASE.jsonl, and draw their pictures and page into DIR")
+                        help="measure nothing: show saved results, CASE.jsonl, and draw their pictures and page")
     parsed = parser.parse_args(argv)
     if parsed.schema:
         from . import casefile
@@ -212,7 +215,7 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
         _show_cases()
         return None
     if sum(map(bool, (parsed.cases, parsed.show, parsed.query))) != 1:
-        parser.error("which case? bench/lab --list shows them; all is all of them; --show and --query take no case")
+        parser.error("name a case, which bench/lab --list shows, or all; --show and --query take no case")
     if parsed.setup and not parsed.query:
         parser.error("--setup goes with --query; a case has its own")
     for path in filter(None, (parsed.query, parsed.setup)):
@@ -221,8 +224,8 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
     servers = _servers(parser, parsed)
     cases = _found(parser, parsed.cases)
     if parsed.bisect and (len(servers) != 2 or len(cases) + bool(parsed.query) != 1):
-        parser.error("--bisect compares two servers by one case: the first is judged, the second is what it is held against")
+        parser.error("--bisect needs one case and two servers: the first is judged against the second")
     return Arguments(
         cases, servers, parsed.output.absolute(), parsed.work, parsed.only, parsed.quick, parsed.runs, parsed.most_runs, parsed.seconds,
-        parsed.narrow, parsed.bisect, tuple(parsed.show), parsed.query, parsed.setup, parsed.device or "",
+        parsed.narrow, parsed.bisect, tuple(parsed.show), parsed.query, parsed.setup, parsed.device or "", parsed.measure,
     )

@@ -1,7 +1,7 @@
-"""Case files: what is set up, run, varied and expected, in TOML.
+"""Case files in TOML: what is set up, run, varied and expected.
 
-The models below are the whole format; pydantic checks files against them, and
-cases/schema.json, which editors read, is made of them.
+The models below are the whole format.  pydantic checks files against them.  cases/schema.json, which editors read, is
+made from them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import devices, plans
 from .figures import FIGURES, Figure
 from .variants import OWN, Variant, combinations
 
-# A bootstrap of fewer rounds would promise more than they can tell.
+# A bootstrap of fewer rounds gives intervals that are too narrow.
 MIN_RUNS = 7
 
 Text = Union[StrictStr, List[StrictStr]]
@@ -28,17 +28,17 @@ Sign = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in fig
 
 
 class CaseError(Exception):
-    """A case file that does not say what it has to."""
+    """A case file with something missing or wrong."""
 
 
 class _Table(BaseModel, extra="forbid"):
-    """A table of the file; keys that it does not know are errors."""
+    """A table of the file.  Unknown keys are errors."""
 
 
 class Setup(_Table):
     sql: List[StrictStr] = Field(description="statements that set the case up, once a server")
-    direct_io: StrictBool = Field(False, description="read directly, where the file system can, and no device is simulated")
-    relation: StrictStr = Field("", description="what cache, device and fio are about; without it, cache and device are about all")
+    direct_io: StrictBool = Field(False, description="read directly if the file system can and no device is simulated")
+    relation: StrictStr = Field("", description="relation to which cache, device and fio refer; without it cache and device refer to all")
     standby: StrictBool = Field(False, description="the server has a standby, on port 5433")
 
 
@@ -50,15 +50,15 @@ class RunTable(_Table):
     before: Text = Field([], description="statements before each run, not measured")
     statement: Text = Field(description="of several statements the last one is measured")
     after: Text = Field([], description="statements after each run, not measured")
-    measure: FigureName = Field("time", description="the figure that servers are compared by")
-    also: List[FigureName] = Field([], description="figures that are shown beside it")
-    unit: StrictStr = Field("", description="unit of the figure, where it has none of its own")
-    explain: Optional[StrictBool] = Field(None, description="false: the statement has no EXPLAIN; its time is the client's")
-    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = Field([], description="nodes that EXPLAIN has to show, each before those below it, or these by values of what is varied; another plan is an error")
-    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = Field({}, description="what EXPLAIN has to count in all nodes at least, as: Heap Fetches, or this by values of what is varied")
+    measure: FigureName = Field("time", description="figure by which servers are compared")
+    also: List[FigureName] = Field([], description="figures shown beside it")
+    unit: StrictStr = Field("", description="unit of a figure that has none of its own")
+    explain: Optional[StrictBool] = Field(None, description="false: the statement has no EXPLAIN, and its time is the client's")
+    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = Field([], description="nodes that EXPLAIN must show, each before those below it, also by values of what is varied; another plan is an error")
+    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = Field({}, description="minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied")
     shared_read_blocks: StrictInt = Field(0, description="a run that reads fewer blocks is an error")
     pgbench: List[StrictStr] = Field([], description="options of pgbench, which then runs the statement")
-    blocks: StrictStr = Field("", description="blocks that a run reads, for figures per block; may be a {parameter}")
+    blocks: StrictStr = Field("", description="number of blocks that a run reads, for figures per block; may be a {parameter}")
     fio: StrictStr = Field("", description="query for an array of blocks of setup.relation, which fio reads before each run")
     interleave: StrictBool = Field(False, description="variants take turns, and the server is started anew for each run")
     axis: StrictStr = Field("", description="the picture has curves over the values of this")
@@ -69,19 +69,19 @@ class Contrast(_Table):
 
     of: StrictStr
     to: StrictStr
-    expect: Dict[str, Sign] = Field({}, description="sign by major version; a version not named promises nothing")
+    expect: Dict[str, Sign] = Field({}, description="sign by major version; other versions promise nothing")
 
     def expected_sign(self, version_num: int) -> str | None:
         return self.expect.get(str(version_num // 10000))
 
 
 class Published(_Table):
-    """Figures of somebody else's, shown beside the measured ones."""
+    """Figures published by others, shown beside the measured ones."""
 
     source: StrictStr
     before_ms: Optional[float] = None
     after_ms: Optional[float] = None
-    figures: Optional[StrictStr] = Field(None, description="figures that are not a before and an after")
+    figures: Optional[StrictStr] = Field(None, description="figures other than a before and an after")
 
     @property
     def ratio(self) -> float | None:
@@ -91,11 +91,11 @@ class Published(_Table):
 class CaseFile(_Table):
     id: StrictStr
     title: StrictStr
-    commit: StrictStr = Field("", description="the server's commit that made the difference")
-    known: StrictStr = Field(description="which server is known to have it, and what this machine cannot show")
+    commit: StrictStr = Field("", description="the server's commit that changed the behaviour")
+    known: StrictStr = Field(description="which servers have the behaviour, and what cannot be shown")
     vary: Dict[str, List[Value]] = Field({}, description=f"settings and their values, or {', '.join(OWN)}")
-    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = Field({}, description="what takes the place of {name}, or labels of it")
-    settings: Dict[str, Union[Value, Dict[str, Value]]] = Field({}, description="of all servers; tables 18, 19: from that major version on")
+    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = Field({}, description="values that replace {name}, or labels with their values")
+    settings: Dict[str, Union[Value, Dict[str, Value]]] = Field({}, description="settings of all servers; tables 18, 19: from that major version on")
     setup: Setup
     run: RunTable
     expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = Field({}, description="gone_in, at_least, and signs of variants")
@@ -111,12 +111,12 @@ def _statements(value: str | list[str]) -> tuple[str, ...]:
 class Case:
     """A case file, and what follows from it."""
 
-    #: of the file, without .toml
+    #: the file's name without .toml
     name: str
     file: CaseFile
     varied: tuple[str, ...]
     variants: tuple[Variant, ...]
-    #: by name, then by label: what takes the place of {name}
+    #: what replaces {name}, by name and then by label
     parameters: dict[str, dict[str, str]]
 
     @property
@@ -145,7 +145,7 @@ class Case:
 
     @property
     def statement(self) -> tuple[str, ...]:
-        """The last one is measured."""
+        """The statements.  The last one is measured."""
         return _statements(self.run.statement)
 
     @property
@@ -162,7 +162,7 @@ class Case:
 
     @property
     def figures(self) -> set[str]:
-        """All that a run has to tell."""
+        """The names of all figures that a run must have."""
         return {self.measure, *self.run.also}
 
     @property
@@ -179,28 +179,28 @@ class Case:
 
     @property
     def at_least(self) -> float | None:
-        """The least ratio, whatever the machine; None: nothing is promised."""
+        """The ratio that is promised on every machine.  None: there is no such promise."""
         value = self.file.expect.get("at_least")
         return None if value is None else float(value)
 
     @property
     def expected(self) -> dict[str, str]:
-        """Signs, by values of what is varied."""
+        """The expected signs, by values of what is varied."""
         return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
 
     @property
     def told_apart_by(self) -> str:
-        """What the labels of variants say, as a column's title."""
+        """The names whose values are the variants' labels, as a column's title."""
         return ", ".join(name for name in self.varied if name not in self.variants[0].constant)
 
     @property
     def constants(self) -> str:
-        """What is the same for all variants, though no server's setting may say it."""
+        """The names and values that are the same in all variants.  No server setting may show them."""
         return ", ".join(f"{name}: {value}" for name, value in self.variants[0].values if name in self.variants[0].constant)
 
     def expected_sign(self, label: str, version_a: int, version_b: int) -> str | None:
-        """The sign that the case promises for a pair of servers, if it does.  Of
-        several keys that match the variant, the one with most words counts."""
+        """Returns the sign that the case promises for a pair of servers, or None.  If several keys match the variant,
+        the one with most values counts."""
         if not version_a < self.gone_in <= version_b:
             return None
         variant = next(variant for variant in self.variants if variant.label == label)
@@ -215,7 +215,7 @@ class Case:
         return text
 
     def expected_plan(self, variant: Variant) -> plans.Expected:
-        """What EXPLAIN has to show of the statement."""
+        """Returns the plan that EXPLAIN must show."""
         plan = self.run.plan
         names = plan if isinstance(plan, list) else next((plan[words] for words in plan if variant.matches(words)), [])
         counts: dict[str, int] = {}
@@ -227,14 +227,14 @@ class Case:
         return plans.Expected([self.substituted(each, variant) for each in names], counts)
 
     def data(self) -> dict[str, Any]:
-        """What the file says; from_data() makes the case of it again."""
+        """Returns the file's contents, from which from_data() makes the case again."""
         # pydantic 2 has other names than 1
         dump = getattr(self.file, "model_dump", None) or self.file.dict
         return dump(exclude_unset=True)
 
 
 def _problems(case: Case) -> list[str]:
-    """What is wrong between the file's parts."""
+    """Returns the contradictions between parts of the file."""
     found = []
     run, signs = case.run, case.figure.signs
 
@@ -255,9 +255,9 @@ def _problems(case: Case) -> list[str]:
     for name, by_values in (("plan", run.plan), ("counts", {words: each for words, each in run.counts.items() if isinstance(each, dict)})):
         found += [f"run.{name}: {words!r} is no value of what is varied" for words in (by_values if isinstance(by_values, dict) else ()) if not matches(words)]
     if (run.plan or run.counts) and not (case.explain or run.pgbench):
-        found.append("run.plan and run.counts are what EXPLAIN shows, and there is none")
+        found.append("run.plan and run.counts need EXPLAIN, and this statement has none")
     if "gate" in case.varied and not run.interleave:
-        found.append("vary.gate needs run.interleave, as the rule ends with the server")
+        found.append("vary.gate needs run.interleave, because the rule ends with the server")
     if run.axis and run.axis not in case.varied:
         found.append(f"run.axis: {run.axis} is not varied")
     if case.expected and not case.gone_in:
@@ -271,12 +271,12 @@ def _problems(case: Case) -> list[str]:
 
 
 def _told(error: ValidationError) -> list[str]:
-    """pydantic's complaints, each once: of several types none of which fits it has several."""
+    """Returns pydantic's complaints, each once.  pydantic repeats a complaint for each type of a union."""
     return list(dict.fromkeys(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))
 
 
 def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
-    """The case of what a file says.  Raises CaseError."""
+    """Returns the case of a file's contents.  Raises CaseError."""
     where = where or name
     try:
         file = CaseFile(**data)
@@ -296,14 +296,21 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     return case
 
 
-def with_device(case: Case, device: str) -> Case:
-    """The case on this simulated device; empty: as it is.  Raises CaseError."""
+def changed(case: Case, device: str = "", measure: str = "") -> Case:
+    """Returns the case on this simulated device and compared by this figure, of which it promises nothing.  Empty
+    arguments leave the case as it is.  Raises CaseError."""
     data = case.data()
-    return from_data(case.name, data | {"vary": data.get("vary", {}) | {"device": [device]}}) if device else case
+    if device:
+        data["vary"] = data.get("vary", {}) | {"device": [device]}
+    if measure and measure != case.measure:
+        data["run"] = data["run"] | {"measure": measure, "also": [name for name in case.run.also if name != measure]}
+        data["contrast"] = [{"of": contrast.of, "to": contrast.to} for contrast in case.file.contrast]
+        data.pop("expect", None)
+    return from_data(case.name, data)
 
 
 def load(path: Path) -> Case:
-    """The case of a file.  Raises CaseError."""
+    """Returns the case of a file.  Raises CaseError."""
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -312,6 +319,6 @@ def load(path: Path) -> Case:
 
 
 def schema() -> str:
-    """The format as JSON schema, for editors: cases/schema.json."""
+    """Returns the format as JSON schema, for cases/schema.json."""
     make = getattr(CaseFile, "model_json_schema", None) or CaseFile.schema
     return json.dumps(make(), sort_keys=True) + "\n"

@@ -1,5 +1,5 @@
-"""bench/lab: cases on two servers, told as tables, JSON lines, pictures and a page.
-Modules that are not Python's own are imported once they are certain to be there."""
+"""bench/lab: measures cases on servers, and writes tables, JSON lines, pictures and a page.  Other modules than
+Python's own are imported after provide has made sure of them."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
 
 
 def _tell_decision(report: Report, only: str, threshold: float, console: Console) -> int:
-    from . import decision, session
+    from . import decision, session, wording
 
     labels = [variant.label for variant in session.variants(report.case, only)]
     for label in labels:
         ratio = report.ratio(label)
-        told = f"{ratio.ratio:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "not measured"
+        told = f"{wording.times(ratio)} {wording.interval(ratio)}" if ratio else "not measured"
         said = decision.NAMES[decision.decide(ratio, threshold)]
         console.print(f"{label}: {told} against {threshold:g}: {said}", markup=False)
     return decision.decide_all(report, labels, threshold)
 
 
 def _measured(given: Arguments, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
-    """Adds the reports of all cases: a case that fails does not keep the others from being measured."""
+    """Adds a report for each case.  If a case fails, the others are still measured."""
     from . import casefile, decision, devices, query, session
     from .output import Output
-    from .servers import ServerError
+    from .servers import told
 
     if given.query:
         cases = [query.case_of(given.query, given.setup, given.device or devices.NONE)]
     else:
-        cases = [casefile.with_device(casefile.load(path), given.device) for path in given.cases]
+        cases = [casefile.load(path) for path in given.cases]
+    cases = [casefile.changed(case, given.device, given.measure) for case in cases]
     enough = (lambda ratio: decision.decide(ratio, given.bisect) != decision.CANNOT_TELL) if given.bisect else None
     effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
     for case in cases:
-        # what is not there is told before anything begins
+        # unknown values are an error before anything begins
         session.variants(case, given.only)
     with session.begin(given.servers, given.work, console) as lab:
         lab.expect(cases, effort, given.only)
         for case in cases:
             try:
                 report = lab.measure(case, effort, given.only)
-                # a picture that cannot be drawn would fail in the page again
+                # a report whose picture fails stays out of the page, which would fail as well
                 Output(given.output).keep(report)
                 reports.append(report)
             except Exception as error:
-                told = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
-                failures.append((case.id, told))
-                lab.progress.note(f"{case.id} failed: {told}")
+                failures.append((case.id, told(error)))
+                lab.progress.note(f"{case.id} failed: {told(error)}")
 
 
 def run(given: Arguments) -> int:
-    """Measures, or reads, and shows.  Returns the exit status."""
+    """Measures or reads reports, and shows them.  Returns the exit status."""
     from . import decision, results, stage, table
     from .output import Output
 
@@ -73,7 +73,7 @@ def run(given: Arguments) -> int:
             else:
                 _measured(given, console, reports, failures)
         finally:
-            # before it is shown, and even if interrupted: hours of measuring are not lost
+            # written before it is shown, and even if interrupted, so that hours of work are not lost
             written = None
             if not given.bisect and (reports or failures):
                 written = Output(given.output).write_page(reports, failures, given.quick)
@@ -98,7 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         given = arguments.parse(argv)
     except SystemExit as status:
-        # wrong usage, which argparse has told, is no verdict on a revision
+        # wrong usage is no verdict on a revision
         return 129 if bisecting and status.code else int(status.code or 0)
     if given is None:
         return 0

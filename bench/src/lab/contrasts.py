@@ -1,4 +1,4 @@
-"""The contrasts of a case as a picture: the ratio of two variants, by server."""
+"""The contrasts of a case as a picture: the ratio of two variants on each server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JUDGED = {"better": BETTER, "worse": WORSE, "": NEITHER}
 
 
 def scale(axes: Axes) -> None:
-    """Makes the axis below a logarithmic one, with as many numbers as it has room for."""
+    """Makes the horizontal axis logarithmic, with as many numbers as it has room for."""
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < low * 1000 else (1,)))
@@ -21,8 +21,15 @@ def scale(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter("")
 
 
+def bare(axes: Axes, grid: str) -> None:
+    """Leaves the axis below and grid lines for this axis."""
+    axes.grid(axis=grid, color="#DDDDDD", zorder=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+
+
 def _row(found: ContrastResult) -> str:
-    """What is compared, with what both have in common behind it."""
+    """Returns the two values that are compared, followed by what both variants have in common."""
     values = list(zip(found.of.split(", "), found.to.split(", ")))
     common = ", ".join(of for of, to in values if of == to)
     differing = next(f"{of} / {to}" for of, to in values if of != to)
@@ -30,7 +37,7 @@ def _row(found: ContrastResult) -> str:
 
 
 def rows(report: Report) -> dict[str, list[ContrastResult]]:
-    """What both servers have of a contrast, by its name."""
+    """Returns the contrasts of all servers, by name."""
     made: dict[str, list[ContrastResult]] = {}
     for found in report.contrasts():
         made.setdefault(_row(found), []).append(found)
@@ -38,14 +45,14 @@ def rows(report: Report) -> dict[str, list[ContrastResult]]:
 
 
 def _told(report: Report, found: ContrastResult) -> tuple[str, str]:
-    """The ratio and its sign in words, and their colour."""
+    """Returns the ratio and its sign in words, and their colour."""
     figure = report.case.figure
-    words = f"{found.server}: {wording.factor(found.ratio.ratio)}, {wording.verdict(figure.sign(found.ratio.sign), found.expected_sign)}"
+    words = f"{found.server}: {wording.times(found.ratio)}, {wording.verdict(figure.sign(found.ratio.sign), found.expected_sign)}"
     return words, JUDGED[figure.judged(found.ratio.sign)]
 
 
 def draw(axes: Axes, report: Report, colours: dict[str, str]) -> None:
-    """A row a contrast, a dot and an interval a server, on a scale where 1 is equal."""
+    """Draws a row for each contrast, with a dot and an interval for each server."""
     made = rows(report)
     for position, founds in enumerate(made.values()):
         for number, found in enumerate(founds):
@@ -56,7 +63,7 @@ def draw(axes: Axes, report: Report, colours: dict[str, str]) -> None:
             axes.annotate(words, (1.01, at), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=colour,
                           fontweight="bold" if "; expected" in words else "normal")
     axes.axvline(1, color="#444444", linewidth=0.8)
-    # so that little looks like little
+    # a small difference looks small
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0.5), max(high, 2))
@@ -64,6 +71,4 @@ def draw(axes: Axes, report: Report, colours: dict[str, str]) -> None:
     axes.set_yticks(range(len(made)), list(made), fontsize=10)
     axes.set_ylim(len(made) - 0.4, -0.6)
     axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {report.case.figure.title}", fontsize=10)
-    axes.grid(axis="x", color="#DDDDDD", zorder=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(length=0)
+    bare(axes, "x")

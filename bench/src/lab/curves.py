@@ -1,4 +1,4 @@
-"""A report as curves over the values of one thing that is varied: a figure a column."""
+"""A report as curves over the values of one name that is varied, with a column for each figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKERS = ("o", "s", "^", "D")
 
 
 def _curves(report: Report, figure: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Medians by server and by what else is varied."""
+    """Returns medians by server and by what else is varied."""
     axis = report.case.run.axis
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for variant in report.case.variants:
@@ -29,7 +29,7 @@ def _curves(report: Report, figure: str) -> dict[tuple[str, str], list[tuple[flo
 
 
 def draw(report: Report, colours: tuple[str, ...]) -> tuple[Figure, Axes]:
-    """Returns the figure, and the axes that its texts begin with."""
+    """Draws all columns.  Returns the figure and its first axes, with which the texts are aligned."""
     case = report.case
     names = [case.measure, *case.run.also]
     figure, grid = pyplot.subplots(1, len(names), figsize=(4.5 * len(names), 5.6), layout="constrained", squeeze=False)

@@ -1,4 +1,4 @@
-"""Good, bad, or cannot tell: what git bisect run wants to know of a revision."""
+"""The verdict on a revision for git bisect run: good, bad, or cannot tell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {GOOD: "good", BAD: "bad", CANNOT_TELL: "cannot tell"}
 
 
 def decide(ratio: Ratio | None, threshold: float) -> int:
-    """Only an interval that lies wholly on one side of the threshold tells."""
+    """Returns the verdict on one variant.  Only an interval wholly on one side of the threshold decides."""
     if ratio is None:
         return CANNOT_TELL
     if ratio.low >= threshold:
@@ -22,6 +22,6 @@ def decide(ratio: Ratio | None, threshold: float) -> int:
 
 
 def decide_all(report: Report, labels: list[str], threshold: float) -> int:
-    """One bad variant is enough; good are only all of them."""
+    """Returns the verdict on all variants: bad if one of them is bad, good if all of them are good."""
     said = {decide(report.ratio(label), threshold) for label in labels}
     return next(status for status in (BAD, CANNOT_TELL, GOOD) if status in said)

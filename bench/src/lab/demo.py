@@ -1,4 +1,4 @@
-"""bench/demo: R3 on two servers, measured and drawn."""
+"""bench/demo: measures R3 on two servers and draws it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from .output import Output
     from .results import Report
 
-# so that all of it takes two minutes: no further round of what is varied begins later
+# no round of a variant begins later, so that the whole takes two minutes
 SECONDS = 20
 
-# beside the whole timeline, in ms: enough for some tens of reads one by one
+# ms shown beside the whole timeline: time for some tens of reads one by one
 ZOOM = 30.0
 
 STORY = """\
-A read stream is asked for blocks 1 2 3 4, 2 3 4 5, 3 4 5 6 and so on: three of four it is already reading.
-A server that waits for each of them reads one block at a time; one that does not has many reads under way.
-Measured first on this machine's storage, then on a simulated device where each read takes 1 ms."""
+A read stream is asked for blocks 1 2 3 4, 2 3 4 5, 3 4 5 6 and so on.  It is already reading three of four.
+A server that waits for each of them reads one block at a time.  A server that does not wait has many reads under way.
+The demo measures this on the machine's storage, then on a simulated device where each read takes 1 ms."""
 
 LEGEND = """\
-The timeline of the statement on the device: a bar is a read, red is time that the session spends waiting for one."""
+The timeline of the statement on the device: a bar is a read, red is time in which the session waits for one."""
 
 
 def _draw(traces: list[Trace], title: str, output: Output) -> list[Path]:
@@ -59,12 +59,12 @@ def run(given: arguments.Arguments) -> int:
             lab.expect(cases, effort)
             for case in cases:
                 reports.append(lab.measure(case, effort))
-                # kept at once: what fails later does not lose it
+                # kept at once, so that a later failure does not lose it
                 written.append(output.keep(reports[-1]))
             traces = lab.trace()
         drawn = _draw(traces, cases[-1].title, output)
         for number, report in enumerate(reports):
-            # the second time it is the same servers and machine
+            # servers and machine are the same the second time
             table.show(report, console, whole=number == 0)
             console.print(", ".join(map(str, written[number])), soft_wrap=True, markup=False)
         console.print(f"\n{LEGEND}", markup=False, soft_wrap=True)

@@ -13,17 +13,17 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Device:
-    """What io_device() is told."""
+    """The arguments of io_device()."""
 
     latency: str
-    #: for a latency alone: more than any stream here has under way
+    #: the default, for a latency alone, is more than any stream here has under way
     queue_depth: int = 64
     jitter: float = 0
     bytes_per_second: int | None = None
     source: str = ""
 
     def call(self, relation: str) -> str:
-        """Makes the device of a relation; empty: of all of the server's."""
+        """Returns the statement that makes the device for a relation, or for all relations if it is empty."""
         arguments = [f"'{self.latency}'", str(self.queue_depth), str(self.jitter), str(self.bytes_per_second or "NULL")]
         return f"SELECT io_device({', '.join(arguments)}{_of(relation)})"
 
@@ -45,7 +45,7 @@ PRESETS = {name: Device(**values) for name, values in tomllib.loads((project.ROO
 
 
 def named(name: str) -> Device | None:
-    """A preset, or a device of this latency, such as 1ms; None for "none".  Raises ValueError."""
+    """Returns a preset, a device with this latency, such as 1ms, or None for "none".  Raises ValueError."""
     if name == NONE:
         return None
     if name not in PRESETS and not re.fullmatch(r"\d+(\.\d+)? ?(us|ms|s)", name):

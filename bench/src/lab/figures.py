@@ -1,7 +1,5 @@
-"""What a run is judged by: time, or a count that the server keeps.
-
-The names are those that case files use; the server's own words are beside them.
-"""
+"""The figures of a run: times, and what the server, the kernel or the processor counts.  The names are those of case
+files."""
 
 from __future__ import annotations
 
@@ -12,30 +10,30 @@ from .stats import SAME
 
 @dataclass(frozen=True)
 class Figure:
-    #: behind a value
+    #: written behind a value
     unit: str
-    #: of an axis
+    #: the title of an axis
     title: str
-    #: what a higher value is called, and a lower one
+    #: the words for a higher and for a lower value
     high: str = "more"
     low: str = "fewer"
-    #: that of the two which is welcome; empty: neither
+    #: whichever of the two is better; empty: neither
     good: str = ""
-    #: a count: two are equal or they are not
-    exact: bool = False
+    #: ratios within this share of 1 are the same
+    same: float = SAME
 
     @property
-    def same(self) -> float:
-        """Up to which share ratios are the same."""
-        return 0 if self.exact else SAME
+    def exact(self) -> bool:
+        """Whether two of them are either equal or different, as counts are."""
+        return not self.same
 
     def judged(self, sign: str | None) -> str:
-        """What that sign is for the one that has it: better or worse; empty: neither."""
+        """Returns "better" or "worse", whichever the sign is for the first of the two, or "" if it is neither."""
         word = self.sign(sign)
         return "" if not self.good or word in (None, "same") else "better" if word == self.good else "worse"
 
     def sign(self, sign: str | None) -> str | None:
-        """stats.Ratio.sign in this figure's words."""
+        """Returns stats.Ratio.sign in this figure's words."""
         return {"higher": self.high, "lower": self.low}.get(sign, sign) if sign else None
 
     @property
@@ -47,31 +45,33 @@ _TIME = {"high": "slower", "low": "faster", "good": "faster"}
 _AMOUNT = {"high": "more", "low": "less", "good": "less"}
 
 FIGURES = {
-    # Execution Time of EXPLAIN; of a statement that has none, the client's clock
+    # Execution Time of EXPLAIN; for statements without EXPLAIN the client's time
     "time": Figure("ms", "execution time (ms)", **_TIME),
     # pgbench's "latency average"
     "latency": Figure("ms", "average latency (ms)", **_TIME),
     # reads and read_bytes of pg_stat_io
-    "ios": Figure("I/Os", "I/Os", good="fewer", exact=True),
+    "ios": Figure("I/Os", "I/Os", good="fewer", same=0),
     "mean_blocks": Figure("blocks", "mean size of an I/O (blocks)", good="more"),
     # Shared and Local Read Blocks of EXPLAIN
-    "read_blocks": Figure("blocks", "blocks read", good="fewer", exact=True),
+    "read_blocks": Figure("blocks", "blocks read", good="fewer", same=0),
     # Shared and Local I/O Read Time of EXPLAIN, where track_io_timing is on
     "read_time": Figure("ms", "time spent waiting for reads (ms)", good="fewer"),
-    # of EXPLAIN (IO), which 19 has: I/O Waits, Average I/Os In Progress
-    "waits": Figure("waits", "I/O waits", good="fewer", exact=True),
+    # I/O Waits and Average I/Os In Progress of 19's EXPLAIN (IO)
+    "waits": Figure("waits", "I/O waits", good="fewer", same=0),
     "in_progress": Figure("I/Os in progress", "I/Os in progress, on average"),
     # "tps" of pgbench
     "tps": Figure("tps", "transactions a second", good="more"),
-    # of time or latency, for what run.blocks says
+    # time or latency, divided by run.blocks
     "time_per_block": Figure("µs", "time per block (µs)", **_TIME),
-    # CPU of all the server's processes, as the kernel counts it; with pgbench a transaction's
+    # CPU time of all the server's processes, from the kernel; with pgbench for a transaction
     "cpu": Figure("µs", "CPU time (µs)", **_AMOUNT),
     "worker_cpu": Figure("µs", "CPU time of the I/O workers (µs)", **_AMOUNT),
     "cpu_per_block": Figure("µs", "CPU time per block (µs)", **_AMOUNT),
-    # RssAnon of all the server's processes, at most, above what they had before
+    # of all the server's processes; with pgbench for a transaction, without the start and end of its sessions
+    "instructions": Figure("k instructions", "thousands of instructions in user mode", good="fewer", same=0.01),
+    # the peak of RssAnon of all the server's processes, above its level before
     "memory": Figure("MB", "memory of processes (MB)", **_AMOUNT),
-    # fio's time for the same reads, and the share of it in the server's
+    # fio's time for the same reads, and its ratio to the server's time
     "fio": Figure("ms", "time of fio (ms)", **_TIME),
     "of_fio": Figure("of fio", "speed (of fio's)", **_AMOUNT | {"good": "more"}),
     # the one value that the statement returns

@@ -1,4 +1,4 @@
-"""fio on a relation's own file: what the device gives, without any server."""
+"""fio on a relation's own file: the speed of the device without a server."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .servers import ServerError
 
 
 def iolog(file: Path, reads: list[tuple[int, int]]) -> str:
-    """These reads, (first block, blocks), in this order, in fio's own format."""
+    """Returns reads, each (first block, blocks), in this order and in fio's format."""
     lines = ["fio version 2 iolog", f"{file} add", f"{file} open"]
     lines += [f"{file} read {block * BLOCK} {blocks * BLOCK}" for block, blocks in reads]
     return "\n".join([*lines, f"{file} close"]) + "\n"
 
 
 def combined(order: list[int], limit: int) -> list[tuple[int, int]]:
-    """Runs of neighbours as single reads, as a read stream makes them."""
+    """Returns neighbouring blocks as single reads, as a read stream combines them."""
     reads: list[tuple[int, int]] = []
     for block in order:
         if reads and sum(reads[-1]) == block and reads[-1][1] < limit:
@@ -30,13 +30,13 @@ def combined(order: list[int], limit: int) -> list[tuple[int, int]]:
 
 
 def parse(said: str) -> float:
-    """The run's time in ms."""
-    # what fio has to say of the machine comes before its JSON
+    """Returns the run's time in ms."""
+    # fio's remarks about the machine precede its JSON
     return float(json.loads(said[said.index("{"):])["jobs"][0]["read"]["runtime"])
 
 
 def run(log: Path, depth: int, longest: int, engine: str = "libaio") -> float:
-    """The time in ms of the log's reads: direct, asynchronous, never writing."""
+    """Runs the log's reads, direct and asynchronous, and returns their time in ms.  Never writes."""
     if not shutil.which("fio"):
         raise ServerError("fio is not installed")
     done = subprocess.run(

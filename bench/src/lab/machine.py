@@ -1,4 +1,4 @@
-"""What the measurements ran on: kernel, CPU, memory, file system, device."""
+"""The machine that the measurements ran on: kernel, CPU, memory, file system, device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Machine:
     cpu_model: str
     cpus: int
     memory_gb: float
-    #: share of the CPUs' time that went to something else just before the runs
+    #: share of the CPUs' time that other work took just before the runs
     cpu_in_use: float
 
     @property
@@ -29,11 +29,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Storage:
-    """Of the directory that the clusters are in."""
+    """The storage of the directory that the clusters are in."""
 
     file_system: str
     mount_options: str
-    #: None: not a block device that this machine can see
+    #: None: this machine sees no block device
     device: str | None
     #: None: direct I/O works
     no_direct_io: str | None
@@ -54,8 +54,7 @@ def _field(path: str, name: str) -> str | None:
 
 
 def _cpu_in_use() -> float:
-    """Looked at for a second.  Not the load average, which would still speak of
-    our own preparations."""
+    """Measures for a second.  The load average would still include our own preparations."""
 
     def ticks() -> tuple[int, int]:
         user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split()[1:9])
@@ -80,16 +79,16 @@ def describe_machine() -> Machine:
 
 
 def _mount_of(directory: Path) -> tuple[str, str, str, str]:
-    """Device number, type, source and options of the file system."""
+    """Returns device number, type, source and options of a directory's file system."""
     found = ("", "unknown", "", "")
     longest = -1
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         number, _, mount_point, options = left.split()[2:6]
         kind, source = right.split()[:2]
-        # mountinfo writes a blank in a path as \040
+        # a blank in a path is \040 in mountinfo
         mount = Path(mount_point.encode().decode("unicode_escape"))
-        # of mounts on one point the last one is seen
+        # the last of several mounts on one point is visible
         if directory.is_relative_to(mount) and len(mount.parts) >= longest:
             longest = len(mount.parts)
             found = (number, kind, source, options)
@@ -98,7 +97,7 @@ def _mount_of(directory: Path) -> tuple[str, str, str, str]:
 
 def _describe_device(number: str, source: str) -> str | None:
     try:
-        # btrfs and overlayfs have a number of their own: their source may tell
+        # btrfs and overlayfs have numbers of their own; their source may be a device
         if number.startswith("0:"):
             rdev = os.stat(source).st_rdev
             number = f"{os.major(rdev)}:{os.minor(rdev)}"
@@ -125,9 +124,9 @@ def _describe_device(number: str, source: str) -> str | None:
 
 
 def _try_direct_io(directory: Path) -> tuple[str | None, float | None]:
-    """Why direct I/O cannot be had (None if it can), and what a read costs."""
+    """Returns why direct I/O is impossible, or None, and the time of a read in µs."""
     path = directory / "direct_io_probe"
-    # anonymous memory is aligned to a page, as direct I/O wants it
+    # anonymous memory is aligned to a page, which direct I/O needs
     buffer = mmap.mmap(-1, BLOCK)
     blocks = 128
     try:
@@ -140,7 +139,7 @@ def _try_direct_io(directory: Path) -> tuple[str | None, float | None]:
         os.fsync(fd)
         times = []
         for block in range(blocks):
-            # a step that is no neighbour's, so that nothing reads ahead
+            # blocks that are no neighbours, so that nothing reads ahead
             offset = block * 37 % blocks * BLOCK
             start = time.perf_counter()
             os.preadv(fd, [buffer], offset)

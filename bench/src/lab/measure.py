@@ -1,4 +1,4 @@
-"""Runs a case: set-up, then interleaved rounds."""
+"""Sets a case up and measures it in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from . import wording
+from . import instructions, processes, wording
 from .casefile import Case
 from .progress import Progress
 from .results import Report, Server, Setting, Skipped
@@ -16,18 +16,21 @@ from .servers import Cluster, ServerError
 from .stats import Ratio
 from .variants import Variant, for_server
 
-# Where a cluster's files are, and what initdb found in the environment.
+# Settings that depend on the cluster's directory and on the environment of initdb.
 NOT_OF_INTEREST = """
     name IN ('config_file', 'data_directory', 'hba_file', 'hosts_file', 'ident_file')
     OR name LIKE 'lc\\_%' OR name IN ('TimeZone', 'log_timezone', 'DateStyle', 'default_text_search_config')
 """
+
+# Settings of all cases: nothing else reads or writes during a run.
+SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
 
 DATABASE = "bench"
 
 
 @dataclass
 class Contestant:
-    """A server, and the cluster that it is measured in."""
+    """A server, and the cluster in which it is measured."""
 
     info: Server
     cluster: Cluster
@@ -39,7 +42,7 @@ class Limits:
 
     runs: int
     most_runs: int
-    #: no round of a group begins later than this
+    #: no round of a group begins later
     seconds: float
     enough: Callable[[Ratio], bool]
 
@@ -60,7 +63,7 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
 
 
 def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
-    """version(), and what the server is called, unlike the others: as the user says, else by its version."""
+    """Returns version() and the server's label: the user's, else its version.  No two servers have one label."""
     row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
     assert row
     label = cluster.label or row[1].split()[0]
@@ -68,16 +71,15 @@ def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
 
 
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
-    settings = for_server(case.file.settings, cluster.version_num)
-    # the gate's worker reads for a device, one block after the other: from memory
+    settings = SETTINGS | for_server(case.file.settings, cluster.version_num)
+    # the gate's worker performs a device's reads one by one, so they must come from memory
     if case.setup.direct_io and direct_io and not all(each.has_device for each in ([variant] if variant else case.variants)):
         settings["debug_io_direct"] = "data"
     return settings | (variant.settings(case.parameters, cluster.version_num) if variant else {})
 
 
 def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Progress) -> list[Contestant]:
-    """Sets the case up in every cluster, in a database of its own, and asks the
-    servers who they are."""
+    """Sets the case up in each cluster, in a database of its own, and asks the servers for version and settings."""
     contestants: list[Contestant] = []
     for cluster in clusters:
         progress.running(f"{case.id}: {cluster.server}: setting the case up")
@@ -97,13 +99,13 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
 
 
 def groups(case: Case, variants: tuple[Variant, ...]) -> list[list[Variant]]:
-    """Variants that are measured in the same rounds: those that a server need not be
-    started anew for, and all of a case that interleaves them."""
+    """Returns groups of variants that are measured in the same rounds.  A group needs no restart of the server, or
+    the case interleaves its variants."""
     if case.run.interleave:
         return [list(variants)]
     by_settings: dict[str, list[Variant]] = {}
     for variant in variants:
-        # the names of two versions' settings differ, but not which are alike
+        # settings have other names in other versions, but the groups are the same
         by_settings.setdefault(repr(sorted(variant.settings(case.parameters, 190000).items())), []).append(variant)
     return list(by_settings.values())
 
@@ -113,7 +115,7 @@ def steps(case: Case, variants: tuple[Variant, ...], servers: int, runs: int) ->
 
 
 def _start(contestant: Contestant, variant: Variant, report: Report) -> str | None:
-    """Why it cannot do this, if it cannot."""
+    """Starts a server for a variant.  Returns why it cannot run it, or None."""
     if variant.value_of("io") == "direct" and (reason := report.storage.no_direct_io):
         return reason
     if variant.value_of("io_method") == "io_uring" and (reason := contestant.cluster.why_no_io_uring()):
@@ -121,20 +123,22 @@ def _start(contestant: Contestant, variant: Variant, report: Report) -> str | No
     try:
         contestant.cluster.start(settings_of(report.case, report.storage.no_direct_io is None, contestant.cluster, variant))
     except ServerError as error:
-        # in one line, where the server has said it in one
+        # the server's one line, if there is one
         fatal = [line for line in str(error).splitlines() if "FATAL:" in line]
         return fatal[-1].partition("FATAL:")[2].strip() if fatal else str(error)
+    if "instructions" in report.case.figures:
+        return instructions.why_not(processes.pids(contestant.cluster.data))
     return None
 
 
-#: the variants of a group, with the servers that can do them
+#: the variants of a group, with the servers that can run them
 Able = dict[Variant, list[Contestant]]
 
 
 def _able(contestants: list[Contestant], group: list[Variant], report: Report, progress: Progress) -> Able:
-    """Starts the servers that can do this; of the others the report says why not."""
+    """Starts the servers that can run these variants.  The report says why the others cannot."""
     able: Able = {variant: [] for variant in group}
-    # with other settings a server has to be asked again
+    # a server must be asked again if settings differ
     for asked in [[variant] for variant in group] if report.case.run.interleave else [group]:
         for contestant in contestants:
             reason = _start(contestant, asked[0], report)
@@ -160,7 +164,7 @@ def _run_round(able: Able, number: int, report: Report, progress: Progress) -> N
             run = run_once(contestant.cluster, report.case, variant, number)
             if report.case.run.interleave:
                 contestant.cluster.stop()
-            # round 0 is not counted: it fills caches, and the pool of I/O workers
+            # round 0 is not counted: it fills caches and starts I/O workers
             if number > 0:
                 report.runs[variant.label][label].append(run)
             progress.advance()
@@ -169,7 +173,7 @@ def _run_round(able: Able, number: int, report: Report, progress: Progress) -> N
 def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:
     ratios = [ratio for variant in group if (ratio := report.ratio(variant.label))]
     labels = {variant.label for variant in group}
-    # those within the group: the others have not been measured yet, or no longer
+    # the other variants have not been measured yet, or not any more
     ratios += [found.ratio for found in report.contrasts() if {found.of, found.to} <= labels]
     return all(limits.enough(ratio) for ratio in ratios)
 
@@ -182,8 +186,8 @@ def _note(variant: Variant, report: Report, progress: Progress) -> None:
 
 
 def measure(contestants: list[Contestant], variants: tuple[Variant, ...], limits: Limits, report: Report, progress: Progress) -> None:
-    """All servers run at once, and their runs alternate: what the machine does
-    meanwhile hits them alike.  Every other round goes in reverse order."""
+    """Measures all variants.  All servers run at once and alternate, so that other work on the machine affects them
+    alike.  Every other round goes in reverse order."""
     for group in groups(report.case, variants):
         able = _able(contestants, group, report, progress)
         each_round = sum(map(len, able.values()))

@@ -1,4 +1,4 @@
-"""Files of a session: results, pictures and a page, in one directory."""
+"""The files of a session in one directory: results, pictures and a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Output:
         self.directory = directory
 
     def own(self, *paths: Path) -> None:
-        """Gives what is in the checkout to the checkout's owner."""
+        """Gives files in the checkout to the checkout's owner."""
         if self.directory.is_relative_to(project.ROOT):
             project.give_to_owner(self.directory.parent, self.directory, *paths)
 
@@ -27,7 +27,7 @@ class Output:
         return paths
 
     def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
-        """Writes report.html, with all of the reports."""
+        """Writes report.html with all reports."""
         path = self.directory / "report.html"
         self.directory.mkdir(parents=True, exist_ok=True)
         path.write_text(page.render(reports, failures, quick))

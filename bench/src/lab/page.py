@@ -1,5 +1,4 @@
-"""The report page: one HTML file with all cases of a session and their pictures,
-which needs nothing else."""
+"""The report page: one HTML file with all cases of a session and their pictures.  It needs no other file."""
 
 from __future__ import annotations
 
@@ -29,12 +28,21 @@ def _text(value: str) -> str:
     return html.escape(value)
 
 
+def document(title: str, body: str, style: str = STYLE) -> str:
+    """Returns a whole page."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>{style}</style></head>
+<body>{body}</body></html>
+"""
+
+
 def table_row(cells: list[str], tag: str = "td") -> str:
     return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
 def table(rows: list[str]) -> str:
-    """Too wide for a narrow window, it is scrolled, not the page."""
+    """Returns a table that scrolls by itself in a narrow window."""
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 
@@ -45,19 +53,19 @@ def _verdict(report: Report, sign: str | None, expected: str | None) -> str:
 
 
 def _interval(ratio: Ratio) -> str:
-    return f'<span class="interval">{ratio.low:.2f} – {ratio.high:.2f}</span>'
+    return f'<span class="interval">{wording.interval(ratio)}</span>'
 
 
 def _comparisons(report: Report) -> list[list[str]]:
-    """What is compared, the ratio, its interval, the verdict; one row each."""
+    """Returns a row for each comparison: its name, ratio, interval and verdict."""
     rows = []
     for variant in report.runs:
         if ratio := report.ratio(variant):
             what = f"{' / '.join(server.label for server in report.servers)}, {variant}"
-            rows.append([_text(what), wording.factor(ratio.ratio), _interval(ratio),
+            rows.append([_text(what), wording.times(ratio), _interval(ratio),
                          _verdict(report, ratio.sign, report.expected_sign(variant))])
     for found in report.contrasts():
-        rows.append([_text(f"{found.server}: {found.of} / {found.to}"), wording.factor(found.ratio.ratio),
+        rows.append([_text(f"{found.server}: {found.of} / {found.to}"), wording.times(found.ratio),
                      _interval(found.ratio), _verdict(report, found.ratio.sign, found.expected_sign)])
     return rows
 
@@ -72,7 +80,7 @@ def _overview(reports: list[Report]) -> str:
 
 
 def figures_table(report: Report) -> str:
-    """Medians of each variant on each server, and of the figures beside them."""
+    """Returns the medians of each variant on each server, and of the other figures."""
     case = report.case
     lines = [table_row([case.told_apart_by, "server", "median", "min – max", "runs", *(name.replace("_", " ") for name in case.run.also)], "th")]
     for variant, by_server in report.runs.items():
@@ -87,18 +95,23 @@ def figures_table(report: Report) -> str:
     return table(lines)
 
 
+def embedded(path: Path, told: str) -> str:
+    """Returns a picture's file as an image within the page.  SVG is not inline, because the names inside of several
+    pictures are the same."""
+    kind = "svg+xml" if path.suffix == ".svg" else "png"
+    return f'<img alt="{_text(told)}" src="data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}">'
+
+
 def image(report: Report) -> str:
-    """The picture, within the page."""
+    """Returns the report's picture within the page."""
     with tempfile.TemporaryDirectory() as directory:
-        svg = Path(directory, "picture.svg")
-        picture.draw(report, svg)
-        data = base64.b64encode(svg.read_bytes()).decode()
-    # not inline: the names inside of several SVG pictures are alike
-    return f'<img alt="{_text(wording.finding(report))}" src="data:image/svg+xml;base64,{data}">'
+        path = Path(directory, "picture.svg")
+        picture.draw(report, path)
+        return embedded(path, wording.finding(report))
 
 
 def statements(report: Report) -> str:
-    """What a run does."""
+    """Returns the statements of a run."""
     case = report.case
     return "<pre>" + _text(";\n".join((*case.before, *case.statement, *case.after))) + "</pre>"
 
@@ -107,7 +120,7 @@ def _section(report: Report) -> str:
     case = report.case
     commit = f' <span class="note">server commit {_text(case.file.commit)}</span>' if case.file.commit else ""
     settings = "; ".join(
-        f"{server.label}: " + ", ".join(f"{each.name} = {each.value or repr('')}" for each in server.settings)
+        f"{server.label}: " + ", ".join(map(str, server.settings))
         for server in report.servers
     )
     promised = ""
@@ -143,8 +156,4 @@ def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) 
     body += [f"<p class=unexpected>{_text(case)} could not be measured: {_text(why)}</p>" for case, why in failures]
     body.append(_overview(reports))
     body += map(_section, reports)
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Read-path lab</title><style>{STYLE}</style></head>
-<body>{''.join(body)}</body></html>
-"""
+    return document("Read-path lab", "".join(body))

@@ -1,9 +1,8 @@
-"""What the kernel's page cache holds of a relation, and how to make it forget.
+"""What the kernel's page cache holds of a relation, and how to empty it.
 
-Without root there is only POSIX_FADV_DONTNEED.  It is advice: the kernel keeps
-pages that are dirty, mapped or in use by somebody at that moment, and knows
-nothing of caches below it, the device's own and, in a virtual machine, the
-host's.  So what is left is counted, and a run says it.
+Without root there is only POSIX_FADV_DONTNEED, which is advice.  The kernel keeps pages that are dirty, mapped or in
+use at that moment.  Caches below it, the device's own and the host's of a virtual machine, are not affected.  So each
+run counts and reports what is left.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def segments(file: Path) -> list[Path]:
-    """The files of a fork, of 1 GB each, in order."""
+    """Returns the files of a fork, 1 GB each, in order."""
     found = [file]
     while (following := file.with_name(f"{file.name}.{len(found)}")).exists():
         found.append(following)
@@ -57,11 +56,11 @@ def cached_share(file: Path) -> float:
 
 
 def forget(file: Path) -> float:
-    """Drops the file from the page cache; returns the share that stayed."""
+    """Drops the file from the page cache.  Returns the share that stayed."""
     for segment in segments(file):
         fd = os.open(segment, os.O_RDONLY)
         try:
-            # dirty pages are not dropped: they are to be clean
+            # the kernel keeps dirty pages, so they are written first
             os.fdatasync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
@@ -70,7 +69,7 @@ def forget(file: Path) -> float:
 
 
 def fill(file: Path) -> float:
-    """Reads the file into the page cache; returns the share that is there."""
+    """Reads the file into the page cache.  Returns the share that is there."""
     for segment in segments(file):
         with segment.open("rb", buffering=0) as opened:
             while opened.read(1 << 20):

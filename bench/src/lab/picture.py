@@ -1,4 +1,4 @@
-"""The report as a picture: every run a dot, the medians as bars."""
+"""The report as a picture: each run is a dot, each median a bar."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ import numpy
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 from . import contrasts, curves, wording
 from .casefile import Case, Published
 from .results import Report
 from .stats import Ratio
 
-# Of a server's bars, and of what is written on them.  From Okabe and Ito's
-# palette, which colour-blind people can tell apart; light and dark, for print.
+# The colours of a server's bars, and of what is written on them, from Okabe and Ito's
+# palette, which colour-blind people can tell apart.  One is light and one dark, for print.
 COLOURS = (("#E69F00", "black"), ("#0072B2", "white"))
 PUBLISHED = "#BBBBBB"
 WIDTH = 0.36
 
 
 def _write(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
-    """Centred, so many points above that height."""
+    """Writes a text centred, this many points above a height."""
     axes.annotate(text, (at, height), (0, points), textcoords="offset points", ha="center", va="bottom", zorder=4, **style)
 
 
@@ -37,7 +38,7 @@ def _draw_runs(
     axes: Axes, case: Case, at: float, times: list[float], colours: tuple[str, str], highest: float, jitter: numpy.random.Generator
 ) -> None:
     colour, text_colour = colours
-    # of counts the axis says which
+    # the axis has the unit of counts
     told = wording.amount(case, median(times)) if case.unit == "ms" else wording.number(median(times))
     axes.bar(at, median(times), WIDTH * 0.94, color=colour, alpha=0.85, linewidth=0, zorder=2)
     # sideways only, so that runs of equal length can be told apart
@@ -51,13 +52,13 @@ def _draw_runs(
 
 
 def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **style: Any) -> None:
-    # grid lines are not to run through it
+    # hides grid lines
     background = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     _write(axes, at, height, points, text, fontsize=11, bbox=background, **style)
 
 
 def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
-    """Whether the first server is better or worse in that, and the colour of it."""
+    """Returns whether the first server is better or worse, in words, and their colour."""
     judged = report.case.figure.judged(ratio.sign)
     words = f"{report.servers[0].label} {judged}" if judged else report.case.figure.sign(ratio.sign) or "not clear"
     return words, contrasts.JUDGED[judged]
@@ -85,14 +86,14 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs:
     if report.quick:
         figure.text(0.995, 0.995, "QUICK: signs at best, no figures to keep", fontsize=10, fontweight="bold", color="white", ha="right", va="top",
                     bbox={"facecolor": contrasts.WORSE, "edgecolor": "none", "pad": 4})
-    # what is left of the axes takes up to a quarter
+    # up to a quarter is to the left of the axes
     room = min(120, int(11 * figure.get_figwidth()))
     lines = [textwrap.fill(line, room) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
     caption = figure.supxlabel("\n".join(lines), fontsize=8.5, color="#666666", ha="left")
-    # all three begin where the axes do, which is known once they are laid out
+    # title and caption begin where the axes do, which is known once they are laid out
     figure.canvas.draw()
     left = axes.get_position().x0
-    # as many letters as the figure has room for to the right of that
+    # the letters that fit to the right of that
     width = int(8 * figure.get_figwidth() * (1 - left))
     # below the stamp, if there is one
     title = figure.suptitle(("\n" if report.quick else "") + textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
@@ -105,7 +106,7 @@ def _title(case: Case) -> str:
 
 
 def _draw_legend(axes: Axes, labels: list[str]) -> None:
-    """Between the axes and what is written above them."""
+    """Draws the legend between the axes and the title."""
     axes.legend(
         handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, (colour, _) in zip(labels, COLOURS)],
         labels=labels, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncol=len(labels), frameon=False, fontsize=11,
@@ -113,7 +114,7 @@ def _draw_legend(axes: Axes, labels: list[str]) -> None:
 
 
 def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure with axes of that size in inches, and below them the contrasts, if the case has any."""
+    """Returns a figure with axes of this size in inches.  Below are the contrasts, if the case has any."""
     rows = len(contrasts.rows(report))
     if not rows:
         return pyplot.subplots(figsize=(width, height), layout="constrained")
@@ -124,7 +125,7 @@ def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes
 
 
 def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
-    """Bars beside each other, for a few groups."""
+    """Draws a few groups as bars beside each other."""
     jitter = numpy.random.default_rng(1)
     offsets = [(number - (len(labels) - 1) / 2) * WIDTH for number in range(len(labels))]
     # more than four groups need room for what is written above them
@@ -137,7 +138,7 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
             _draw_runs(axes, report.case, position + offset, report.values(variant, label), colours, highest, jitter)
         if ratio := report.ratio(variant):
             words, colour = _judged(report, ratio)
-            text = f"{wording.factor(ratio.ratio)} times\n{words}\n[{ratio.low:.2f}, {ratio.high:.2f}]"
+            text = f"{wording.times(ratio)} times\n{words}\n{wording.interval(ratio)}"
             top = max(max(report.values(variant, label)) for label in labels)
             _draw_ratio(axes, position, top, 22, text, fontweight="bold", color=colour)
     ticks = list(groups)
@@ -151,15 +152,13 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
     axes.set_ylim(0, axes.dataLim.ymax * 1.4)
     axes.set_xlabel(report.case.told_apart_by, fontsize=11)
     axes.set_ylabel(_title(report.case), fontsize=11)
-    axes.grid(axis="y", color="#DDDDDD", zorder=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    contrasts.bare(axes, "y")
     _draw_legend(axes, labels)
     return figure, axes
 
 
 def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
-    """One below the other, for many groups: medians as dots, runs as ticks, on a
-    scale that shows short and long ones alike."""
+    """Draws many groups one below the other: medians as dots and runs as ticks, on a logarithmic scale."""
     figure, axes = _subplots(report, 11, 2.6 + 0.5 * len(groups))
     for position, variant in enumerate(groups):
         for number, (label, (colour, _)) in enumerate(zip(labels, COLOURS)):
@@ -171,7 +170,7 @@ def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[F
         if ratio := report.ratio(variant):
             words, colour = _judged(report, ratio)
             axes.annotate(
-                f"{wording.factor(ratio.ratio)} [{ratio.low:.2f}, {ratio.high:.2f}]\n{words}", (1.01, position),
+                f"{wording.times(ratio)} {wording.interval(ratio)}\n{words}", (1.01, position),
                 xycoords=("axes fraction", "data"), va="center", fontsize=9, fontweight="bold" if ratio.sign else "normal", color=colour,
             )
     contrasts.scale(axes)
@@ -179,13 +178,12 @@ def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[F
     axes.set_ylim(len(groups) - 0.4, -0.6)
     axes.set_ylabel(report.case.told_apart_by, fontsize=11)
     axes.set_xlabel(_title(report.case), fontsize=11)
-    axes.grid(axis="x", color="#DDDDDD", zorder=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    contrasts.bare(axes, "x")
     _draw_legend(axes, labels)
     return figure, axes
 
 
-# groups; more than these do not fit beside each other
+# so many groups fit beside each other
 UPRIGHT = 6
 
 
@@ -199,8 +197,17 @@ def draw(report: Report, *paths: Path) -> None:
         lying = len(groups) > UPRIGHT
         figure, axes = (_draw_lying if lying else _draw_upright)(report, groups, labels)
         axes.set_axisbelow(True)
-        axes.tick_params(length=0)
         _write_texts(figure, axes, report, "dots are" if lying else "bars are", "ticks" if lying else "dots")
     for path in paths:
         figure.savefig(path, dpi=150)
+        if path.suffix == ".png":
+            _shrink(path)
     pyplot.close(figure)
+
+
+def _shrink(path: Path) -> None:
+    """Gives the picture a palette: its few colours take a quarter of the space, and
+    pictures are kept in the repository.  Pillow is there wherever matplotlib is."""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)

@@ -1,4 +1,4 @@
-"""The plan that a case is about: what EXPLAIN has to show, or the case is in error."""
+"""The plan that a case expects.  A run with another plan is an error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The nodes of a plan as EXPLAIN (FORMAT JSON) has it, each before those below it."""
+    """Returns the nodes of a plan of EXPLAIN (FORMAT JSON), each before those below it."""
     return [plan, *(node for child in plan.get("Plans", []) for node in nodes(child))]
 
 
 def name(node: dict[str, Any]) -> str:
-    """A node as EXPLAIN writes it as text, without the name of a schema or an alias."""
+    """Returns a node as EXPLAIN writes it in text, without schema and alias."""
     words = [
         "Parallel" if node.get("Parallel Aware") else "",
         node["Node Type"],
@@ -26,13 +26,13 @@ def name(node: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Expected:
-    #: names of nodes, each before those below it; empty: any plan
+    #: nodes, each before those below it; empty: any plan
     names: Sequence[str]
-    #: what EXPLAIN (ANALYZE) has to count at least, added up over all nodes
+    #: minimum counts of EXPLAIN (ANALYZE), summed over all nodes
     counts: dict[str, int] = field(default_factory=dict)
 
     def difference(self, plan: dict[str, Any]) -> str | None:
-        """Why this is not the plan that was expected; None: it is."""
+        """Returns how this plan differs from the expected one, or None if it does not."""
         found = [name(node) for node in nodes(plan)]
         if self.names and found != list(self.names):
             return f"the plan is {' > '.join(found)}, and the case is about {' > '.join(self.names)}"

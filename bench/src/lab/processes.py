@@ -1,7 +1,7 @@
-"""What a cluster's processes use: CPU time and memory, as the kernel counts them.
+"""CPU time and memory of a cluster's processes, as the kernel counts them.
 
-The servers run in a process namespace of their own, so their processes are
-found by the directory that they are in, not by the numbers that they know.
+The servers run in a process namespace of their own, where processes have other numbers.  So they are found by their
+current directory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _read(file: Path) -> str:
-    """Nothing, if the process has ended meanwhile."""
+    """Returns the file's contents, or nothing if the process has ended."""
     try:
         return file.read_text()
     except OSError:
@@ -24,33 +24,43 @@ def _read(file: Path) -> str:
 
 
 def of_cluster(data: Path) -> list[Path]:
-    """The entries in /proc of the processes in a data directory."""
+    """Returns the entries in /proc of the processes in a data directory."""
     found = []
     for process in PROC.glob("[0-9]*"):
         try:
             if os.readlink(process / "cwd") == str(data):
                 found.append(process)
         except OSError:
-            # gone meanwhile, or somebody else's
+            # it has ended, or belongs to another user
             continue
     return found
 
 
+def pids(data: Path) -> list[int]:
+    """Returns the numbers of these processes in our own namespace."""
+    return [int(process.name) for process in of_cluster(data)]
+
+
+def sessions(data: Path) -> int:
+    """Returns how many of these processes serve a client on this machine, by their titles."""
+    return sum("[local]" in _read(process / "cmdline") for process in of_cluster(data))
+
+
 def cpu_us(process: Path) -> float:
-    """CPU time of all of a process's threads, the kernel's for io_uring among them;
-    finer than ticks, but without threads that have ended."""
+    """Returns the CPU time of all threads of a process, including the kernel's for io_uring.  It is finer than ticks,
+    but lacks threads that have ended."""
     return sum(int((_read(thread) or "0").split()[0]) for thread in process.glob("task/*/schedstat")) / 1000
 
 
 def ended_us(stat: str) -> float:
-    """CPU time of children that have ended and were waited for, in the kernel's ticks."""
-    # the name in parentheses may hold anything
+    """Returns the CPU time of children that have ended and were waited for, in the precision of ticks."""
+    # the name in parentheses may contain blanks and parentheses
     fields = stat.rpartition(")")[2].split()
     return (int(fields[13]) + int(fields[14])) / TICKS * 1e6 if fields else 0.0
 
 
 def own_memory_kb(process: Path) -> int:
-    """Without shared memory, which is the same for all processes."""
+    """Returns a process's memory without shared memory, which is the same for all processes."""
     for line in _read(process / "status").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1])
@@ -59,14 +69,14 @@ def own_memory_kb(process: Path) -> int:
 
 @dataclass(frozen=True)
 class Used:
-    """Microseconds of CPU."""
+    """CPU time in microseconds."""
 
     all: float
     workers: float
 
 
 def used(data: Path) -> Used:
-    """CPU time of a cluster so far: of processes that run, and of those that have ended."""
+    """Returns the CPU time of a cluster so far, including processes that have ended."""
     total = workers = 0.0
     for process in of_cluster(data):
         own = cpu_us(process)
@@ -77,12 +87,11 @@ def used(data: Path) -> Used:
 
 
 class MemoryPeak:
-    """Looks at the memory of a cluster's processes from time to time, as the kernel
-    keeps no peak of what is their own.  kb is how far it rose."""
+    """Samples the own memory of a cluster's processes, for which the kernel keeps no peak.  kb is how far it rose."""
 
     def __init__(self, data: Path, every: float = 0.01) -> None:
         processes = of_cluster(data)
-        # the postmaster's children are all others, and those to come
+        # all others, and future ones, are children of the postmaster
         self._children = [file for process in processes for file in process.glob("task/*/children")]
         self._every = every
         self._ended = threading.Event()

@@ -1,4 +1,4 @@
-"""What a long run says meanwhile: a bar on a terminal, else few lines."""
+"""Progress of a long run: a bar on a terminal, a few lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 class _StepsAndTimeLeft(ProgressColumn):
-    """Nothing, as long as nobody knows how many steps there are."""
+    """A column that is empty until the number of steps is known."""
 
     def render(self, task: Task) -> Text:
         if task.total is None:
@@ -44,7 +44,7 @@ class Progress:
         self._bar.stop()
 
     def phase(self, text: str) -> None:
-        """Of unknown length."""
+        """Shows a phase of unknown length."""
         if self._console.is_terminal:
             self.running(text)
         else:
@@ -54,16 +54,16 @@ class Progress:
         self._bar.reset(self._task, total=steps)
 
     def expect_more(self, steps: int) -> None:
-        """Fewer, if negative."""
+        """Adds steps, or removes some if negative."""
         self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + steps)
 
     def running(self, text: str) -> None:
-        """One of the steps: shown on a terminal only."""
+        """Shows the current step, on a terminal only."""
         self._bar.update(self._task, description=text)
 
     def advance(self) -> None:
         self._bar.advance(self._task)
 
     def note(self, text: str) -> None:
-        """Stays on the terminal."""
+        """Writes a line that stays on the terminal."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

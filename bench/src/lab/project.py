@@ -1,4 +1,4 @@
-"""The project's own checkout."""
+"""The project's own checkout: its paths and its commit."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import re
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).absolute().parents[3]
+from timeline.requirements import CHECKOUT as ROOT
+from timeline.requirements import PROVIDE as PROVIDE
+
 RUN = ROOT / "servers" / "run"
-PROVIDE = ROOT / "servers" / "provide"
 PACKAGES = ROOT / "servers" / "packages"
 
 
 def commit() -> str:
-    """What is measured, as git calls it."""
-    # git bisect run, of another repository, may have set them
+    """Returns the checkout's commit, as git describes it."""
+    # git bisect run in another repository may have set them
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        # root may ask in an ordinary user's checkout, which git would refuse
+        # git would refuse root in an ordinary user's checkout
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", ROOT, "describe", "--always", "--dirty"],
             capture_output=True, text=True, check=True, env=environment,
@@ -29,12 +30,12 @@ def commit() -> str:
 
 
 def stock_servers() -> list[str]:
-    """The servers of Debian's packages, oldest first: rows of servers/packages."""
+    """Returns the servers of Debian's packages, oldest first, from servers/packages."""
     return re.findall(r"^\t'(\S+) +\d+ +stock ", PACKAGES.read_text(), re.MULTILINE)
 
 
 def give_to_owner(*paths: Path) -> None:
-    """Root leaves no file behind that the checkout's owner could not replace."""
+    """Gives files that root has made to the checkout's owner."""
     if os.geteuid() == 0:
         owner = ROOT.stat()
         for path in paths:

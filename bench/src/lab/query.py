@@ -1,4 +1,4 @@
-"""A case of a query of the user's, for which there is no case file."""
+"""The case of a user's own query, without a case file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from . import casefile
 from .casefile import Case, CaseError
 
-# What a semicolon ends nothing in: strings, names, dollar quotes, comments.
+# A semicolon within these ends no statement: strings, names, dollar quotes, comments.
 _WHOLE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|(\$\w*\$).*?\1|--[^\n]*|/\*.*?\*/|;|.""", re.DOTALL)
 
 
 def statements(sql: str) -> list[str]:
-    """The statements of a script, without the comments outside of them."""
+    """Returns the statements of a script, without the comments between them."""
     found = [""]
     for token in _WHOLE.finditer(sql):
         if token[0] == ";":
@@ -34,8 +34,8 @@ def _read(path: Path) -> list[str]:
 
 
 def case_of(query: Path, setup: Path | None, device: str) -> Case:
-    """The case of a file with statements, of which the last one is measured, and of one
-    that makes what they are about.  Raises CaseError."""
+    """Returns the case of a file whose last statement is measured, and of a file that prepares the database.  Raises
+    CaseError."""
     found = _read(query)
     if not found:
         raise CaseError(f"{query}: no statement")
@@ -45,8 +45,6 @@ def case_of(query: Path, setup: Path | None, device: str) -> Case:
         "title": " ".join(found[-1].split())[:60],
         "known": "A query of the user's; nothing is promised.",
         "vary": {"io_method": ["worker", "io_uring"], "device": [device], "cache": ["cold server"]},
-        # as in our own cases: nothing but the statement shall read or write meanwhile
-        "settings": {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"},
         "setup": {
             "direct_io": True,
             "sql": [f"CREATE EXTENSION {name}" for name in ("pg_buffercache", "test_aio")]

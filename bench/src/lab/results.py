@@ -1,4 +1,4 @@
-"""What was measured, and on what: everything that table, JSON and picture show."""
+"""The report of a case: what was measured and on what.  Table, JSON lines, picture and page show nothing else."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ class Setting:
     value: str
     default: str
 
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value or repr('')}"
+
 
 @dataclass(frozen=True)
 class Server:
     #: what servers/run calls it
     name: str
-    #: its version, short, and unlike that of the others
+    #: the name in the report; no other server has it
     label: str
     version: str
     version_num: int
-    #: those that differ from the server's defaults, the varied ones apart
+    #: settings unlike the server's defaults; not those that are varied
     settings: tuple[Setting, ...]
 
 
 @dataclass(frozen=True)
 class Run:
-    #: runs with one number were made one right after the other
+    #: the servers' runs of one round follow one another directly
     round: int
     #: by name, as in figures.py
     figures: dict[str, float]
@@ -50,7 +53,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class ContrastResult:
-    """Two variants on one server."""
+    """The ratio of two variants on one server."""
 
     server: str
     of: str
@@ -67,14 +70,14 @@ class Report:
     machine: Machine
     storage: Storage
     servers: list[Server]
-    #: by variant, then by server, both by label
+    #: by the label of the variant, then of the server
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
-    #: a few runs only: signs at best
+    #: few runs, which show signs at best
     quick: bool = False
 
     def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
-        """Of what the case measures, or of another figure; runs without it are left out."""
+        """Returns the values of the case's figure, or of another one.  Runs without it are left out."""
         name = figure or self.case.measure
         return [run.figures[name] for run in self.runs.get(variant, {}).get(server, []) if name in run.figures]
 
@@ -83,7 +86,7 @@ class Report:
         return stats.summarize(values) if values else None
 
     def ratio(self, variant: str) -> stats.Ratio | None:
-        """Of the first server's figure to the second's, if there are two."""
+        """Returns the ratio of the first server's figure to the second's, or None without two servers."""
         if len(self.servers) != 2:
             return None
         first, second = (self.values(variant, server.label) for server in self.servers)
@@ -92,7 +95,7 @@ class Report:
     def _contrast(self, of: Variant, contrast: Contrast) -> list[ContrastResult]:
         name = next(name for name, value in of.values if value == contrast.of)
         to = of.replaced(name, contrast.to)
-        # without interleave, settings do not change from one run to the next
+        # without interleave, variants with different settings are not in the same rounds
         paired = self.case.run.interleave or of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
         found = []
         for server in self.servers:
@@ -103,7 +106,7 @@ class Report:
         return found
 
     def contrasts(self) -> list[ContrastResult]:
-        """Of variants that differ in nothing but the two values to compare."""
+        """Returns the contrasts: pairs of variants that differ only in the two values."""
         return [
             found
             for contrast in self.case.file.contrast
@@ -112,7 +115,7 @@ class Report:
         ]
 
     def numbers_of_runs(self) -> list[int]:
-        """The different ones, sorted: more runs where fewer did not tell."""
+        """Returns the different numbers of runs of the variants, sorted."""
         return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
 
     def expected_sign(self, variant: str) -> str | None:
@@ -122,7 +125,7 @@ class Report:
         return self.case.expected_sign(variant, first.version_num, second.version_num)
 
     def promises(self) -> dict[str, bool]:
-        """Whether the ratio is as high as the case says, by variant."""
+        """Returns, by variant, whether the ratio is as high as the case promises."""
         return {
             variant: ratio.ratio >= self.case.at_least
             for variant in self.runs
@@ -131,13 +134,13 @@ class Report:
 
     @property
     def direct_io(self) -> bool | None:
-        """None: it is varied."""
+        """Whether reads are direct.  None: it is varied."""
         if "io" in self.case.varied:
             return None
         return self.case.setup.direct_io and self.storage.no_direct_io is None
 
     def devices(self) -> dict[str, Device]:
-        """The simulated ones, by the names that variants have for them."""
+        """Returns the simulated devices by name."""
         names = dict.fromkeys(variant.value_of("device") or devices.NONE for variant in self.case.variants)
         return {name: device for name in names if (device := devices.named(name))}
 
@@ -178,8 +181,8 @@ class Report:
         ]
 
     def as_json_lines(self) -> str:
-        """Every line says what it is: first where all of it comes from, then a
-        line a run, a ratio, a contrast, and what was skipped.  load() reads it."""
+        """Returns lines of JSON that load() reads.  Each line says what it is: first the provenance, then runs,
+        ratios, contrasts and what was skipped."""
         lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
         for variant, by_server in self.runs.items():
             for server, runs in by_server.items():
@@ -192,8 +195,8 @@ class Report:
 
 
 def load(path: Path) -> Report:
-    """The report that as_json_lines() has written to a file.  Raises ValueError or
-    casefile.CaseError for a file that is none."""
+    """Returns the report of a file of as_json_lines().  Raises ValueError or casefile.CaseError if it is no such
+    file."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     try:
         first = lines[0]

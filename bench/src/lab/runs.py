@@ -1,9 +1,10 @@
-"""One run: the state of the caches, the statement, and what is to be known of it."""
+"""One run of a statement: sets the caches, runs it, and collects its figures."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Any
 
 import psycopg
 
-from . import devices, fio, pagecache, plans, processes
+from . import devices, fio, instructions, pagecache, plans, processes
 from .casefile import Case
 from .machine import BLOCK
 from .results import Run
 from .servers import Cluster, ServerError
 from .variants import Variant
 
-# Above this, a page cache that was to be cold was not.
+# The share of a relation that may stay in a cold page cache.
 STAYED = 0.05
 
-# of the database, those that the case has made
+# Seconds within which sessions must end.
+ENDING = 10
+
+# the relations that the case has made in the database
 OWN_RELATIONS = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm', 't')"
 
 IO_COUNTS = """
@@ -44,8 +48,8 @@ def _value(cluster: Cluster, statement: str) -> Any:
 
 
 def relation_file(cluster: Cluster, relation: str) -> Path:
-    """The file of a relation's first segment."""
-    return Path(cluster.directory, "data", _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
+    """Returns the file of a relation's first segment."""
+    return Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
 
 
 def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
@@ -62,13 +66,12 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
         file = relation_file(cluster, relation)
         shares.append(pagecache.forget(file) if state == "cold kernel" else pagecache.fill(file))
         if state == "cold kernel" and shares[-1] > STAYED:
-            raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which was to be cold")
+            raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which should be cold")
     return {"page_cache": max(shares)} if shares else {}
 
 
 def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
-    """The device ends with the session, so what is measured elsewhere than in it
-    meets the device as well."""
+    """Makes the variant's device in our session, with which it ends.  It delays other sessions' reads as well."""
     if name := variant.value_of("device"):
         execute(cluster, devices.end(case.setup.relation))
         if device := devices.named(name):
@@ -76,7 +79,7 @@ def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
 
 
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
-    """What EXPLAIN tells; what it does not tell is left out."""
+    """Returns the figures that EXPLAIN shows."""
     plan = explained["Plan"]
     figures = {
         "time": explained["Execution Time"],
@@ -84,7 +87,7 @@ def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
     }
     if "Shared I/O Read Time" in plan:
         figures["read_time"] = plan["Shared I/O Read Time"] + plan["Local I/O Read Time"]
-    # a function's own reads are nobody's node
+    # reads of functions belong to no node
     if scans := [node for node in plans.nodes(plan) if node.get("I/O Count")]:
         count = sum(node["I/O Count"] for node in scans)
         figures["waits"] = sum(node["I/O Waits"] for node in scans)
@@ -97,8 +100,8 @@ def _explained(cluster: Cluster, options: str, statement: str) -> dict[str, Any]
 
 
 def _explain(cluster: Cluster, statement: str, expected: plans.Expected) -> dict[str, float]:
-    # EXPLAIN's clock: the server's own, and rows need not travel to the client.
-    # TIMING OFF, as two clock readings a row would be part of what is measured.
+    # EXPLAIN uses the server's own clock and sends no rows to the client.  TIMING OFF
+    # leaves out two clock readings for each row.
     io = ", IO" if cluster.version_num >= 190000 else ""
     explained = _explained(cluster, f"ANALYZE, TIMING OFF, BUFFERS{io}, ", statement)
     if difference := expected.difference(explained["Plan"]):
@@ -125,19 +128,24 @@ def figures_of_pgbench(said: str) -> dict[str, float]:
 
 
 def _of_pgbench(statement: str) -> tuple[list[str], str]:
-    """pgbench's own commands, which have a line each, and the statement, which has one."""
+    """Returns pgbench's own commands, one a line, and the statement on one line."""
     lines = statement.splitlines()
     commands = [line for line in lines if line.startswith("\\")]
     return commands, " ".join(" ".join(line for line in lines if line not in commands).split())
 
 
-def _pgbench(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+def _pgbench_options(case: Case, variant: Variant) -> list[str]:
+    """Returns pgbench's options.  A parameter may stand for several of them."""
+    return shlex.split(" ".join(case.substituted(option, variant) for option in case.run.pgbench))
+
+
+def _pgbench(cluster: Cluster, options: list[str], statement: str) -> dict[str, float]:
     script = cluster.directory / "pgbench.sql"
     commands, sql = _of_pgbench(statement)
     script.write_text("".join(f"{line}\n" for line in [*commands, f"{sql};"]))
     done = cluster.ask(
         "pgbench", "--no-vacuum", f"--file={script}", f"--host={cluster.directory}", "--username=postgres",
-        *(case.substituted(option, variant) for option in case.run.pgbench), cluster.database,
+        *options, cluster.database,
     )
     if done.returncode != 0:
         raise ServerError(f"{cluster.server}: pgbench: {done.stderr.strip()}")
@@ -145,7 +153,7 @@ def _pgbench(cluster: Cluster, case: Case, variant: Variant, statement: str) -> 
 
 
 def _io_counts(cluster: Cluster) -> tuple[float, float]:
-    # what a session has counted becomes visible when it goes idle
+    # a session's counts become visible when it goes idle
     execute(cluster, "SELECT pg_stat_force_next_flush()")
     row = execute(cluster, IO_COUNTS).fetchone()
     assert row
@@ -153,7 +161,7 @@ def _io_counts(cluster: Cluster) -> tuple[float, float]:
 
 
 def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
-    """fio's time for the blocks of a query, at the depth and with the longest read of the server."""
+    """Returns fio's time for the blocks of a query, at the server's depth and with its longest read."""
     blocks = _value(cluster, case.substituted(case.run.fio, variant))
     depth = int(_value(cluster, "SHOW effective_io_concurrency"))
     longest = int(_value(cluster, "SELECT setting FROM pg_settings WHERE name = 'io_combine_limit'"))
@@ -163,7 +171,7 @@ def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
 
 
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
-    """The rule of a gate that has one: for a relation that nobody reads."""
+    """Makes the rule of a variant that has one, for a relation that nobody reads."""
     if variant.value_of("gate") == "rule":
         execute(cluster, "CREATE TABLE IF NOT EXISTS unread ()")
         execute(cluster, "SELECT io_hold('unread', keep => true)")
@@ -172,23 +180,57 @@ def _set_gate(cluster: Cluster, variant: Variant) -> None:
 def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
     expected = case.expected_plan(variant)
     if case.run.pgbench:
-        if difference := expected.difference(_explained(cluster, "", _of_pgbench(statement)[1])["Plan"]):
+        # EXPLAIN does not know pgbench's variables
+        expects = case.run.plan or case.run.counts
+        if expects and (difference := expected.difference(_explained(cluster, "", _of_pgbench(statement)[1])["Plan"])):
             raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
-        return _pgbench(cluster, case, variant, statement)
+        return _pgbench(cluster, _pgbench_options(case, variant), statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
     return _explain(cluster, statement, expected) if case.explain else _time(cluster, statement)
 
 
-def _measured_with_kernel(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    """Figures of the statement, and of what the kernel has counted meanwhile."""
-    data = cluster.directory / "data"
-    cpu = not {"cpu", "worker_cpu", "cpu_per_block"}.isdisjoint(case.figures)
-    with processes.MemoryPeak(data) if "memory" in case.figures else nullcontext() as peak:
-        before = processes.used(data) if cpu else None
+def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
+    """Starts and ends pgbench's sessions without a statement."""
+    options = [option for option in _pgbench_options(case, variant) if not option.startswith(("--time=", "--transactions="))]
+    _pgbench(cluster, [*options, "--transactions=1"], "\\set nothing 0")
+
+
+def _wait_for_end_of_sessions(cluster: Cluster, left: int) -> None:
+    """Waits until only this many sessions are left.  pgbench ends before the processes that served it."""
+    deadline = time.monotonic() + ENDING
+    while processes.sessions(cluster.data) > left:
+        if time.monotonic() > deadline:
+            raise ServerError(f"{cluster.server}: sessions have not ended within {ENDING} s")
+        time.sleep(0.001)
+
+
+def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    """Returns the figures of the statement, with the server's instructions if the case asks for them."""
+    if "instructions" not in case.figures:
+        return _measured(cluster, case, variant, statement)
+    left = processes.sessions(cluster.data)
+    with instructions.counting(processes.pids(cluster.data)) as count:
+        if case.run.pgbench:
+            _begin_and_end_sessions(cluster, case, variant)
+            _wait_for_end_of_sessions(cluster, left)
+        of_sessions = count()
         figures = _measured(cluster, case, variant, statement)
+        if case.run.pgbench:
+            _wait_for_end_of_sessions(cluster, left)
+        # the measured sessions have begun and ended as well
+        figures["instructions"] = (count() - 2 * of_sessions) / figures.get("transactions", 1) / 1000
+    return figures
+
+
+def _measured_with_kernel(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    """Returns the figures of the statement, with CPU time and memory if the case asks for them."""
+    cpu = not {"cpu", "worker_cpu", "cpu_per_block"}.isdisjoint(case.figures)
+    with processes.MemoryPeak(cluster.data) if "memory" in case.figures else nullcontext() as peak:
+        before = processes.used(cluster.data) if cpu else None
+        figures = _measured_and_counted(cluster, case, variant, statement)
         if before:
-            after = processes.used(data)
+            after = processes.used(cluster.data)
             transactions = figures.get("transactions", 1)
             figures["cpu"] = (after.all - before.all) / transactions
             figures["worker_cpu"] = max(0.0, after.workers - before.workers) / transactions
@@ -226,7 +268,7 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
     if counting:
         reads_after, bytes_after = _io_counts(cluster)
         figures["ios"] = reads_after - reads
-        # of a statement that has no EXPLAIN
+        # for a statement without EXPLAIN
         figures.setdefault("read_blocks", (bytes_after - read_bytes) / BLOCK)
         if figures["ios"]:
             figures["mean_blocks"] = (bytes_after - read_bytes) / BLOCK / figures["ios"]
@@ -237,7 +279,7 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
 
 
 def _check(cluster: Cluster, case: Case, figures: dict[str, float]) -> None:
-    """A figure that cannot be is an error, not a result."""
+    """Raises ServerError if a figure is impossible."""
     read = figures.get("read_blocks", 0)
     if read < case.run.shared_read_blocks:
         raise ServerError(

@@ -1,7 +1,6 @@
 """Private clusters of the servers to measure.
 
-What runs a server is servers/run: it makes an ordinary user of root and enters
-the root file system of the stock servers.
+servers/run runs each server: it drops root's privileges and enters the root file system of the stock servers.
 """
 
 from __future__ import annotations
@@ -21,7 +20,12 @@ STANDBY_PORT = 5433
 
 
 class ServerError(Exception):
-    """A server that could not be made, started or asked."""
+    """A server could not be made, started or asked."""
+
+
+def told(error: Exception) -> str:
+    """Returns the message of an error; of an error that is not our own, its type as well."""
+    return str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
 
 
 def _tail(path: Path, lines: int = 15) -> str:
@@ -32,7 +36,7 @@ def _tail(path: Path, lines: int = 15) -> str:
 
 
 class Cluster:
-    """A cluster in a directory of its own, and the one session that measures."""
+    """A cluster in a directory of its own, and the one session that measures it."""
 
     def __init__(self, server: str, directory: Path, label: str = "", extension: Path | None = None) -> None:
         #: what servers/run calls the server
@@ -42,6 +46,7 @@ class Cluster:
         #: the checkout of test_aio to build; None: this one
         self.extension = extension
         self.directory = directory
+        self.data = directory / "data"
         #: what sessions connect to
         self.database = "postgres"
         self._process: subprocess.Popen[str] | None = None
@@ -54,12 +59,12 @@ class Cluster:
         return [str(project.RUN), "--work", str(self.directory), *read, self.server, *command]
 
     def _begin(self, script: str, *arguments: str) -> None:
-        """Starts a script of bench/inside; what it says on stderr is kept."""
+        """Starts a script of bench/inside, and keeps its stderr in a file."""
         with self._log_of(script).open("w") as errors:
             self._process = subprocess.Popen(
                 self._command("sh", "-c", f'exec "$TEST_AIO_SOURCE/bench/inside/{script}" "$@"', "sh", *arguments),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                # Ctrl-C is for us alone: servers are stopped in order
+                # Ctrl-C must reach only us, so that servers are stopped in order
                 start_new_session=True,
             )
 
@@ -88,8 +93,8 @@ class Cluster:
             )
 
     def make_standby(self, wanted: bool) -> None:
-        """Makes a standby of the server that runs, or removes that of another case.  It
-        starts with the server, from then on, and has its settings, and a port of its own."""
+        """Makes a standby of the running server, or removes the standby of another case.  From then on
+        it starts with the server.  It has the server's settings and a port of its own."""
         standby = self.directory / "standby"
         shutil.rmtree(standby, ignore_errors=True)
         if wanted:
@@ -101,7 +106,7 @@ class Cluster:
                 settings.write(f"port = {STANDBY_PORT}\n")
 
     def start(self, settings: dict[str, str]) -> None:
-        """Returns when the server accepts connections."""
+        """Starts the server, and waits until it accepts connections."""
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
         self._begin("serve")
@@ -119,7 +124,7 @@ class Cluster:
             self._session = None
 
     def stop(self) -> None:
-        """Ends whatever runs here, in order: that is what the end of its input means."""
+        """Ends what runs here in order, by closing its standard input."""
         self._disconnect()
         if self._process:
             self._process.communicate()
@@ -131,7 +136,7 @@ class Cluster:
 
     @property
     def version_num(self) -> int:
-        """As server_version_num; known without a connection, as settings depend on it."""
+        """The server_version_num.  Settings depend on it, so it is known without a connection."""
         if self._version_num is None:
             said = self.ask("sh", "-c", '"$PG_CONFIG" --version').stdout
             # "PostgreSQL 18.6 (Debian …)", "PostgreSQL 19rc1"
@@ -142,8 +147,8 @@ class Cluster:
         return self._version_num
 
     def why_no_io_uring(self) -> str | None:
-        """Why the server cannot use io_uring here; None if it can.  Asked where the
-        server will run, as limits and seccomp filters are inherited."""
+        """Returns why the server cannot use io_uring here, or None.  It asks where the server will run, because
+        limits and seccomp filters are inherited."""
         said = self.ask("sh", "-c", 'exec "$TEST_AIO_SOURCE/servers/io_uring_probe" "$PG_CONFIG"')
         if said.returncode == 0:
             return None
@@ -154,7 +159,7 @@ class Cluster:
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(
             host=str(self.directory), user="postgres", dbname=self.database, autocommit=True,
-            # what hangs is an error, not a benchmark without end
+            # a statement that hangs is an error, not a benchmark without end
             options=f"-c statement_timeout={STATEMENT_TIMEOUT}",
         )
 

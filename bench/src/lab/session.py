@@ -1,11 +1,11 @@
-"""A run of the lab: cases on servers, measured one after another.
+"""A run of the lab: measures cases on servers, one after another.
 
-This is what programs call; bench/lab, bench/demo and others to come stand on it.
+This is the API for programs.  bench/lab, bench/demo and bench/trial use it.
 
     with session.begin(servers, Path("/var/tmp"), Console()) as lab:
         report = lab.measure(casefile.load(path))
 
-A report (results.py) has the runs, ratios and contrasts; output.py writes it.
+A report (results.py) has the runs, ratios and contrasts.  output.py writes it.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from .servers import Cluster
 from .stats import Ratio
 from .variants import Variant
 
-# of --quick: enough to see whether it works, not to publish
+# seconds for a variant with --quick: enough to see whether it works, too few to publish
 QUICK_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a case is measured; None: as long as the case says."""
+    """How long a case is measured.  None: as long as the case says."""
 
     quick: bool = False
     runs: int | None = None
     most_runs: int | None = None
     seconds: float | None = None
     narrow: float | None = None
-    #: whether an interval needs no more rounds; None: it tells and is narrow
+    #: whether an interval needs no more rounds; None: if it decides and is narrow
     enough: Callable[[Ratio], bool] | None = None
 
     def limits(self, case: Case) -> Limits:
@@ -59,7 +59,7 @@ class Effort:
 
 
 def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
-    """The variants that have these values, separated by commas."""
+    """Returns the variants that have these values, which commas separate."""
     chosen = tuple(variant for variant in case.variants if not only or variant.matches(only))
     if not chosen:
         raise casefile.CaseError(f"{case.id} has no variant with {only!r}: {'; '.join(each.label for each in case.variants)}")
@@ -83,7 +83,7 @@ class Session:
         ))
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
-        """The report of a case, measured on all servers.  Raises ServerError."""
+        """Measures a case on all servers and returns its report.  Raises ServerError."""
         try:
             contestants = measure.introduce(self._clusters, case, self.storage.no_direct_io is None, self.progress)
             self._set_up = case, contestants
@@ -99,8 +99,8 @@ class Session:
             raise
 
     def record(self, variant: Variant | None = None) -> list[tuple[list[dict[str, Any]], int]]:
-        """Rows of io_trace of a run of the case measured last, on each server, and how
-        many more there were.  Of one that all can do, if no variant is named."""
+        """Runs a variant of the case measured last on each server.  Returns the rows of io_trace and how many more
+        there were.  Without a variant it takes one that all servers can run."""
         assert self._set_up
         case, contestants = self._set_up
         chosen = variant or traced.first_possible(case, contestants)
@@ -111,7 +111,7 @@ class Session:
         return found
 
     def trace(self, variant: Variant | None = None) -> list[Trace]:
-        """The same as traces."""
+        """Returns the traces of record()."""
         assert self._set_up
         labels = [contestant.info.label for contestant in self._set_up[1]]
         return [trace.from_rows(label, rows, lost) for label, (rows, lost) in zip(labels, self.record(variant))]
@@ -119,6 +119,6 @@ class Session:
 
 @contextmanager
 def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterator[Session]:
-    """A session in a directory for clusters, which are gone at its end."""
+    """Begins a session in a directory for clusters, and removes the directory at its end."""
     with stage.directory(work) as directory, Progress(console) as progress, stage.clusters(servers, directory, progress) as clusters:
         yield Session(clusters, directory, progress)

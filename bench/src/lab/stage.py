@@ -1,5 +1,4 @@
-"""What all commands do before and after: a directory for clusters, servers in
-it, and both gone at the end, whatever the end is."""
+"""What every command does first and last: makes a directory with clusters, and removes both at any end."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ from .servers import Cluster, ServerError
 
 
 def perform(program: str, body: Callable[[Console], int], failure: int = 1) -> int:
-    """Runs a command's body; returns the exit status."""
-    # an ordinary user's server has to read what root writes
+    """Runs a command's body.  Returns the exit status."""
+    # an ordinary user's server must be able to read root's files
     os.umask(0o022)
-    # ended from outside, it ends as with Ctrl-C: servers stop, directories go
+    # these signals end it as Ctrl-C does: servers stop, directories go
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -41,7 +40,7 @@ def perform(program: str, body: Callable[[Console], int], failure: int = 1) -> i
 
 @contextmanager
 def directory(where: Path) -> Iterator[Path]:
-    """A directory for clusters."""
+    """Makes a directory for clusters."""
     # a short name, as a socket's path has to fit into 107 bytes
     work = Path(tempfile.mkdtemp(prefix="aio.", dir=where)).resolve()
     try:
@@ -53,7 +52,7 @@ def directory(where: Path) -> Iterator[Path]:
 
 @contextmanager
 def clusters(servers: Sequence[ServerName], work: Path, progress: Progress) -> Iterator[list[Cluster]]:
-    """Clusters with the extension built and staged; none of them runs yet."""
+    """Makes clusters, with the extension built and staged.  None of them runs yet."""
     made: list[Cluster] = []
     try:
         progress.phase("building the extension, making clusters")

@@ -1,4 +1,4 @@
-"""Medians, their spread, and how sure a ratio of two of them is."""
+"""Medians, their spread, and the ratio of two medians with its interval."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy
 
-# Ratios closer to 1 than this are called the same when the whole interval is:
-# below it, caches, clock frequency and neighbours decide, not the server.
+# Ratios are the same if the whole interval is within this share of 1: caches, clock
+# frequency and neighbours make as much difference.
 SAME = 0.10
 
 RESAMPLES = 5000
@@ -15,7 +15,7 @@ RESAMPLES = 5000
 
 @dataclass(frozen=True)
 class Summary:
-    """All in the unit of what was measured."""
+    """All values are in the unit of the figure."""
 
     median: float
     minimum: float
@@ -26,17 +26,17 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of the medians, with the interval that holds 95 % of the resampled ones."""
+    """The ratio of two medians, with the interval that holds 95 % of the resampled ratios."""
 
     ratio: float
     low: float
     high: float
-    #: ratios closer to 1 than this are called the same; 0, of exact counts: none but 1
+    #: ratios within this share of 1 are the same; 0, for exact counts: only 1 is
     same: float = SAME
 
     @property
     def sign(self) -> str | None:
-        """What the first is against the second; None: cannot tell."""
+        """What the first is against the second.  None: cannot tell."""
         if self.low >= 1 / (1 + self.same) and self.high <= 1 + self.same:
             return "same"
         if self.low > 1:
@@ -46,7 +46,7 @@ class Ratio:
         return None
 
     def is_narrow(self, width: float) -> bool:
-        """Whether the interval's ends are no further apart than by this share."""
+        """Returns whether the interval's ends are no further apart than this share."""
         return self.high <= self.low * (1 + width)
 
 
@@ -57,8 +57,8 @@ def summarize(times: list[float]) -> Summary:
 
 
 def compare(a: list[float], b: list[float], paired: bool = True, same: float = SAME) -> Ratio:
-    """Paired: a[i] and b[i] were measured one right after the other, so rounds
-    are resampled whole: what slowed down both is not taken for a difference."""
+    """Returns the ratio of two medians.  With paired, a[i] and b[i] were measured one right after the other and are
+    resampled together, so that what slowed down both is not taken for a difference."""
     first, second = numpy.asarray(a, float), numpy.asarray(b, float)
     if paired and first.shape != second.shape:
         raise ValueError("as many runs of the one as of the other are needed")

@@ -1,4 +1,4 @@
-"""The report on a terminal."""
+"""The report as tables on a terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from . import wording
 from .results import Report, Server
 
 
-# They name a directory that is gone afterwards; the JSON file has them whole.
+# These settings name a directory that is gone afterwards.  The JSON file has them whole.
 PATHS = ("dynamic_library_path", "extension_control_path", "unix_socket_directories")
 
 
 def _settings(server: Server) -> list[str]:
-    shown = [f"{setting.name} = {setting.value or repr('')}" for setting in server.settings if setting.name not in PATHS]
+    shown = [str(setting) for setting in server.settings if setting.name not in PATHS]
     return shown + [f"{setting.name} = …" for setting in server.settings if setting.name in PATHS]
 
 
 def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
-    """Those that all servers have, and what each has besides."""
+    """Returns the settings that all servers share, and each server's others."""
     per_server = {server.label: _settings(server) for server in report.servers}
     common = [
         setting for setting in next(iter(per_server.values()))
@@ -34,7 +34,7 @@ def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
 
 
 def _other_figures(report: Report) -> Table:
-    """Medians of what else the case wants to be known."""
+    """Returns the medians of the figures beside the case's own."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
     table.add_column("server", no_wrap=True)
@@ -91,7 +91,7 @@ def _results(report: Report) -> Table:
     table.add_column("min – max", justify="right", no_wrap=True)
     table.add_column("MAD", justify="right", no_wrap=True)
     if compared := len(report.servers) == 2:
-        table.add_column(" / ".join(server.label for server in report.servers), no_wrap=True)
+        table.add_column(" / ".join(server.label for server in report.servers))
     for variant, by_server in report.runs.items():
         ratio = report.ratio(variant)
         for number, label in enumerate(by_server):
@@ -101,12 +101,13 @@ def _results(report: Report) -> Table:
             cells: list[str | Text] = [
                 "" if number else variant,
                 label,
-                Text(wording.amount(report.case, summary.median), style="bold"),
+                # a count's unit may be long, and is in the notes
+                Text(wording.ms(summary.median) if report.case.unit == "ms" else wording.number(summary.median), style="bold"),
                 f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}",
                 wording.number(summary.mad),
             ]
             if ratio and number == 0:
-                cells.append(Text.assemble((wording.factor(ratio.ratio), "bold"), f"  [{ratio.low:.2f}, {ratio.high:.2f}]"))
+                cells.append(Text.assemble((wording.times(ratio), "bold"), f"  {wording.interval(ratio)}"))
             elif ratio:
                 cells.append(wording.verdict(report.case.figure.sign(ratio.sign), report.expected_sign(variant)))
             table.add_row(*cells, end_section=number == len(by_server) - 1)
@@ -126,7 +127,7 @@ def _clock(report: Report) -> str:
 
 
 def show(report: Report, console: Console, whole: bool = True) -> None:
-    """Not whole: without what it ran on and how it was measured."""
+    """Shows the report.  If not whole, it leaves out the provenance and how it was measured."""
     case = report.case
     console.print()
     console.print(Text.assemble((f"{case.id}  {case.title}", "bold"), f" (server commit {case.file.commit})" if case.file.commit else ""))
@@ -135,8 +136,9 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     console.print(_results(report))
     if report.case.run.also:
         console.print(_other_figures(report))
+    unit = "" if case.unit in ("", "ms") else f", in {case.unit}"
     notes = [
-        f"Medians of {wording.number_of_runs(report)}; MAD: median absolute deviation.{_clock(report)}",
+        f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}",
     ]
     if len(report.servers) == 2:
         notes.append("Ratio of the medians, with the 95 % interval of a bootstrap over the rounds.")

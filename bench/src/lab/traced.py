@@ -11,12 +11,12 @@ from .measure import Contestant, settings_of
 from .runs import execute, run_once
 from .variants import Variant
 
-# exact times and processes; of the trace's cost, that of this is the most
+# exact times and processes, which is the most expensive part of the trace
 SETTINGS = {"test_aio.trace_completions": "on"}
 
 
 def first_possible(case: Case, contestants: list[Contestant]) -> Variant:
-    """One that all of these can do."""
+    """Returns the first variant that all servers can run."""
     for variant in case.variants:
         if variant.value_of("io_method") != "io_uring" or not any(each.cluster.why_no_io_uring() for each in contestants):
             return variant
@@ -24,18 +24,18 @@ def first_possible(case: Case, contestants: list[Contestant]) -> Variant:
 
 
 def _settings(settings: dict[str, str]) -> dict[str, str]:
-    """With test_aio preloaded, whatever else is."""
+    """Returns the settings with test_aio preloaded."""
     libraries = settings.get("shared_preload_libraries", "")
     preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
     return settings | SETTINGS | {"shared_preload_libraries": preloaded}
 
 
 def record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:
-    """Rows of io_trace, and how many more there were.  In the database that has been
-    set up to measure the case."""
+    """Runs a variant in the database that was set up to measure the case.  Returns the rows of io_trace and how many
+    more there were."""
     cluster = contestant.cluster
     cluster.start(_settings(settings_of(case, direct_io, cluster, variant)))
-    # what is first is not typical: it fills caches, and the pool of I/O workers
+    # the first run is not typical: it fills caches and starts I/O workers
     run_once(cluster, case, variant, 0)
     execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
     run_once(cluster, case, variant, 1)

@@ -1,4 +1,4 @@
-"""What a case varies: server settings, and what is no setting."""
+"""What a case varies: server settings, and names of the lab's own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 from . import devices
 
-# Names in [vary] that are not the server's, and the values that they can have
-# (None: any).
+# Names in [vary] that are not the server's settings, and their values (None: any).
 OWN = {
     # direct: debug_io_direct = data
     "io": ("direct", "buffered"),
-    # what has been read before, see pagecache.py
+    # which cache holds the relation; see pagecache.py
     "cache": ("cold server", "cold kernel", "warm"),
-    # test_aio's simulated device: a name or a latency, see devices.py, or "none"
+    # test_aio's simulated device: a name or a latency (devices.py), or "none"
     "device": None,
     # the number of I/O workers, which 18 and 19 set differently
     "workers": None,
@@ -26,14 +25,14 @@ OWN = {
 
 
 def _of_version(settings: dict[str, Any], version_num: int) -> dict[str, Any]:
-    """The sub-table of the newest major version that is not newer than this."""
+    """Returns the sub-table of the newest major version that is not newer than the server."""
     major = version_num // 10000
     known = [int(key) for key, value in settings.items() if isinstance(value, dict) and int(key) <= major]
     return dict(settings[str(max(known))]) if known else {}
 
 
 def for_server(settings: dict[str, Any], version_num: int) -> dict[str, str]:
-    """Settings for all servers, and those for servers from a major version on."""
+    """Returns the settings of all servers and those for servers from a major version on."""
     common = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     return {name: str(value) for name, value in (common | _of_version(settings, version_num)).items()}
 
@@ -43,7 +42,7 @@ class Variant:
     """One combination of all that is varied."""
 
     values: tuple[tuple[str, str], ...]
-    #: names that have one value in all variants, and so tell none from another
+    #: names with the same value in all variants, which labels leave out
     constant: frozenset[str] = frozenset()
 
     @property
@@ -54,12 +53,12 @@ class Variant:
         return dict(self.values).get(name)
 
     def settings(self, parameters: Iterable[str], version_num: int) -> dict[str, str]:
-        """What the server has to be started with."""
+        """Returns the settings with which the server must be started."""
         settings = {name: value for name, value in self.values if name not in OWN and name not in parameters}
         if io := self.value_of("io"):
             settings["debug_io_direct"] = "data" if io == "direct" else ""
         if self.value_of("device"):
-            # single-block reads, as of an index scan, are synchronous, and to take as long
+            # single-block reads, as in an index scan, are synchronous, and must take as long
             settings |= {"shared_preload_libraries": "test_aio", "test_aio.reach_synchronous_reads": "on"}
         if gate := self.value_of("gate"):
             settings["shared_preload_libraries"] = "" if gate == "without" else "test_aio"
@@ -78,7 +77,7 @@ class Variant:
         return Variant(tuple((key, value if key == name else own) for key, own in self.values), self.constant)
 
     def matches(self, words: str) -> bool:
-        """Whether all of these values, separated by commas, are this one's."""
+        """Returns whether the variant has all of these values, which commas separate."""
         own = {value for _, value in self.values}
         return {word.strip() for word in words.split(",")} <= own
 
@@ -86,6 +85,6 @@ class Variant:
 def combinations(vary: dict[str, list[Any]]) -> tuple[Variant, ...]:
     constant = frozenset(name for name, values in vary.items() if len(values) == 1)
     if len(constant) == len(vary):
-        # a single variant has to be called something
+        # a single variant needs a label
         constant = frozenset(list(vary)[1:])
     return tuple(Variant(tuple(zip(vary, map(str, values))), constant) for values in itertools.product(*vary.values()))

@@ -1,10 +1,10 @@
-"""Figures and findings in words, alike in the table and in the picture."""
+"""Figures and findings in words, for table, picture and page."""
 
 from __future__ import annotations
 
 from .casefile import Case
 from .results import ContrastResult, Report
-from .stats import Ratio
+from .stats import SAME, Ratio
 
 
 def ms(value: float) -> str:
@@ -16,7 +16,7 @@ def number(value: float) -> str:
 
 
 def amount(case: Case, value: float) -> str:
-    """A value of what the case measures."""
+    """Returns a value of the case's figure with its unit."""
     if case.unit == "ms":
         return ms(value)
     return f"{number(value)} {case.unit}".strip()
@@ -24,6 +24,21 @@ def amount(case: Case, value: float) -> str:
 
 def factor(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _digits(ratio: Ratio) -> int:
+    """Returns the digits of figures whose small differences count, and of others."""
+    return 4 if 0 < ratio.same < SAME else 2
+
+
+def times(ratio: Ratio) -> str:
+    """Returns the ratio."""
+    return factor(ratio.ratio) if _digits(ratio) == 2 else f"{ratio.ratio:.{_digits(ratio)}f}"
+
+
+def interval(ratio: Ratio) -> str:
+    """Returns the ends of the ratio's interval."""
+    return f"[{ratio.low:.{_digits(ratio)}f}, {ratio.high:.{_digits(ratio)}f}]"
 
 
 def joined(words: list[str]) -> str:
@@ -35,10 +50,10 @@ def is_time(case: Case) -> bool:
 
 
 def _as(case: Case) -> str:
-    """What comes between two "as"."""
+    """Returns the words between "as" and "as"."""
     if case.figure.low == "less":
         return "much " + case.figure.title.partition(" (")[0]
-    return "long" if is_time(case) else f"many {case.unit}"
+    return "long" if is_time(case) else f"many {case.unit.removeprefix('k ')}"
 
 
 def verb(case: Case) -> str:
@@ -57,31 +72,31 @@ def _finding_of_one(report: Report) -> str:
     return "; ".join(parts) or "nothing could be measured"
 
 
-# more than these are counted, not named
+# more variants are counted, not named
 NAMED = 4
 
 
 def named_or_counted(variants: list[str]) -> str:
     if len(variants) > NAMED:
         return f"{len(variants)} combinations"
-    # several of several values each need more than a comma between them
+    # variants of several values are in parentheses, as commas separate both
     return joined([f"({variant})" if "," in variant else variant for variant in variants])
 
 
-def _range(ratios: list[tuple[str, float]]) -> str:
+def _range(ratios: list[tuple[str, Ratio]]) -> str:
     if len(ratios) <= NAMED:
-        return joined([f"{factor(ratio)} times ({variant})" for variant, ratio in ratios])
-    values = [ratio for _, ratio in ratios]
-    return f"{factor(min(values))} to {factor(max(values))} times (in {len(ratios)} combinations)"
+        return joined([f"{times(ratio)} times ({variant})" for variant, ratio in ratios])
+    least, *_, most = sorted((ratio for _, ratio in ratios), key=lambda ratio: ratio.ratio)
+    return f"{times(least)} to {times(most)} times (in {len(ratios)} combinations)"
 
 
 def finding(report: Report) -> str:
-    """What came out, in one sentence."""
+    """Returns the result in one sentence."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
     if not ratios:
         return _finding_of_one(report)
     first, second = (server.label for server in report.servers)
-    different: list[tuple[str, float]] = []
+    different: list[tuple[str, Ratio]] = []
     same, unclear = [], []
     for variant, ratio in ratios.items():
         if ratio.sign == "same":
@@ -89,7 +104,7 @@ def finding(report: Report) -> str:
         elif ratio.sign is None:
             unclear.append(variant)
         else:
-            different.append((variant, ratio.ratio))
+            different.append((variant, ratio))
     parts = []
     if different:
         parts.append(f"{first} {verb(report.case)} {_range(different)} as {_as(report.case)} as {second}")
@@ -102,7 +117,7 @@ def finding(report: Report) -> str:
 
 
 def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
-    """What contradicts the case, if anything does."""
+    """Returns what contradicts the case, if anything does."""
     found = [
         f"{variant}: {expected}" for variant, ratio in ratios.items()
         if (expected := report.expected_sign(variant)) and ratio.sign and report.case.figure.sign(ratio.sign) != expected
@@ -111,7 +126,7 @@ def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
 
 
 def verdict(sign: str | None, expected: str | None) -> str:
-    """The sign that was found, and whether the case promises it."""
+    """Returns the sign that was found, and whether the case promises it."""
     if sign is None:
         return "cannot tell"
     if expected is None:
@@ -120,8 +135,7 @@ def verdict(sign: str | None, expected: str | None) -> str:
 
 
 def promise(report: Report) -> str:
-    """What the case promises whatever the machine, and whether it came out so;
-    empty where it promises nothing."""
+    """Returns what the case promises on every machine, and whether it was kept.  Empty if it promises nothing."""
     promises = report.promises()
     if not promises:
         return ""
@@ -143,12 +157,9 @@ def storage(report: Report) -> str:
 
 
 def contrast(report: Report, found: ContrastResult) -> str:
-    """One server's two variants, in one line."""
+    """Returns the comparison of two variants on one server, in one line."""
     sign = verdict(report.case.figure.sign(found.ratio.sign), found.expected_sign)
-    return (
-        f"{found.server}: {found.of} against {found.to}: {factor(found.ratio.ratio)}"
-        f"  [{found.ratio.low:.2f}, {found.ratio.high:.2f}]  {sign}"
-    )
+    return f"{found.server}: {found.of} against {found.to}: {times(found.ratio)}  {interval(found.ratio)}  {sign}"
 
 
 def number_of_runs(report: Report) -> str:
@@ -165,7 +176,7 @@ def how_read(report: Report) -> str:
 
 
 def devices(report: Report) -> list[str]:
-    """What the simulated devices are, a line each."""
+    """Returns a line for each simulated device."""
     return [f"{name}: {device.told()}" for name, device in report.devices().items()]
 
 
@@ -175,7 +186,7 @@ def machine(report: Report) -> str:
 
 
 def skipped(report: Report) -> list[str]:
-    """What could not be measured, and why: each reason once."""
+    """Returns what could not be measured and why, each reason once."""
     servers: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:
         servers.setdefault((skipped.variant, skipped.reason), []).append(skipped.server)

@@ -1,4 +1,4 @@
-"""bench/timeline: pictures of traces.  What draws them is imported once it is certain to be there."""
+"""bench/timeline: draws traces.  The drawing libraries are imported after requirements has made sure of them."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         prog="bench/timeline", description="Draws traces of I/Os, one above the other: time to the right, block number up, a bar an I/O.",
         epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string (as 'host=/tmp dbname=postgres')")
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string such as 'host=/tmp dbname=postgres'")
     parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
-                        help="ends in .png, .svg or .html; once or several times (default: timeline.png)")
-    parser.add_argument("--label", action="append", default=[], help="of the first trace, the second … (default: the file's name, the server's version)")
-    parser.add_argument("--title", default="", help="above all of it")
-    parser.add_argument("--relation", help="this one's I/Os alone")
-    parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="since the trace's first I/O")
-    parser.add_argument("--to", dest="end", type=float, metavar="MS", help="since the trace's first I/O")
-    parser.add_argument("--zoom", type=float, metavar="MS", help="beside all of it, show so many ms from the beginning")
-    parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="of a picture, in pixels")
+                        help="output file, ending in .png, .svg or .html; once or several times (default: timeline.png)")
+    parser.add_argument("--label", action="append", default=[], help="name of the first trace, of the second … (default: the file's name, the server's version)")
+    parser.add_argument("--title", default="", help="title above the whole")
+    parser.add_argument("--relation", help="draw only I/Os of this relation")
+    parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="begin this long after the trace's first I/O")
+    parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end this long after the trace's first I/O")
+    parser.add_argument("--zoom", type=float, metavar="MS", help="show this many ms from the beginning beside the whole")
+    parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="size of a picture in pixels")
     parsed = parser.parse_args(argv)
     if len(parsed.label) > len(parsed.traces):
         parser.error("more labels than traces")

@@ -15,7 +15,7 @@ SUFFIXES = (".png", ".svg", ".html")
 
 
 def windows(panels: list[Panel], begin: float = 0.0, end: float | None = None, zoom: float | None = None) -> list[Window]:
-    """Of all columns; a little longer than the longest."""
+    """Returns the window of each column.  The first is a little longer than the longest trace."""
     last = max(panel.end for panel in panels)
     found = [Window(begin, end if end is not None else begin + (last - begin) * 1.01 or 1)]
     if zoom is not None and zoom < found[0].end - begin:
@@ -27,8 +27,8 @@ def write(
     panels: list[Panel], paths: list[Path], *, title: str = "", begin: float = 0.0, end: float | None = None,
     zoom: float | None = None, size: tuple[int, int] | None = None,
 ) -> None:
-    """Draws the panels into each file, as its suffix says.  Times are in ms; zoom shows
-    so many ms from the beginning beside all of it.  Each kind of file wants a library of its own."""
+    """Draws the panels into each file.  The suffix decides the format, and each format needs a library of its own.
+    Times are in ms.  zoom shows this many ms from the beginning beside the whole."""
     shown = windows(panels, begin, end, zoom)
     heading = ": ".join(filter(None, [title, content.finding(panels)]))
     for path in paths:

@@ -1,5 +1,5 @@
-"""A timeline as one HTML file, to be zoomed and hovered, which needs no network:
-the plotting library is in it."""
+"""A timeline as one HTML file that can be zoomed and hovered over.  The plotting library is in it, so it needs no
+network."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from . import style
 from .panels import Panel, Window, duration
 from .trace import OUTCOMES, Io, Wait
 
-# pixels of a panel's bars, of a waiter's lane, of the steps; between them, above
-# a panel, around all of it
+# heights in pixels: a panel's bars, a waiter's lane, the steps; then the gap between them, the
+# title of a panel, and the margins of the whole
 BARS, WAITS, STEPS = 360, 16, 70
 GAP, TITLE, TOP, BOTTOM = 10, 44, 45, 130
 
-# in blocks; it tells neighbours apart when there is room
+# in blocks, between neighbours
 GAP_OF_BLOCKS = 0.2
 
 CONFIG = {"scrollZoom": True, "displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
@@ -44,8 +44,7 @@ def _hover(panel: Panel, io: Io) -> str:
 
 
 def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
-    """A trace of plotly's for each process, outcome and exactness: the legend
-    switches them off and on."""
+    """Returns a trace of plotly's for each process, outcome and exactness.  The legend switches them on and off."""
     groups: dict[tuple[int, str, bool], list[Io]] = {}
     for io in panel.ios:
         groups.setdefault((io.pid, io.outcome, io.exact or io.outcome == "open"), []).append(io)
@@ -57,10 +56,10 @@ def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
         bars.append(go.Bar(
             orientation="h", base=[io.start for io in ios], x=[panel.end_of(io) - io.start for io in ios],
             y=[io.block + io.blocks / 2 for io in ios], width=[io.blocks - GAP_OF_BLOCKS for io in ios],
-            # before what all panels share
+            # precedes the entries that all panels share
             name=", ".join(filter(None, words)), legendrank=1,
             hovertext=[_hover(panel, io) for io in ios], hoverinfo="text",
-            # a line has its width at every zoom, so that thin bars can be seen
+            # a line keeps its width at every zoom, so that thin bars can be seen
             marker={"color": colour, "opacity": style.opacity(outcome, exact), "line": {"color": style.BAD if bad else colour, "width": 1.5},
                     "pattern": {"shape": style.HATCHES[outcome][1] if bad else "", "fgcolor": style.BAD, "bgcolor": colour, "size": 6}},
         ))
@@ -68,8 +67,8 @@ def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
 
 
 def _waits(panel: Panel, first: bool) -> list[go.Bar | go.Scatter]:
-    """As one area, which is as dense as waits are that are thinner than a pixel,
-    where bars would each be a pixel wide; and bars that are not seen, for hovering."""
+    """Returns the waits as one area, and as invisible bars for hovering.  The area is as dense as waits thinner than
+    a pixel are; a bar would be a pixel wide for each of them."""
     waits = panel.waits
     lanes = {pid: number for number, pid in enumerate(panel.waiters)}
     xs: list[float | None] = []
@@ -122,8 +121,7 @@ def _add(figure: go.Figure, number: int, panel: Panel, pids: list[int]) -> None:
 
 
 def _arrange(figure: go.Figure, panels: list[Panel]) -> int:
-    """Puts everything where it belongs, in pixels from the top; returns how high
-    all of it is."""
+    """Places everything, in pixels from the top.  Returns the total height."""
     lanes = [WAITS * max(1, len(panel.waiters)) + 8 for panel in panels]
     total = sum(TITLE + BARS + lane + STEPS + 2 * GAP for lane in lanes)
     at = 0
@@ -139,7 +137,7 @@ def _arrange(figure: go.Figure, panels: list[Panel]) -> int:
 
 
 def figure(panels: list[Panel], window: Window, title: str) -> go.Figure:
-    """All of the traces are in it; the window is what is shown first."""
+    """Returns the figure with whole traces.  The window is what is shown first."""
     rows = 3 * len(panels)
     made = make_subplots(rows=rows, cols=1, shared_xaxes="all", specs=[[{"secondary_y": number % 3 == 2}] for number in range(rows)])
     pids = content.processes(panels)

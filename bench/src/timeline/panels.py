@@ -1,4 +1,4 @@
-"""What of a trace is drawn, whatever draws it: a panel a relation."""
+"""What is drawn of a trace, whatever draws it: a panel for each relation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .trace import Io, Trace, TraceError, Wait
 
-# of one trace; what is left out is said
+# panels of one trace; the title names the relations left out
 MOST_PANELS = 3
 
 
@@ -23,7 +23,7 @@ class Window:
         return start <= self.end and end >= self.begin
 
 
-#: of one figure: its value from a time on
+#: the values of a figure, each from a time on
 Steps = list[tuple[float, int]]
 
 
@@ -32,12 +32,12 @@ class Panel:
     trace: Trace
     target: str
     ios: tuple[Io, ...]
-    #: of the other panels of this trace, and of what has none
+    #: the relations of this trace without a panel, in words
     left_out: str
 
     @property
     def end(self) -> float:
-        """Of the last event."""
+        """The time of the last event."""
         return max(max([io.start, io.end or 0, *(wait.end for wait in io.waits)]) for io in self.ios)
 
     def end_of(self, io: Io) -> float:
@@ -52,7 +52,7 @@ class Panel:
         return sorted({wait.pid for wait in self.waits})
 
     def in_progress(self) -> Steps:
-        """How many are under way, from submission to completion."""
+        """Returns how many I/Os are under way, between submission and completion, as steps."""
         end = self.end
         changes: Counter[float] = Counter()
         for io in self.ios:
@@ -65,8 +65,8 @@ class Panel:
         return steps
 
     def lookahead(self) -> Steps:
-        """Blocks that a process has started and not yet used; of several the
-        farthest.  Known when an I/O is submitted."""
+        """Returns how many blocks a process has started and not yet used, as steps.  Of several processes the
+        farthest counts.  It is known when an I/O is submitted."""
         latest: dict[int, int] = {}
         steps = []
         for io in sorted(self.ios, key=lambda io: io.start):
@@ -76,12 +76,12 @@ class Panel:
         return steps
 
     def within(self, window: Window) -> Panel | None:
-        """Of what is to be seen in the window; None: nothing."""
+        """Returns the panel of what is in the window, or None if nothing is."""
         ios = tuple(io for io in self.ios if window.holds(io.start, self.end_of(io)))
         return Panel(self.trace, self.target, ios, self.left_out) if ios else None
 
     def summary(self) -> str:
-        """In one line."""
+        """Returns the panel in one line."""
         span = self.end - min(io.start for io in self.ios)
         ios = len(self.ios)
         size = f"{sum(io.blocks for io in self.ios) / ios:.3g}"
@@ -102,12 +102,12 @@ class Panel:
 
 
 def covered(waits: list[Wait], window: Window, pieces: int) -> list[float]:
-    """The share of each piece of the window in which somebody waited."""
+    """Returns, for each piece of the window, the share in which a process waited."""
     length = (window.end - window.begin) / pieces
     shares = [0.0] * pieces
     until = window.begin
     for wait in sorted(waits, key=lambda wait: wait.start):
-        # what another has waited already is not counted twice
+        # overlapping waits count once
         start, end = max(wait.start, until), min(wait.end, window.end)
         until = max(until, end)
         piece = int((start - window.begin) / length)
@@ -123,7 +123,7 @@ def duration(ms: float) -> str:
 
 
 def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
-    """In the traces' order; of one trace what was read most comes first."""
+    """Returns panels in the order of the traces.  Of one trace the relation that was read most comes first."""
     panels = []
     for trace in traces:
         ios = [io for io in trace.ios if relation is None or io.target.partition(",")[0] == relation]
@@ -138,7 +138,7 @@ def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
 
 
 def processes(panels: Iterable[Panel]) -> dict[str, list[int]]:
-    """Those that issued I/Os, by trace: two servers may have one pid."""
+    """Returns the processes that issued I/Os, by trace, because two servers may have the same pid."""
     found: dict[str, list[int]] = {}
     for panel in panels:
         own = found.setdefault(panel.trace.label, [])
@@ -147,7 +147,7 @@ def processes(panels: Iterable[Panel]) -> dict[str, list[int]]:
 
 
 def finding(panels: list[Panel]) -> str:
-    """How long each trace took, and the ratio of two."""
+    """Returns how long each trace took, and the ratio of two."""
     ends: dict[str, float] = {}
     for panel in panels:
         ends[panel.trace.label] = max(ends.get(panel.trace.label, 0), panel.end)

@@ -1,5 +1,5 @@
-"""A timeline as PNG or SVG: time to the right, block number up, a bar an I/O;
-below it who waited, and how much was in progress."""
+"""A timeline as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
+number of I/Os in progress."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .trace import OUTCOMES, Io, Wait
 
 DPI = 100
 
-# in pixels: blocks this thick have a gap between them, in blocks
+# blocks of at least so many pixels have a gap between them, in blocks
 APART = 2.5
 GAP = 0.25
 
-# a lane a waiter, up to here; beyond, all in one
+# more waiting processes than these share one lane
 LANES = 6
 
 
@@ -39,8 +39,8 @@ def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple
 
 
 def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float) -> None:
-    """What is thinner than a line is as thick as one, so that a single block of
-    a million can be seen.  Neighbours are told apart where there is room."""
+    """Draws the I/Os.  A bar is at least as thick as a line, so that a single block of a million can be seen.
+    Neighbours have a gap between them where there is room."""
     room = pixels_a_block >= APART
     gap = GAP if room else 0
     groups: dict[tuple[str, str, bool], list[Io]] = {}
@@ -58,7 +58,7 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float)
 
 
 def _lanes(panel: Panel) -> list[list[Wait]]:
-    """A lane a waiter, or one for all of them."""
+    """Returns a lane for each waiting process, or one for all of them."""
     waiters = panel.waiters
     if len(waiters) > LANES:
         return [panel.waits]
@@ -66,8 +66,8 @@ def _lanes(panel: Panel) -> list[list[Wait]]:
 
 
 def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
-    """Waits too short to be told apart make a lane as dense as they are: each
-    pixel shows the share of its time."""
+    """Draws the waits.  Each pixel shows the share of its time, so that a lane of short waits is as dense as they
+    are."""
     lanes = _lanes(panel)
     for number, waits in enumerate(lanes):
         shares = content.covered(waits, window, pixels)
@@ -81,8 +81,8 @@ def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
 
 
 def _draw_steps(axes: Axes, panel: Panel) -> Axes | None:
-    """The one as an area, the other as a line, so that they are told apart
-    without colours; returns the axes of the line."""
+    """Draws one figure as an area and the other as a line, which need no colours to be told apart.  Returns the axes
+    of the line."""
     steps = panel.in_progress()
     axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=style.IN_PROGRESS, linewidth=0, zorder=2)
     axes.set_ylim(0, max(value for _, value in steps) * 1.15)
@@ -114,7 +114,7 @@ def _process_entries(panels: list[Panel], pids: dict[str, list[int]]) -> list[Pa
 
 
 def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
-    """Only of what is in the picture."""
+    """Returns entries only for what is in the picture."""
     ios = [io for panel in panels for io in panel.ios]
     entries = _process_entries(panels, pids)
     for outcome, word in OUTCOMES.items():
@@ -135,14 +135,14 @@ def _tidy(axes: Axes) -> None:
 
 
 def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
-    """Of a lane, beside it."""
+    """Writes the name of a lane beside it."""
     axes.annotate(text, (1 if right else 0, 0.5), (30 if right else -30, 0), xycoords="axes fraction", textcoords="offset points",
                   ha="left" if right else "right", va="center", color=colour, fontsize=9)
 
 
 def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, pixels: tuple[float, int], first: bool, last: bool) -> None:
-    """Bars, waits, steps; pixels that the bars have upward, and to the right; first
-    and last column of the picture."""
+    """Draws bars, waits and steps.  pixels are the height and the width of the bars' axes; first and last tell the
+    outer columns of the picture."""
     bars, waits, steps = rows
     for axes in rows:
         _tidy(axes)
@@ -163,7 +163,7 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
 
 
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
-    """One above each column."""
+    """Returns a title for each column."""
     first, *others = (panel.within(window) for window in windows)
     told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
     words = ["\n".join(textwrap.fill(line, letters) for line in told if line)]
@@ -174,7 +174,7 @@ def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
 
 
 def _axes(figure: Figure, heights: list[float], legend: float, windows: list[Window]) -> tuple[list[list[Axes]], Axes]:
-    """Columns of axes that share their time, and room below them."""
+    """Returns columns of axes that share their time, and axes below them."""
     grid = figure.add_gridspec(len(heights) + 1, len(windows), height_ratios=[*heights, legend])
     columns = []
     for number, window in enumerate(windows):
@@ -195,7 +195,7 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
     entries = _legend(panels, pids)
     per_row = max(1, min(len(entries), int(width / 2.5)))
     legend = 0.2 * -(-len(entries) // per_row)
-    # what is below the bars has its height, in inches, and they have the rest
+    # lanes and steps have fixed heights, in inches; the bars have the rest
     small = height / len(panels) < 4
     lanes = [(0.1 if small else 0.2) + 0.1 * len(_lanes(panel)) for panel in panels]
     steps = 0.3 if small else 0.5
@@ -206,7 +206,7 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
         for column, window, words in zip(columns, windows, titles):
             rows = column[3 * number:3 * number + 3]
             rows[0].set_title(words, loc="left", fontsize=9)
-            # with nothing to be seen, the axes of all of it
+            # a window without I/Os has the axes of the whole
             _draw_panel(rows, panel.within(window) or panel, pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
@@ -217,9 +217,9 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
 
 
 def draw(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int], path: Path) -> None:
-    """A column a window."""
+    """Draws the picture, with a column for each window."""
     figure = _figure(panels, windows, title, size)
-    # the same trace gives the same file
+    # the same trace makes the same file
     with matplotlib.rc_context({"svg.hashsalt": "timeline"}):
         figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)

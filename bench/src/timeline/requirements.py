@@ -1,5 +1,4 @@
-"""Modules that are not Python's own: whether they are there, and what brings them.
-Standard library only."""
+"""Modules other than Python's own: whether they are there, and what provides them.  Standard library only."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ def missing(*modules: str) -> list[str]:
 
 
 def provide(program: str, *modules: str) -> bool:
-    """Whether these modules are there in the end.  Those that are not are installed
-    by root on Debian; else the command is printed that brings them."""
+    """Installs missing modules as root on Debian, or prints the command that does so.  Returns whether all modules
+    are there."""
     if not missing(*modules):
         return True
     if shutil.which("dpkg-query") and PROVIDE.exists():
-        # for an ordinary user it says what root has to run
+        # it tells an ordinary user what root must run
         if subprocess.run([PROVIDE, "bench"]).returncode != 0:
             return False
         if not missing(*modules):

@@ -1,22 +1,22 @@
-"""Colours and marks of a timeline, alike in picture and page."""
+"""Colours and marks of a timeline, the same in picture and page."""
 
 from __future__ import annotations
 
-# Of processes: from Okabe and Ito's palette, which colour-blind people can tell
-# apart.  Its vermilion is kept for waits, black for what went wrong.
+# Colours of processes, from Okabe and Ito's palette, which colour-blind people can tell
+# apart.  Its vermilion is for waits, black for failures.
 PROCESSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00")
-#: those beyond, which only hovering tells apart
+#: the colour of further processes, which only hovering tells apart
 OTHERS = "#999999"
 WAIT = "#D55E00"
 BAD = "#000000"
 LOOKAHEAD = "#7A3E9D"
 IN_PROGRESS = "#BBBBBB"
 
-#: of a bar that ends where completion was first noticed, not where it was
+#: opacity of a bar that ends when the completion was noticed, not when it happened
 INEXACT = 0.5
 OPEN = 0.25
 
-# matplotlib's names, and plotly's
+# hatches by matplotlib's and by plotly's names
 HATCHES = {"short": ("////", "/"), "error": ("xxxx", "x")}
 
 

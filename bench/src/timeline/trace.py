@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-# also what psql is to be asked for; to_jsonb() keeps arrays and NULLs apart from text
+# users run it with psql as well; to_jsonb() keeps arrays and NULLs apart from text
 QUERY = "SELECT to_jsonb(t) FROM io_trace t"
 
 
 class TraceError(Exception):
-    """A trace that cannot be read, or holds nothing to draw."""
+    """A trace cannot be read, or holds nothing to draw."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Times in ms, from whatever the trace counts from."""
+    """A wait of a process.  Times are in ms since the trace's first I/O."""
 
     pid: int
     start: float
@@ -35,14 +35,14 @@ class Io:
     seq: int
     pid: int
     backend_type: str
-    #: relation and fork, or what else the I/O was for
+    #: relation and fork, or another target of the I/O
     target: str
     block: int
     blocks: int
     start: float
     #: None: not completed while the trace was on
     end: float | None
-    #: False: it completed no later than that
+    #: False: it may have completed earlier
     exact: bool
     #: a key of OUTCOMES
     outcome: str
@@ -50,7 +50,7 @@ class Io:
     lookahead: int | None
     executed_by: int | None
     completed_by: int | None
-    #: by the gate
+    #: whether the gate held it
     held: bool
     #: the server's word, and the errno or the bytes
     result: str
@@ -64,7 +64,7 @@ OUTCOMES = {"ok": "complete", "short": "short", "error": "failed", "open": "not 
 class Trace:
     label: str
     ios: tuple[Io, ...]
-    #: that the trace had no room for
+    #: I/Os for which the trace had no room
     lost: int = 0
 
     @cached_property
@@ -72,7 +72,7 @@ class Trace:
         return {io.pid: io.backend_type for io in self.ios}
 
     def name_of(self, pid: int) -> str:
-        """Of those that issued I/Os the type is known."""
+        """Returns the type and number of a process.  The type is known if it issued I/Os."""
         return f"{self._types.get(pid, 'process')} {pid}"
 
 
@@ -108,7 +108,7 @@ def _io(row: dict[str, Any], zero: float) -> Io:
     raw = "" if row["raw_result"] is None else f" ({row['raw_result']})"
     return Io(
         seq=row["seq"], pid=row["pid"], backend_type=row["backend_type"], target=_target(row),
-        # what is no relation's has its place in bytes alone
+        # the place of other targets is known in bytes only
         block=row["blockno"] if row["blockno"] is not None else row["off"] // 8192,
         blocks=row["nblocks"] or max(1, row["length"] // 8192),
         start=_ms(row["submitted_at"] or row["staged_at"]) - zero,
@@ -121,7 +121,7 @@ def _io(row: dict[str, Any], zero: float) -> Io:
 
 
 def from_rows(label: str, rows: list[dict[str, Any]], lost: int = 0) -> Trace:
-    """Each trace begins with its own first I/O."""
+    """Returns the trace of rows of the view.  Its time begins with its first I/O."""
     if not rows:
         raise TraceError(f"{label}: the trace is empty")
     try:
@@ -140,7 +140,7 @@ def from_file(path: Path, label: str | None = None) -> Trace:
 
 
 def rows_of_session(session: psycopg.Connection[Any]) -> tuple[list[dict[str, Any]], int]:
-    """Rows of the view, and how many more there were."""
+    """Returns rows of the view, and how many more there were."""
     rows = [row for (row,) in session.execute(QUERY)]
     [(lost,)] = session.execute("SELECT lost FROM io_trace_status").fetchall()
     return rows, lost
@@ -166,5 +166,5 @@ def is_dsn(text: str) -> bool:
 
 
 def load(source: str, label: str | None = None) -> Trace:
-    """A file of rows, or where a server is."""
+    """Returns the trace of a file of rows, or of the server of a connection string."""
     return from_server(source, label) if is_dsn(source) else from_file(Path(source), label)

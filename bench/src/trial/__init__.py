@@ -1,1 +1,1 @@
-"""A server before and after a patch: the test suite and the lab on both, and one report."""
+"""Runs the test suite and the lab on a server before and after a patch, and writes one report."""

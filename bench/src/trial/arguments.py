@@ -13,24 +13,26 @@ from . import sides
 from .sides import Side
 
 EPILOG = """\
-SERVER is source:PATH[@REVISION], a source tree, which is compiled with assertions for the
-suite and optimised for the lab; or the path of a pg_config, or a name that
-servers/provide --list shows; or two of those with a comma between them, the first for
-the suite.
+SERVER is one of these:
+  source:PATH[@REVISION]  a source tree, which is compiled with assertions for the suite
+                          and optimised for the lab
+  PATH                    the path of a pg_config
+  NAME                    a name that servers/provide --list shows
+  SERVER,SERVER           two of the latter: the first for the suite, the second for the lab
 
 Exit status: 0 nothing is worse; 1 a test fails that passed before; 3 a figure of the
 lab is worse; 4 the trial could not be completed, or a test that passed before fails
-sometimes; 2 wrong usage; 130 interrupted.  The same command goes on where an
-interrupted one stopped.
+sometimes; 2 wrong usage; 130 interrupted.  The same command resumes an
+interrupted trial.
 """
 
-# of test_aio itself: they say nothing of a server's patch
+# cases about test_aio itself say nothing about a server's patch
 OWN_COST = ("d", "k")
 
-# these take longest and are last
+# cases that take longest are last
 LAST = ("c", "g")
 
-# whole trial, in minutes; the lab gets what is left
+# minutes of the whole trial; the lab gets what the suite leaves
 QUICK_MINUTES = 15
 MARGIN_MINUTES = 2
 
@@ -47,7 +49,7 @@ class Arguments:
     show: bool
     run_suite: bool
     run_lab: bool
-    #: None: named after the servers
+    #: None: a directory named after the servers
     output: Path | None
     work: Path
 
@@ -74,19 +76,19 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parser.add_argument("cases", nargs="*", metavar="CASE", help="cases of the lab, as bench/lab takes them (default: all but those of test_aio's own cost, D and K)")
     parser.add_argument("--quick", action="store_true",
                         help=f"few rounds, and no case begins after {QUICK_MINUTES - MARGIN_MINUTES} minutes: with warm caches all of it takes {QUICK_MINUTES}; the report names the cases left out")
-    parser.add_argument("--only", default="", metavar="VALUES", help="of what cases vary only this, as: --only io_uring")
-    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="of the suite only this file (t/080_stream_order.pl); several times for several")
+    parser.add_argument("--only", default="", metavar="VALUES", help="only variants with these values, such as --only io_uring")
+    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite, such as t/080_stream_shapes.pl; once or several times")
     parser.add_argument("--no-suite", action="store_true", help="leave the suite out")
     parser.add_argument("--no-lab", action="store_true", help="leave the lab out")
-    parser.add_argument("--again", action="store_true", help="begin anew, without what an earlier trial has found")
-    parser.add_argument("--show", action="store_true", help="measure nothing: write the report of what an earlier trial has found")
+    parser.add_argument("--again", action="store_true", help="begin anew, without the results of an earlier trial")
+    parser.add_argument("--show", action="store_true", help="measure nothing: write the report of an earlier trial's results")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results and the report go (default: build/trial/BEFORE..AFTER)")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="where the lab's clusters are meanwhile: its file system is measured (default: %(default)s)")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="directory of the lab's clusters: its file system is measured (default: %(default)s)")
     parsed = parser.parse_args(argv)
     if parsed.show and parsed.again:
         parser.error("--show shows what --again would remove")
     if parsed.no_suite and (parsed.no_lab or parsed.tests):
-        parser.error("nothing is left to be done")
+        parser.error("nothing is left to do")
     missing = [name for name in parsed.tests if not (project.ROOT / name).is_file()]
     if missing:
         parser.error(f"there is no test {', '.join(missing)}")

@@ -1,5 +1,5 @@
-"""bench/trial: the suite and the lab on a server before and after a patch.  Modules that
-are not Python's own are imported once they are certain to be there."""
+"""bench/trial: runs the suite and the lab on a server before and after a patch.  Other modules than Python's own are
+imported after provide has made sure of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .findings import Findings
 
-# files that failed run again so often on both servers, to tell what always fails from what sometimes does
+# failed files run again so often on both servers, to tell constant failures from occasional ones
 REPEATS = 2
 REPEATS_QUICK = 1
 
@@ -51,7 +51,7 @@ class _Trial:
 
     def _run_suite(self, side: sides.Side, number: int, tests: list[str]) -> None:
         there = self._store.suite(side.role, number)
-        # one that could not be run is tried again
+        # a suite that could not be run is tried again
         if self._given.show or (there and not there.broken):
             return
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
@@ -108,7 +108,7 @@ class _Trial:
 
 
 def _give_back(directory: Path) -> None:
-    """What root has made in the checkout is its owner's, work directories of servers apart."""
+    """Gives what root has made in the checkout to its owner, except the servers' work directories."""
     if directory.is_relative_to(project.ROOT):
         own = [path for path in directory.rglob("*") if "work-" not in str(path.relative_to(directory))]
         project.give_to_owner(directory.parent, directory, *own)
@@ -125,7 +125,7 @@ def _write(found: Findings, directory: Path, console: Console) -> None:
 
 
 def run(given: Arguments, store: Kept, begun: float) -> int:
-    """Tries what has not been tried yet, and writes the report.  Returns the exit status."""
+    """Does what has not been done yet, and writes the report.  Returns the exit status."""
     from lab import stage
 
     from . import findings
@@ -135,7 +135,7 @@ def run(given: Arguments, store: Kept, begun: float) -> int:
             found = _Trial(given, store, console, begun).run()
             _write(found, store.directory, console)
         except KeyboardInterrupt:
-            console.print("The same command goes on from here.")
+            console.print("The same command resumes from here.")
             raise
         finally:
             _give_back(store.directory)
@@ -147,12 +147,12 @@ def run(given: Arguments, store: Kept, begun: float) -> int:
 def main(argv: list[str] | None = None) -> int:
     begun = time.monotonic()
     given = arguments.parse(argv)
-    # what is on trial is often of a major version that the gate does not know
+    # the gate may not know the major version on trial
     os.environ.setdefault("TEST_AIO_GATE", "try")
     try:
         store = Kept(_directory(given))
         if store.begin(_key(given), given.again):
-            print(f"bench/trial: goes on from what {store.directory} has", file=sys.stderr)
+            print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4
@@ -163,6 +163,6 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return run(given, store, begun)
     except Exception:
-        # Python's own 1 would say that a test fails
+        # Python's exit status, 1, would mean that a test fails
         traceback.print_exc()
         return 4

@@ -1,5 +1,4 @@
-"""What the lab's reports say of the patch: ratios after to before, with intervals that
-are corrected for their number."""
+"""What the lab's reports say about the patch: ratios after to before, with intervals corrected for their number."""
 
 from __future__ import annotations
 
@@ -11,18 +10,15 @@ from statistics import median
 from lab.figures import FIGURES
 from lab.results import Report
 
-# of all intervals together: with this probability none of them misses the truth
+# the probability that no interval of all misses the truth
 CONFIDENCE = 0.95
 
-# ratios nearer to 1 are not called a change, however sure: two builds of the same source
-# differ as much by where their code and memory lie
+# Ratios nearer to 1 are no change, however sure.  Two builds of the same source differ
+# as much, because their code and memory lie elsewhere.
 MARGIN = 0.05
 
-# beside what the case measures, where a run has it
+# figures that are compared beside the case's own, if a run has them
 BESIDE = ("time", "ios")
-
-LESS_IS_BETTER = {"time", "latency", "ios", "read_time", "waits", "time_per_block", "cpu", "worker_cpu", "cpu_per_block", "memory"}
-MORE_IS_BETTER = {"tps", "of_fio"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Comparison:
     before: float
     after: float
     runs: int
-    #: after to before: of the medians if exact, else the rounds' geometric mean; None: one of them is 0
+    #: after to before: ratio of the medians if exact, else geometric mean of the rounds; None: one is 0
     ratio: float | None
     low: float | None
     high: float | None
@@ -55,9 +51,7 @@ class Comparison:
                 return "same"
             if not self._is_change:
                 return "cannot tell"
-        if self.figure not in LESS_IS_BETTER | MORE_IS_BETTER:
-            return "changed"
-        return "better" if (self.after < self.before) == (self.figure in LESS_IS_BETTER) else "worse"
+        return FIGURES[self.figure].judged("lower" if self.after < self.before else "higher") or "changed"
 
     @property
     def _is_change(self) -> bool:
@@ -75,8 +69,8 @@ class Comparison:
 
 
 def within(t: float, degrees: int) -> float:
-    """The probability that Student's t is between -t and t: the finite sums for whole
-    degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    """Returns the probability that Student's t is between -t and t, by the finite sums for whole degrees of freedom
+    (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(degrees))
     sine, cosine = math.sin(angle), math.cos(angle)
     odd = degrees % 2
@@ -89,7 +83,7 @@ def within(t: float, degrees: int) -> float:
 
 
 def quantile(confidence: float, degrees: int) -> float:
-    """The t with that probability between -t and t."""
+    """Returns the t for which that probability is the given one."""
     low, high = 0.0, 1.0
     while within(high, degrees) < confidence:
         high *= 2
@@ -100,9 +94,8 @@ def quantile(confidence: float, degrees: int) -> float:
 
 
 def interval(before: Sequence[float], after: Sequence[float], confidence: float) -> tuple[float, float, float]:
-    """The geometric mean of the rounds' ratios, and its interval: Student's t for the
-    logarithms.  Unlike a bootstrap of few rounds it can be asked for the far ends that
-    many comparisons need."""
+    """Returns the geometric mean of the rounds' ratios, and its interval by Student's t of the logarithms.  A
+    bootstrap of few rounds has no ends as far out as many comparisons need."""
     logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
     mean = math.fsum(logs) / len(logs)
     variance = math.fsum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
@@ -111,7 +104,7 @@ def interval(before: Sequence[float], after: Sequence[float], confidence: float)
 
 
 def _is_exact(figure: str, *values: Sequence[float]) -> bool:
-    """A count that every run of a server repeats needs no interval."""
+    """Returns whether it is a count that all runs of a server repeat.  Such a count needs no interval."""
     return FIGURES[figure].unit in ("I/Os", "blocks", "") and all(len(set(each)) == 1 for each in values)
 
 
@@ -132,8 +125,8 @@ def _of_report(report: Report) -> list[tuple[Comparison, list[float], list[float
 
 
 def of(reports: Sequence[Report]) -> list[Comparison]:
-    """Of all reports, what changed most first.  The intervals hold together: each has
-    the share of the doubt that Bonferroni leaves it."""
+    """Returns the comparisons of all reports, the largest change first.  Their intervals hold together, by
+    Bonferroni's correction."""
     found = [each for report in reports for each in _of_report(report)]
     number = sum(not comparison.exact for comparison, _, _ in found)
     confidence = 1 - (1 - CONFIDENCE) / max(1, number)

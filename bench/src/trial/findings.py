@@ -1,4 +1,4 @@
-"""Everything that a trial has found: what summary, page and exit status are made of."""
+"""Everything that a trial has found, for summary, page and exit status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Findings:
     started: str
     project: str
     quick: bool
-    #: of the suite and of the lab, by role
+    #: builds for the suite and for the lab, by role
     suite_builds: dict[str, Build] = field(default_factory=dict)
     lab_builds: dict[str, Build] = field(default_factory=dict)
     #: by role, the whole suite first, then the files that failed again
@@ -33,7 +33,7 @@ class Findings:
     failures: dict[str, str] = field(default_factory=dict)
     #: cases that there was no time for
     left_out: list[str] = field(default_factory=list)
-    #: by case: the variant, and its traces
+    #: the traced variant and its traces, by case
     traces: dict[str, tuple[str, list[Trace]]] = field(default_factory=dict)
 
     @cached_property
@@ -52,7 +52,7 @@ class Findings:
 
     @property
     def changed_cases(self) -> list[str]:
-        """What changed most first."""
+        """The cases that changed, the largest change first."""
         return list(dict.fromkeys(each.case for each in self.comparisons if each.is_change))
 
     def report(self, case: str) -> Report:
@@ -65,7 +65,7 @@ class Findings:
 
     @property
     def status(self) -> int:
-        """The exit status, as arguments.EPILOG tells it."""
+        """The exit status, as in arguments.EPILOG."""
         if self.files("broken"):
             return FAILS
         if self.broken or self.failures or self.files("doubtful"):

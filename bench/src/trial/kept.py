@@ -1,5 +1,4 @@
-"""What a trial has found so far, in a directory: a trial that was interrupted goes on
-from there.  Standard library only."""
+"""Results of a trial so far, in a directory, from which an interrupted trial resumes.  Standard library only."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from lab import project
 from . import suite
 from .suite import Suite
 
-# what results depend on, besides the servers
+# files that results depend on, besides the servers
 OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/src/lab", "test_aio--1.0.sql", "test_aio.control")
 
 
@@ -26,7 +25,7 @@ class OtherTrial(Exception):
 
 
 def project_state() -> str:
-    """Another text when a file has changed that results depend on; empty outside of git."""
+    """Returns a digest of the files that results depend on, or nothing outside of git."""
     listed = subprocess.run(
         ["git", "-c", "safe.directory=*", "-C", str(project.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT],
         capture_output=True, text=True,
@@ -45,7 +44,7 @@ def project_state() -> str:
 class Key:
     """What is put on trial, and how."""
 
-    #: by role, of the suite's server and of the lab's
+    #: identities of the suite's and of the lab's server, by role
     servers: dict[str, list[str]]
     project: str
     quick: bool
@@ -59,7 +58,7 @@ class Kept:
         self.lab = directory / "lab"
 
     def begin(self, key: Key, again: bool) -> bool:
-        """Whether there are results to go on from.  Raises OtherTrial."""
+        """Returns whether there are results to resume from.  Raises OtherTrial."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock()
         path = self.directory / "trial.json"
@@ -85,7 +84,7 @@ class Kept:
             raise OtherTrial(f"another trial is at work in {self.directory}") from None
 
     def _write(self, name: str, data: Any) -> None:
-        """In one step, so that a file that is there is whole."""
+        """Writes a file in one step, so that it is whole if it is there."""
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
@@ -96,12 +95,12 @@ class Kept:
         self._write(f"{name}.json", data)
 
     def read(self, name: str) -> Any:
-        """None: it is not there."""
+        """Returns a file's data, or None if it is not there."""
         path = self.directory / f"{name}.json"
         return json.loads(path.read_text()) if path.exists() else None
 
     def suite(self, role: str, number: int) -> Suite | None:
-        """The suite's run with this number; 0 is that of the whole suite."""
+        """Returns the suite's run with this number, or None.  Run 0 is the whole suite."""
         data = self.read(f"suite/{role}-{number}")
         return suite.from_data(data) if data else None
 

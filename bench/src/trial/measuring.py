@@ -1,4 +1,4 @@
-"""The lab on both servers, case after case, and timelines of what changed."""
+"""Measures the cases on both servers, and records timelines of what changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab import casefile, results, session
 from lab.arguments import ServerName
 from lab.casefile import Case
 from lab.results import Report
-from lab.servers import ServerError
+from lab.servers import ServerError, told
 from timeline import trace
 from timeline.trace import Trace, TraceError
 
@@ -21,7 +21,7 @@ from . import compare
 from .kept import Kept
 from .sides import ROLES
 
-# of EXPLAIN and pg_stat_io: beside the time of each case that can tell them
+# figures of EXPLAIN and pg_stat_io, beside the time of each case that has them
 BESIDE = ("time", "ios", "mean_blocks", "read_blocks", "waits")
 
 
@@ -35,7 +35,7 @@ class Measured:
 
 
 def with_figures(case: Case) -> Case:
-    """The case with I/Os, their sizes and waits beside what it measures."""
+    """Returns the case with I/Os, their sizes and waits beside its own figure."""
     data = case.data()
     if case.run.pgbench or not case.explain:
         return case
@@ -44,7 +44,7 @@ def with_figures(case: Case) -> Case:
 
 
 def _traced_variant(report: Report) -> str | None:
-    """The variant that changed most, as far as this case alone can tell."""
+    """Returns the variant that changed most, by this case alone, or None."""
     return next((each.variant for each in compare.of([report]) if each.is_change), None)
 
 
@@ -61,7 +61,7 @@ class Measuring:
         return [results.load(self._path(name)) for name in names if self._path(name).exists()]
 
     def traces(self, name: str) -> tuple[str, list[Trace]] | None:
-        """The variant that was traced, and its traces; None: the case was not."""
+        """Returns the variant that was traced and its traces, or None if the case was not traced."""
         kept = self._kept.read(f"lab/{name}.traces")
         return (kept["variant"], [trace.from_rows(role, rows, lost) for role, (rows, lost) in kept["traces"].items()]) if kept else None
 
@@ -73,7 +73,7 @@ class Measuring:
         try:
             recorded = dict(zip(ROLES, lab.record(variant), strict=True))
             for role, (rows, lost) in recorded.items():
-                # what cannot be drawn is found out now
+                # finds out now what cannot be drawn
                 trace.from_rows(role, rows, lost)
             self._kept.write(f"lab/{report.case.name}.traces", {"variant": label, "traces": recorded})
         except (ServerError, TraceError) as error:
@@ -83,15 +83,14 @@ class Measuring:
         try:
             report = lab.measure(case, self._effort, self._only)
             self._trace(lab, report)
-            # last: a case that is there has its timelines, too
+            # written last, so that a case that is there has its timelines
             self._path(case.name).write_text(report.as_json_lines())
         except Exception as error:
-            told = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
-            failures[case.name] = told
-            lab.progress.note(f"{case.id} failed: {told.splitlines()[0]}")
+            failures[case.name] = told(error)
+            lab.progress.note(f"{case.id} failed: {told(error).splitlines()[0]}")
 
     def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float | None) -> Measured:
-        """Measures what has not been measured yet; no case begins after the deadline."""
+        """Measures what has not been measured yet.  No case begins after the deadline."""
         found = Measured()
         to_do = [case for case in cases if not self._path(case.name).exists()]
         if to_do and not _is_over(deadline):

@@ -1,8 +1,7 @@
-"""The trial as one HTML file that needs nothing else."""
+"""The trial as one HTML file that needs no other file."""
 
 from __future__ import annotations
 
-import base64
 import html
 import tempfile
 from collections import Counter
@@ -25,6 +24,7 @@ STYLE = of_lab.STYLE + """
 h1 { margin-bottom: .2rem } h2 { margin-top: 0 }
 .lead { font-size: 1.15rem } .good { color: #00684a } .bad { color: #b3261e; font-weight: bold } .open { color: #7a5200 }
 td.number { text-align: right; white-space: nowrap } details { margin: .3rem 0 } summary { cursor: pointer }
+td li { overflow-wrap: anywhere }
 details pre { font-size: .8rem; max-height: 30rem; overflow: auto }
 tr.change td { background: #fbfaf4 }
 .quick { background: #fff3d6; padding: .4rem .8rem }
@@ -33,7 +33,7 @@ tr.change td { background: #fbfaf4 }
 CLASSES = {"broken": "bad", "doubtful": "open", "unsteady": "open", "both": "open", "mended": "good", "worse": "bad", "better": "good", "changed": "open"}
 WORDS = {"broken": "fails after, passed before", "doubtful": "fails sometimes after, never before", "unsteady": "fails sometimes", "both": "fails on both", "mended": "failed before, passes after"}
 
-# of assertions that fail in a file, so many are named
+# failed assertions that are named for a file
 NAMED = 8
 
 
@@ -59,7 +59,7 @@ def _times(times: tuple[int, int]) -> str:
 def _failures(each: Difference) -> str:
     named = "".join(f"<li>{_text(name)}</li>" for name in each.failures[:NAMED])
     more = f"<li>and {len(each.failures) - NAMED} more</li>" if len(each.failures) > NAMED else ""
-    told = f"<ul>{named}{more}</ul>" if named else "<p>It ended before its assertions did.</p>"
+    told = f"<ul>{named}{more}</ul>" if named else "<p>It ended before its assertions had run.</p>"
     return told + (_folded("log", f"<pre>{_text(each.log)}</pre>") if each.log else "")
 
 
@@ -127,8 +127,8 @@ HEAD = table_row(["case", *COLUMNS], "th")
 def _comparisons(found: Findings) -> str:
     changed = [each for each in found.comparisons if each.is_change]
     others = [each for each in found.comparisons if not each.is_change]
-    shown = table([HEAD, *(_comparison_row(found, each) for each in changed)]) if changed else "<p>Nothing changed that the lab can tell.</p>"
-    folded = _folded(f"{len(others)} figures that did not change, or where it cannot be told",
+    shown = table([HEAD, *(_comparison_row(found, each) for each in changed)]) if changed else "<p>The lab shows no change.</p>"
+    folded = _folded(f"{len(others)} figures that did not change, or are unclear",
                      table([HEAD, *(_comparison_row(found, each) for each in others)])) if others else ""
     return shown + folded
 
@@ -136,10 +136,10 @@ def _comparisons(found: Findings) -> str:
 # in pixels
 WIDTH, HEIGHT_OF_PANEL, HEIGHT_OF_REST = 1500, 400, 140
 
-# beside the whole timeline its beginning is shown: this share of it
+# the share of a timeline that is shown beside the whole
 ZOOM = 0.06
 
-# relations with a smaller share of a trace's I/Os are catalogs, and the like
+# relations with a smaller share of a trace's I/Os are left out, such as catalogs
 OF_INTEREST = 0.05
 
 
@@ -155,10 +155,9 @@ def _timelines(title: str, variant: str, traces: list[Trace]) -> str:
         path = Path(directory, "timeline.png")
         size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
         draw.write(drawn, [path], title=f"{title}: {variant}", zoom=float(f"{longest * ZOOM:.1g}"), size=size)
-        data = base64.b64encode(path.read_bytes()).decode()
+        image = of_lab.embedded(path, "I/Os before and after, over time")
     words = "".join(f"<li><b>{_text(panel.trace.label)}</b>, {_text(panel.target)}: {_text(panel.summary())}</li>" for panel in drawn)
-    return f"<h3>Timeline: {_text(variant)}</h3><ul>{words}</ul>" \
-        f'<img alt="I/Os before and after, over time" src="data:image/png;base64,{data}">'
+    return f"<h3>Timeline: {_text(variant)}</h3><ul>{words}</ul>{image}"
 
 
 def _case(found: Findings, name: str) -> str:
@@ -177,7 +176,7 @@ def _case(found: Findings, name: str) -> str:
 def _effect(found: Findings) -> str:
     body = ["<h2>What does it do?</h2>"]
     if found.quick:
-        body.append('<p class="quick">Quick: few rounds of each case. It tells signs, not figures to publish.</p>')
+        body.append('<p class="quick">Quick: few rounds of each case, which show signs and no figures to publish.</p>')
     if found.reports and found.reports[0].machine.is_busy:
         body.append(f'<p class="open">Something else used {found.reports[0].machine.cpu_in_use:.0%} of the CPU before the first run.</p>')
     if lacking := [role for role, build in found.lab_builds.items() if build.has_assertions]:
@@ -189,7 +188,7 @@ def _effect(found: Findings) -> str:
         measured = f"{summary.number(len(found.reports), 'case')}, {summary.number(len(found.comparisons), 'figure')}"
         body.append(f'<p class="lead">{measured}: {_text(summary.counts(found))}.</p>')
         body.append(f"<p>A ratio is after to before. The {number_corrected_for(found.comparisons)} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
-                    f" A figure changed if its interval does not hold 1 and its ratio is more than {MARGIN:.0%} away from 1."
+                    f" A figure changed if its interval does not include 1 and its ratio is more than {MARGIN:.0%} away from 1."
                     " A count that is the same in each run of a server is exact and needs no interval."
                     " Ratios in pictures are before to after, with the lab's own intervals of one case each.</p>")
         body.append(_comparisons(found))
@@ -213,17 +212,11 @@ def _provenance(found: Findings) -> str:
         report = found.reports[0]
         rows += [table_row(["machine", _text(wording.machine(report))]), table_row(["storage", _text(wording.storage(report))])]
         for server in report.servers:
-            told = ", ".join(f"{each.name} = {each.value or repr('')}" for each in server.settings)
-            rows.append(table_row([f"settings of {report.case.id}, {server.label}", _text(told)]))
+            rows.append(table_row([f"settings of {report.case.id}, {server.label}", _text(", ".join(map(str, server.settings)))]))
     return f"<section><h2>What it ran on</h2>{table(rows)}</section>"
 
 
 def render(found: Findings) -> str:
     quick = " (quick)" if found.quick else ""
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>A patch on trial</title><style>{STYLE}</style></head>
-<body><h1>A patch on trial{quick}</h1>
-<pre>{_text(summary.text(found))}</pre>
-{_right(found)}{_effect(found)}{_provenance(found)}</body></html>
-"""
+    body = f"<h1>A patch on trial{quick}</h1>\n<pre>{_text(summary.text(found))}</pre>\n{_right(found)}{_effect(found)}{_provenance(found)}"
+    return of_lab.document("A patch on trial", body, STYLE)

@@ -1,5 +1,4 @@
-"""The two servers of a trial, each with what tests it and what measures it.
-Standard library only."""
+"""The two servers of a trial, each with a build for the suite and one for the lab.  Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ ROLES = ("before", "after")
 
 
 class SideError(Exception):
-    """A server that cannot be named, built or asked."""
+    """A server cannot be named, built or asked."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,13 @@ def _server(text: str) -> str:
 
 
 def _tree(text: str) -> str:
-    """The path and revision of a tree, the path absolute: source:../pg@HEAD."""
+    """Returns a tree's path, made absolute, and its revision: source:../pg@HEAD."""
     return str(Path(text.partition(":")[2]).absolute())
 
 
 def side(role: str, text: str) -> Side:
-    """source:PATH[@REVISION] is compiled twice, once for the suite and once for the lab;
-    of two servers with a comma between them the first is for the suite.  Raises SideError."""
+    """Returns the side that a text names.  source:PATH[@REVISION] is compiled twice, for the suite and for the lab.
+    Of two servers with a comma between them the first is for the suite.  Raises SideError."""
     if text.startswith(("source:", "source-optimised:")):
         tree = _tree(text)
         return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
@@ -60,7 +59,7 @@ def side(role: str, text: str) -> Side:
 
 
 def _ask_servers(words: str, *arguments: str) -> str:
-    """Runs words of shell that know servers/lib.sh."""
+    """Runs a shell script that knows servers/lib.sh.  Returns its output."""
     done = subprocess.run(["bash", "-euc", f'. "$0"; {words}', project.ROOT / "servers" / "lib.sh", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         raise SideError(done.stderr.strip())
@@ -72,8 +71,8 @@ def _digest(*words: object) -> str:
 
 
 def identity(server: str) -> str:
-    """A name for files, that is another one when the server is: of a tree its commit or
-    contents; of a user's own server the path, and when it was compiled."""
+    """Returns a name for files that differs if the server does.  It depends on a tree's commit or contents, and on
+    the path and the compilation time of a user's own server."""
     if server.startswith("pg_config:"):
         path = Path(server.partition(":")[2])
         try:
@@ -86,7 +85,7 @@ def identity(server: str) -> str:
 
 
 def _subject(tree: str) -> str:
-    """The commit that a tree is at, and its subject; empty outside of git."""
+    """Returns the commit of a tree and its subject, or nothing outside of git."""
     path, _, revision = tree.rpartition("@")
     for where, commit in ((tree, "HEAD"), (path, revision)):
         if where and Path(where).is_dir():
@@ -108,7 +107,7 @@ class Build:
     version: str
     configure: str
     cflags: str
-    #: of a tree in git
+    #: of a source tree in git
     commit: str
 
     @property
@@ -121,7 +120,7 @@ class Build:
 
 
 def describe(server: str) -> Build:
-    """What a server that is there was built of.  Raises SideError."""
+    """Returns how an existing server was built.  Raises SideError."""
     words = 'for what in version configure cflags; do "$PG_CONFIG" --$what; done'
     with tempfile.TemporaryDirectory(prefix="aio.") as directory:
         Path(directory).chmod(0o755)

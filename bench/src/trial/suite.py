@@ -1,5 +1,4 @@
-"""The test suite on a server: what passes, fails and is skipped, with the logs.
-Standard library only."""
+"""Runs the test suite on a server: what passes, fails and is skipped, with the logs.  Standard library only."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from lab import project
 from . import tap
 from .tap import Assertion
 
-# a test that waits for what never comes fails after so long, unless the user says otherwise
+# seconds after which a test that waits in vain fails, unless the user says otherwise
 TIMEOUT = "60"
 
-# of a log that is shown: so many failures, so many lines of each, so many at the end
+# what is shown of a log: failures, lines of each, and lines at the end
 FAILURES, LINES_OF_EACH, LAST_LINES = 3, 9, 8
 
-# of servers' logs; what a test provokes may be among it
+# lines of servers' logs; a test may provoke them on purpose
 ALARMS = re.compile(r"PANIC: |TRAP: |FATAL:  could not|terminated by signal (6|11)\b")
 
 
@@ -35,7 +34,7 @@ class File:
 
     passed: bool
     assertions: tuple[Assertion, ...]
-    #: of its log what tells why, if it failed
+    #: the part of its log that tells why, if it failed
     log: str = ""
 
     @property
@@ -48,7 +47,7 @@ class Suite:
     """One run of the suite, or of some of its files."""
 
     seconds: float
-    #: why no test was run; empty: they were
+    #: why no test was run; empty: tests were run
     broken: str
     files: dict[str, File] = field(default_factory=dict)
 
@@ -61,7 +60,7 @@ class Suite:
         return sum(len(file.assertions) for file in self.files.values())
 
     def skipped(self) -> Counter[str]:
-        """How often, by reason."""
+        """Returns how often something was skipped, by reason."""
         return Counter(each.skipped for file in self.files.values() for each in file.assertions if each.skipped)
 
     def data(self) -> dict[str, Any]:
@@ -86,7 +85,7 @@ def _text(path: Path) -> str:
 
 
 def _parts(lines: list[str], starts: list[int]) -> str:
-    """Lines from each of these on, with a mark for what is left out between them."""
+    """Returns some lines after each start, with a mark for what is left out between them."""
     shown = sorted({at for start in starts for at in range(start, min(start + LINES_OF_EACH, len(lines)))} | set(range(max(0, len(lines) - LAST_LINES), len(lines))))
     parts: list[str] = []
     for number, at in enumerate(shown):
@@ -97,7 +96,7 @@ def _parts(lines: list[str], starts: list[int]) -> str:
 
 
 def _log(state: Path, stem: str) -> str:
-    """Of a test's log the first failures and the end, and what its servers died of."""
+    """Returns the first failures and the end of a test's log, and why its servers died."""
     lines = _text(state / "log" / f"regress_log_{stem}").splitlines()
     told = _parts(lines, [at for at, line in enumerate(lines) if " not ok " in line][:FAILURES])
     for path in sorted((state / "log").glob(f"*{stem}_*.log")):
@@ -111,7 +110,7 @@ REGRESSION = "regression tests"
 
 
 def read(state: Path, seconds: float, output: str) -> Suite:
-    """What servers/check has left in a directory, and said."""
+    """Returns the suite of what servers/check has left in a directory, and of its output."""
     files: dict[str, File] = {}
     if regress := tap.parse(_text(state / "regress.log")):
         passed = all(each.passed for each in regress)
@@ -123,14 +122,14 @@ def read(state: Path, seconds: float, output: str) -> Suite:
         passed = name not in failed and all(each.passed for each in assertions)
         files[name] = File(passed, tuple(assertions), "" if passed else _log(state, path.stem))
     for name in failed:
-        # one that died before it said anything
+        # files that died before they printed anything
         files.setdefault(name, File(False, (), _log(state, Path(name).stem)))
     broken = "" if files else "\n".join(output.splitlines()[-20:])
     return Suite(seconds, broken, files)
 
 
 def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
-    """Copies the logs of files that failed, whole: the next run begins with an empty directory."""
+    """Copies whole logs of failed files, because the next run empties the directory."""
     logs.mkdir(parents=True, exist_ok=True)
     for name in suite.failed:
         stem = Path(name).stem
@@ -141,7 +140,7 @@ def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
 
 
 def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None]) -> Suite:
-    """Runs the suite, or these files of it, with servers/check.  Its output is in logs/output."""
+    """Runs the suite, or some of its files, with servers/check.  Its output is in logs/output."""
     environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", **os.environ}
     environment = {name: value for name, value in environment.items() if name not in ("REGRESS", "PROVE_TESTS", "PROVE_FLAGS", "TEST_AIO_REQUIRE")}
     files = [name for name in tests if name != REGRESSION]
@@ -166,7 +165,7 @@ def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callabl
                     said = time.monotonic()
                     note(f"  {said - begun:.0f} s: {line.strip()[:70]}")
         except BaseException:
-            # it ends its servers when it is ended
+            # servers/check then ends its servers
             process.terminate()
             raise
     suite = read(work / "test", round(time.monotonic() - begun, 1), "".join(output))
@@ -176,10 +175,10 @@ def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callabl
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that does not pass everywhere."""
+    """A file that does not pass in every run."""
 
     name: str
-    #: how often it failed, of how many runs
+    #: failures and runs
     before: tuple[int, int]
     after: tuple[int, int]
     #: assertions that fail after and not before, or fail in both
@@ -209,13 +208,13 @@ def _first_failure(name: str, runs: Sequence[Suite]) -> File | None:
 
 
 def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]:
-    """The files that do not pass in each of these runs of the one server and of the other."""
+    """Returns the files that do not pass in every run of both servers."""
     found = []
     for name in dict.fromkeys(name for suite in (*before, *after) for name in suite.failed):
         seen = _first_failure(name, after) or _first_failure(name, before)
         assert seen
         failed_before = {failure for suite in before if name in suite.files for failure in suite.files[name].failures}
-        # not "those that passed before": an assertion that only a failure makes has no counterpart
+        # they need not have passed before: a failure can make assertions that are not there otherwise
         new = [each for each in seen.failures if each not in failed_before]
         found.append(Difference(name, _times(name, before), _times(name, after), tuple(new or seen.failures), seen.log))
     order = ("broken", "doubtful", "unsteady", "both", "mended")
@@ -223,6 +222,6 @@ def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]
 
 
 def only_after(before: Suite, after: Suite) -> list[str]:
-    """Reasons for which more is skipped after than before."""
+    """Returns the reasons for which more is skipped after than before."""
     more = after.skipped() - before.skipped()
     return [f"{number} × {reason}" for reason, number in more.most_common()]

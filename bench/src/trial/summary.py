@@ -1,4 +1,4 @@
-"""The trial in twenty lines of plain text, to be pasted into a mail."""
+"""The trial in twenty lines of plain text, for a mail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def figure(comparison: Comparison) -> str:
 
 
 def times(ratio: float) -> str:
-    """The ratio, with two digits that tell something."""
+    """Returns the ratio with two significant digits or more."""
     return wording.factor(ratio) if ratio >= 0.1 else f"{ratio:.2g}"
 
 
@@ -33,7 +33,7 @@ def amount(comparison: Comparison, value: float) -> str:
 
 
 def change(comparison: Comparison) -> str:
-    """From what to what, and how many times."""
+    """Returns both values and their ratio."""
     told = f"{wording.number(comparison.before)} -> {amount(comparison, comparison.after)}"
     if comparison.ratio is None:
         return told
@@ -43,7 +43,7 @@ def change(comparison: Comparison) -> str:
 
 
 def build(build: Build) -> str:
-    """Its version, and the commit or where it is."""
+    """Returns a build's version, and its commit or path."""
     return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.name.partition(':')[2] or build.name}"
 
 
@@ -52,7 +52,7 @@ def _names(names: Sequence[str], most: int = 6) -> str:
 
 
 def right(found: Findings) -> list[str]:
-    """What the suite says."""
+    """Returns the lines about the suite."""
     if not found.suites:
         return ["suite: not run"]
     lines = [f"suite, {role}: could not be run" for role in found.broken]
@@ -82,7 +82,7 @@ def number(count: int, noun: str) -> str:
 
 
 def effect(found: Findings, lines_left: int) -> list[str]:
-    """What the lab says, in no more lines than these."""
+    """Returns the lines about the lab, at most this many."""
     if not found.comparisons:
         return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
     lines = [f"lab{' (quick)' if found.quick else ''}: {number(len(found.reports), 'case')}, {number(len(found.comparisons), 'figure')}: {counts(found)}"]

@@ -1,4 +1,4 @@
-"""What the tests say: TAP files, prove's summary, and pg_regress' lines."""
+"""Output of tests: TAP files, prove's summary, and pg_regress's lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-# pg_regress has more blanks, a "+" for tests that run at once, and the time
+# pg_regress writes more blanks, a "+" for tests that run at once, and the time
 _POINT = re.compile(r"^(?P<indent> *)(?P<not>not )?ok \d+(?: +[-+] (?P<name>.*?))?(?: +\d+ ms)?(?: *# (?P<directive>skip|todo)\b *(?P<reason>.*))?$", re.IGNORECASE)
 _SKIPPED_FILE = re.compile(r"^1\.\.0 # skip(?: all)? *(?P<reason>.*)$", re.IGNORECASE)
 _FAILED_FILE = re.compile(r"^(?P<file>\S+\.pl) +\(Wstat: (?P<wstat>\d+)[^)]*\)")
@@ -16,7 +16,7 @@ SEPARATOR = " › "
 
 @dataclass(frozen=True)
 class Assertion:
-    #: with those of the subtests it is in
+    #: after the names of the subtests it is in
     name: str
     passed: bool
     #: why it was skipped; None: it was not
@@ -24,10 +24,10 @@ class Assertion:
 
 
 def parse(text: str) -> list[Assertion]:
-    """The assertions of a file that have none below them.  One that fails although
-    those below it pass counts itself: the subtest ended early."""
+    """Returns the innermost assertions of a file.  A subtest that fails although all its assertions pass counts
+    itself, because it ended early."""
     found: list[Assertion] = []
-    # by depth: those whose own line is still to come
+    # assertions by depth, of subtests whose own line is still to come
     open_: dict[int, list[Assertion]] = {}
     for line in text.splitlines():
         if skipped := _SKIPPED_FILE.match(line):
@@ -45,14 +45,14 @@ def parse(text: str) -> list[Assertion]:
             skipped_for = point["reason"] if (point["directive"] or "").lower() == "skip" else None
             own.append(Assertion(name, passed, skipped_for))
         open_.setdefault(depth, []).extend(own)
-    # deepest last: a subtest without a line of its own was broken off
+    # what remains is from subtests that ended without a line of their own; the deepest is last
     for depth in sorted(open_):
         found += open_[depth]
     return _numbered(found)
 
 
 def _numbered(assertions: list[Assertion]) -> list[Assertion]:
-    """With a number behind a name that was there before."""
+    """Returns the assertions, with a number after a name that is not the first of its kind."""
     seen: Counter[str] = Counter()
     found = []
     for each in assertions:
@@ -63,6 +63,6 @@ def _numbered(assertions: list[Assertion]) -> list[Assertion]:
 
 
 def failed_files(prove: str) -> list[str]:
-    """The files that prove's summary names, in its order: those with a failed assertion,
-    those that died, and those that have not run to their end."""
+    """Returns the files that prove's summary names, in its order: files with a failed assertion, files that died, and
+    files that did not run to their end."""
     return [found["file"] for line in prove.splitlines() if (found := _FAILED_FILE.match(line))]
