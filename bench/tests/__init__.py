@@ -1,1 +1,1 @@
-"""Run by bench/check."""
+"""Tests of the benchmarks, which bench/check runs."""

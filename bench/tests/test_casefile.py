@@ -1,4 +1,4 @@
-"""Case files: those of the project, and what is wrong with others."""
+"""Case files of the project, and errors in others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OurCases(unittest.TestCase):
 
     @unittest.skipUnless(pydantic.VERSION.startswith("1."), "the schema is kept as pydantic 1 writes it, which Debian 12 has")
     def test_schema_is_fresh(self) -> None:
-        """To make it anew: bench/lab --schema >bench/cases/schema.json"""
+        """bench/lab --schema >bench/cases/schema.json makes it anew."""
         self.assertEqual(CASES[0].with_name("schema.json").read_text(), casefile.schema())
 
     def test_lists_know_all_cases(self) -> None:
@@ -49,7 +49,7 @@ class Expectations(unittest.TestCase):
 
 class Plans(unittest.TestCase):
     def test_every_query_of_a_real_plan_names_it(self) -> None:
-        """What has no EXPLAIN has none to name."""
+        """Cases without EXPLAIN have no plan to name."""
         for path in CASES:
             case = casefile.load(path)
             if case.id.startswith("P") and (case.explain or case.run.pgbench):
@@ -69,9 +69,18 @@ class Plans(unittest.TestCase):
 
 class Devices(unittest.TestCase):
     def test_in_place_of_a_case_s_own(self) -> None:
-        case = casefile.with_device(casefile.load(R3.with_name("p04_lossy_bitmap.toml")), "gp3")
+        case = casefile.changed(casefile.load(R3.with_name("p04_lossy_bitmap.toml")), "gp3")
         self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
-        self.assertIs(casefile.with_device(case, ""), case)
+        self.assertEqual(casefile.changed(case), case)
+
+    def test_another_figure(self) -> None:
+        case = casefile.load(R3.with_name("k02_gate_scan.toml"))
+        self.assertEqual((case.measure, case.run.also), ("instructions", ["cpu", "time"]))
+        other = casefile.changed(case, measure="cpu")
+        self.assertEqual((other.measure, other.run.also), ("cpu", ["time"]))
+        self.assertEqual(casefile.changed(casefile.load(R3), measure="ios").expected, {})
+        with self.assertRaises(casefile.CaseError):
+            casefile.changed(case, measure="speed")
 
     def test_presets_say_where_they_are_from(self) -> None:
         for name, device in devices.PRESETS.items():

@@ -1,4 +1,4 @@
-"""Good, bad, cannot tell."""
+"""Verdicts: good, bad, cannot tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trace writes, read by programs that are not ours."""
+"""Exports of the trace, read by other programs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Exports(unittest.TestCase):
 
     def _compare(self, reader: perfetto.Perfetto) -> None:
         self.assertEqual(reader.query("SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"), [])
-        # what overlaps is on tracks that are no thread's; a microsecond is what the times of the view have
+        # overlapping I/Os are on tracks without a thread; the view's times are exact to a microsecond
         lengths = sorted(ns / 1e6 for (ns,) in reader.query(f"SELECT dur FROM slice WHERE track_id NOT IN ({THREADS})"))
         for theirs, own in zip(lengths, sorted(row["latency"] for row in self.rows), strict=True):
             self.assertAlmostEqual(theirs, own, delta=0.002)
@@ -95,7 +95,7 @@ class Exports(unittest.TestCase):
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, stdout=subprocess.DEVNULL,
         )
         found = dict(line.split("=") for line in (self.directory / "trace_lat.1.global").read_text().splitlines())
-        # it leaves out what has ended in the first millisecond
+        # it leaves out I/Os that ended in the first millisecond
         latencies = [line[1] for line in lines if line[0] > 0]
         self.assertEqual(int(found["values_count"]), len(latencies))
         self.assertEqual((float(found["min"]), float(found["max"])), (min(latencies), max(latencies)))

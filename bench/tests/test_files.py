@@ -1,4 +1,4 @@
-"""The page cache, fio's order of reads, and what /proc says."""
+"""The page cache, fio's order of reads, /proc, and counted instructions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import time
 import unittest
 from pathlib import Path
 
-from lab import fio, pagecache, processes
+from lab import fio, instructions, pagecache, processes
 
 
 class PageCache(unittest.TestCase):
     def setUp(self) -> None:
-        # not /tmp, which may be memory itself; servers/run says where else one may write
-        self.directory = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_AIO_WORK", "/var/tmp"))
-        self.addCleanup(self.directory.cleanup)
-        self.file = Path(self.directory.name, "16384")
+        # not /tmp, which may be in memory; servers/run names another writable directory
+        self.directory = self.enterContext(tempfile.TemporaryDirectory(dir=os.environ.get("TEST_AIO_WORK", "/var/tmp")))
+        self.file = Path(self.directory, "16384")
         for path in (self.file, Path(f"{self.file}.1")):
             path.write_bytes(os.urandom(1 << 20))
 
@@ -29,7 +28,7 @@ class PageCache(unittest.TestCase):
     def test_filled_and_forgotten(self) -> None:
         self.assertEqual(pagecache.fill(self.file), 1)
         if pagecache.forget(self.file) == 1:
-            self.skipTest(f"the file system of {self.directory.name} keeps files in memory")
+            self.skipTest(f"the file system of {self.directory} keeps files in memory")
         self.assertLess(pagecache.cached_share(self.file), 0.05)
         self.assertEqual(pagecache.fill(self.file), 1)
 
@@ -54,12 +53,10 @@ class Fio(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
-    """The processes of a directory: those that a test has started in it."""
+    """Processes that a test has started in a directory."""
 
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name).resolve()
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
 
     def start(self, code: str) -> subprocess.Popen[str]:
         child = subprocess.Popen([sys.executable, "-c", code], cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -91,6 +88,30 @@ class Processes(unittest.TestCase):
             while peak.kb < 1 << 14 and time.monotonic() < deadline:
                 time.sleep(0.01)
         self.assertGreaterEqual(peak.kb, 1 << 14)
+
+
+class Instructions(unittest.TestCase):
+    LOOP = "for _ in range({}): pass"
+
+    def setUp(self) -> None:
+        if reason := instructions.why_not([os.getpid()]):
+            self.skipTest(reason)
+
+    def of_a_child(self, rounds: int) -> int:
+        with instructions.counting([os.getpid()]) as count:
+            # without site and with one seed of hashes, the start is nearly the same each time
+            subprocess.run([sys.executable, "-S", "-c", self.LOOP.format(rounds)], check=True, env={"PYTHONHASHSEED": "0"})
+            return count()
+
+    def test_of_children_that_have_ended(self) -> None:
+        start, less, more = (self.of_a_child(rounds) for rounds in (0, 5_000_000, 15_000_000))
+        self.assertAlmostEqual((more - start) / (less - start), 3, delta=0.3)
+
+    def test_of_a_process_that_is_gone(self) -> None:
+        child = subprocess.Popen([sys.executable, "-c", ""])
+        child.wait()
+        with instructions.counting([child.pid]) as count:
+            self.assertEqual(count(), 0)
 
 
 if __name__ == "__main__":

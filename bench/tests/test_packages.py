@@ -1,4 +1,4 @@
-"""The packages: what they import, what they need, and what works without it."""
+"""The packages: what they import and need, and what works without that."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lab import provide
 BENCH = Path(__file__).absolute().parents[1]
 SOURCE = BENCH / "src"
 
-#: each knows those behind it, and nothing of those before it
+#: each may import the packages behind it only
 LAYERS = ("trial", "lab", "timeline")
 PACKAGES = set(LAYERS)
 
-# as if the command had been called by its name, which the options of Python do not allow
+# runs a command as if by its name, which is impossible with options of Python
 STARTER = "import runpy, sys; _, bench, *sys.argv = sys.argv; sys.path.insert(0, bench); runpy.run_path(f'{bench}/{sys.argv[0]}')"
 
 

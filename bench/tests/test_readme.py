@@ -3,7 +3,7 @@
 t/001_documents.pl runs README's SQL.  Here the probe is run.  The lab does not measure
 again: it shows a saved measurement, the one in README.  The suite is not run: the last
 line is compared with the form that servers/check gives it, and the tests named above it
-exist.
+exist.  "make demo" and "make deb" are run by .ci/run, by way of readme.py.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).absolute().parents[2]
+from .readme import ROOT, not_printed, output_of, shown, without_numbers
+
 SAVED = Path(__file__).absolute().parent / "saved" / "r03_device.jsonl"
 
 
-def shown() -> dict[str, list[str]]:
-    """README's commands that are followed by their output at once, with its lines."""
-    text = (ROOT / "README.md").read_text()
-    return {command: output.splitlines() for command, output in re.findall(r"^```sh\n([^\n]*)\n```\n```text\n(.*?)^```$", text, re.M | re.S)}
-
-
-def output_of(start: str) -> list[str]:
-    found = [lines for command, lines in shown().items() if command.startswith(start)]
-    assert len(found) == 1, f"README shows {start} {len(found)} times"
-    return found[0]
-
-
-def without_numbers(line: str) -> str:
-    return re.sub(r"\d+", "#", line).strip()
+# by readme.py
+RUN_BY_CI = {"make demo", "make deb"}
 
 
 class Commands(unittest.TestCase):
     def test_none_is_left_out(self) -> None:
         """A command with an output that README shows has a test below."""
         self.assertEqual({command.split(" --")[0].split(":")[0] for command in shown()},
-                         {"servers/io_uring_probe", "bench/lab 'R3 device'", "SERVER=source"})
+                         {"servers/io_uring_probe", "bench/lab 'R3 device'", "SERVER=source", *RUN_BY_CI})
+
+    def test_ci_runs_the_rest(self) -> None:
+        steps = (ROOT / ".ci" / "run").read_text()
+        for command in RUN_BY_CI:
+            self.assertIn(f"bench/tests/readme.py '{command}'", steps)
+
+    def test_what_is_not_printed_is_noticed(self) -> None:
+        printed = ["took 12 s\n", "a  1.5\n", "b\n"]
+        self.assertIsNone(not_printed(["took 7 s", "…", "b"], printed))
+        self.assertEqual(not_printed(["b", "a 2"], printed), "a 2", "another order")
+        self.assertEqual(not_printed(["took 7 s", "took 7 s"], printed), "took 7 s", "once only")
 
     def test_ten_lines(self) -> None:
         for command, lines in shown().items():
@@ -63,7 +63,7 @@ class Commands(unittest.TestCase):
         if plain.returncode != 0:
             self.skipTest(f"io_uring cannot be used here anyway: {plain.stdout}{plain.stderr}")
         limited = subprocess.run(probe, capture_output=True, text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
-        # what can be locked may be without a limit here
+        # locked memory may be unlimited here
         here = [re.sub(r"unlimited\)", "8192 kB)", line) for line in limited.stdout.splitlines()]
         self.assertEqual(list(map(without_numbers, here)), list(map(without_numbers, output_of("servers/io_uring_probe"))))
 

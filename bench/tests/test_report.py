@@ -1,4 +1,4 @@
-"""Table, JSON and picture of a report that is made up."""
+"""Table, JSON lines and picture of an invented report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def report(servers: int = 2, *without: str) -> Report:
 
 
 def counted(first: int, second: int) -> Report:
-    """Of a case that counts I/Os and expects as many."""
+    """Returns a report of a case that counts I/Os and expects equal counts."""
     made = replace(report(), case=casefile.load(CASE.with_name("r09_backward.toml")), runs={})
     made.runs["worker, backward"] = {
         server.label: [Run(n, {"ios": float(ios)}) for n in range(1, 8)] for server, ios in zip(made.servers, (first, second))
@@ -79,6 +79,15 @@ class Words(unittest.TestCase):
         self.assertIn("18.6 has 1.03 times (worker, backward) as many I/Os as 19rc1", wording.finding(made))
         self.assertIn("NOT AS EXPECTED (worker, backward: same)", wording.finding(made))
         self.assertEqual(wording.finding(counted(4000, 4000)), "18.6 and 19rc1 have as many I/Os with (worker, backward)")
+
+    def test_small_differences_of_instructions(self) -> None:
+        made = replace(report(), case=casefile.load(CASE.with_name("k02_gate_scan.toml")), runs={})
+        for gate, instructions in (("without", 391_000.0), ("rule", 392_000.0)):
+            made.runs[f"worker, {gate}"] = {server.label: [Run(n, {"instructions": instructions + n}) for n in range(1, 8)] for server in made.servers}
+        [found, _] = made.contrasts()
+        self.assertEqual(wording.contrast(made, found), "18.6: worker, rule against worker, without: 1.0026  [1.0026, 1.0026]  same")
+        self.assertIn("have about as many instructions with", wording.finding(made))
+        self.assertNotIn("…", "".join(shown(made, 80)))
 
     def test_better_and_worse(self) -> None:
         judged = {name: FIGURES[name].judged("higher") for name in ("time", "ios", "mean_blocks", "tps", "value")}

@@ -1,4 +1,4 @@
-"""The ratio's interval says what is known, and no more."""
+"""Medians, ratios and their intervals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ratios(unittest.TestCase):
         self.assertIsNone(stats.compare([249, 250, 251, 250, 249, 251, 250], [250] * 7, same=0).sign)
 
     def test_what_slows_down_both_is_no_difference(self) -> None:
-        # the machine gets three times as slow in the course of the runs
+        # the machine becomes three times as slow during the runs
         drift = numpy.linspace(1, 3, 11)
         ratio = stats.compare(list(drift * 800), list(drift * 400))
         self.assertAlmostEqual(ratio.low, 2)

@@ -1,4 +1,4 @@
-"""Traces that are made up, drawn."""
+"""Timelines of invented traces."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from timeline.trace import Wait
 from . import browser, traces
 
 
-def written(directory: str, name: str, rows: list[dict[str, object]]) -> str:
-    path = Path(directory, name)
+def written(directory: Path, name: str, rows: list[dict[str, object]]) -> str:
+    path = directory / name
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Exit status, and what was said."""
+    """Runs the command.  Returns its exit status and its output."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         status = command.main(list(arguments))
@@ -96,12 +96,10 @@ class Panels(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = directory.name
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def out(self, name: str) -> str:
-        return str(Path(self.directory, name))
+        return str(self.directory / name)
 
     def test_pictures(self) -> None:
         first = written(self.directory, "18.jsonl", traces.serial(50))
@@ -134,44 +132,32 @@ class Files(unittest.TestCase):
             self.assertNotIn("Traceback", said)
 
 
-class Page(unittest.TestCase):
-    """What a browser makes of it."""
+class Page(browser.PageTest):
+    """The HTML file in a browser."""
 
-    browser: browser.Browser
-    directory: str
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.browser = cls.enterClassContext(browser.Browser())
-        cls.directory = cls.enterClassContext(tempfile.TemporaryDirectory())
-
-    def show(self, *named: tuple[str, list[dict[str, object]]]) -> None:
-        path = Path(self.directory, "timeline.html")
+    def draw(self, *named: tuple[str, list[dict[str, object]]]) -> None:
+        path = self.directory / "timeline.html"
         status, said = run(*(written(self.directory, f"{name}.jsonl", rows) for name, rows in named), "-o", str(path))
         self.assertEqual(status, 0, said)
         self.browser.open(path)
 
-    def tearDown(self) -> None:
-        self.assertEqual(self.browser.errors(), [])
-        self.assertEqual(self.browser.fetched(), [])
-
     def bars(self, axis: str) -> int:
-        """Those drawn in the subplot of this y axis."""
+        """Returns the number of bars in the subplot of this y axis."""
         return int(self.browser.run("return document.querySelectorAll(`.subplot.${arguments[0]} .barlayer .point path`).length", f"xy{axis}"))
 
     def test_a_bar_an_io(self) -> None:
-        self.show(("18", traces.serial(40)), ("19", traces.parallel(60)))
+        self.draw(("18", traces.serial(40)), ("19", traces.parallel(60)))
         points = self.browser.run("return [...document.querySelectorAll('.subplot')].map(each => [each.classList[1], each.querySelectorAll('.barlayer .point path').length])")
         # a subplot of bars and one of waits for each trace
         self.assertEqual([number for _, number in points if number], [40, 40, 60, 4])
         self.assertIn("18: 42.0 ms, 19: 4.7 ms (9.0 times)", self.browser.driver.title)
 
     def test_ten_thousand(self) -> None:
-        self.show(("18", traces.parallel(10000)))
+        self.draw(("18", traces.parallel(10000)))
         self.assertEqual(self.bars(""), 10000)
 
     def test_hovering_tells(self) -> None:
-        self.show(("18", traces.varied()))
+        self.draw(("18", traces.varied()))
         texts = self.browser.run("return document.querySelector('.js-plotly-plot').data.flatMap(trace => trace.hovertext ?? [])")
         self.assertEqual(len(texts), 6 + 3)
         [failed] = [text for text in texts if "result ERROR (-5)" in text]
@@ -181,7 +167,7 @@ class Page(unittest.TestCase):
         self.assertIn("large, block 16 to 19", shown)
 
     def hovered(self, words: str) -> list[str]:
-        """What appears when the mouse is on the bar whose text has these words."""
+        """Returns what appears when the mouse is on the bar whose text has these words."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         bar = self.browser.run("""
@@ -197,7 +183,7 @@ class Page(unittest.TestCase):
             look();"""))
 
     def test_zoomed(self) -> None:
-        self.show(("18", traces.serial(40)), ("19", traces.parallel(60)))
+        self.draw(("18", traces.serial(40)), ("19", traces.parallel(60)))
         ranges = self.browser.run_async("""
             const plot = document.querySelector('.js-plotly-plot');
             Plotly.relayout(plot, {'xaxis.range': [0, 5]}).then(() => done(Object.entries(plot.layout)

@@ -1,4 +1,4 @@
-"""Trials: the suite's output, comparisons, what is kept, summary and page.  No server is run."""
+"""Trials: the suite's output, comparisons, kept results, summary and page.  No server runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Tap(unittest.TestCase):
         self.assertEqual(tap.failed_files(prove), ["t/2.pl"])
 
 
-# stands for servers/run: leaves what servers/check would, by the name of the server
+# replaces servers/run: leaves the files of servers/check, which depend on the name of the server
 CHECK = """\
 #!/bin/bash
 work=$3 server=$4 state=$3/test
@@ -92,13 +92,11 @@ done
 
 class WithDirectory(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
 
 class RunSuite(WithDirectory):
-    """The suite, with a script in place of servers/run."""
+    """Runs of the suite, with a script in place of servers/run."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -286,7 +284,7 @@ class KeptResults(WithDirectory):
 
 
 def made() -> Findings:
-    """Of a patch that breaks one test, and makes two things faster and one slower."""
+    """Returns findings of a patch that breaks one test, and makes two variants faster and one slower."""
     passing = suite.File(True, (tap.Assertion("x", True), tap.Assertion("y", True)))
     failing = suite.File(False, (tap.Assertion("x", True), tap.Assertion("y", False)), "the <log>")
     builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
@@ -331,23 +329,10 @@ class Summary(unittest.TestCase):
         self.assertIn("no time for 1 case: t05_vacuum", told)
 
 
-class Page(unittest.TestCase):
-    browser: browser.Browser
-    path: Path
-
+class Page(browser.PageTest):
     @classmethod
-    def setUpClass(cls) -> None:
-        cls.browser = cls.enterClassContext(browser.Browser())
-        directory = cls.enterClassContext(tempfile.TemporaryDirectory())
-        cls.path = Path(directory, "report.html")
-        cls.path.write_text(page.render(made()))
-
-    def setUp(self) -> None:
-        self.browser.open(self.path)
-
-    def test_needs_nothing_else(self) -> None:
-        self.assertEqual(self.browser.errors(), [])
-        self.assertEqual(self.browser.fetched(), [])
+    def html(cls) -> str:
+        return page.render(made())
 
     def test_pictures_and_timeline_are_seen(self) -> None:
         sizes = self.browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
@@ -371,11 +356,7 @@ class Page(unittest.TestCase):
         self.assertTrue(all(there for _, there in links))
 
     def test_fits_narrow_and_wide_windows(self) -> None:
-        for width in (500, 1400):
-            with self.subTest(width=width):
-                self.browser.driver.set_window_size(width, 900)
-                wanted, given = self.browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-                self.assertLessEqual(wanted, given)
+        self.check_widths()
 
 
 if __name__ == "__main__":

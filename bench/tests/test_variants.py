@@ -1,4 +1,4 @@
-"""What is varied, and what it means to a server."""
+"""What is varied, and its settings of a server."""
 
 from __future__ import annotations
 

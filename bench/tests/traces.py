@@ -1,4 +1,4 @@
-"""Traces that are made up, as rows of io_trace."""
+"""Invented traces, as rows of io_trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def at(ms: float) -> str:
 
 
 def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, pid: int = 100, **other: Any) -> dict[str, Any]:
-    """Other: columns that are to differ."""
+    """Returns a row.  other are columns with other values."""
     made: dict[str, Any] = {
         "seq": seq, "pid": pid, "io_id": seq % 64, "io_generation": seq // 64 + 1,
         "state": "SUBMITTED" if end is None else "COMPLETED", "operation": "readv",
@@ -32,12 +32,12 @@ def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, 
 
 
 def waited(by: int, start: float, length: float) -> dict[str, Any]:
-    """Columns of an I/O that a process waited for."""
+    """Returns the columns of an I/O that a process waited for."""
     return {"waits": 1, "wait_time": length, "waiters": [by], "wait_starts": [at(start)], "wait_times": [length]}
 
 
 def serial(ios: int, latency: float = 1.0, think: float = 0.05) -> list[dict[str, Any]]:
-    """One after the other, each waited for."""
+    """Returns I/Os one after the other.  The process waits for each."""
     rows, now = [], 0.0
     for number in range(ios):
         rows.append(row(number + 1, now, now + latency, number, lookahead_distance=2, **waited(100, now + 0.02, latency)))
@@ -46,7 +46,7 @@ def serial(ios: int, latency: float = 1.0, think: float = 0.05) -> list[dict[str
 
 
 def parallel(ios: int, latency: float = 1.0, depth: int = 16, **other: Any) -> list[dict[str, Any]]:
-    """So many at once, as a stream has them that looks far ahead."""
+    """Returns I/Os of which depth are under way at once, as of a stream that looks far ahead."""
     rows = []
     for number in range(ios):
         start = number * latency / depth
@@ -57,7 +57,7 @@ def parallel(ios: int, latency: float = 1.0, depth: int = 16, **other: Any) -> l
 
 
 def varied() -> list[dict[str, Any]]:
-    """A few I/Os with everything that a timeline can show."""
+    """Returns a few I/Os with everything that a timeline can show."""
     return [
         row(1, 0, 1, 0, 4, **waited(100, 0.2, 0.9)),
         row(2, 0.1, 1.4, 8, 4, completion_exact=False),

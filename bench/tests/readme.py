@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The shell commands that README.md shows with their output.
+
+As a command it runs one of them as it stands there, and fails unless the lines that
+README shows are printed in this order:
+
+    bench/tests/readme.py 'make demo'
+
+Numbers may differ, and so may blanks; "…" in README stands for lines that are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).absolute().parents[2]
+
+
+def shown() -> dict[str, list[str]]:
+    """Returns README's commands whose output follows directly, with the lines of the output."""
+    text = (ROOT / "README.md").read_text()
+    return {command: output.splitlines() for command, output in re.findall(r"^```sh\n([^\n]*)\n```\n```text\n(.*?)^```$", text, re.M | re.S)}
+
+
+def output_of(start: str) -> list[str]:
+    """Returns the output of the command that begins so."""
+    found = [lines for command, lines in shown().items() if command.startswith(start)]
+    assert len(found) == 1, f"README shows {start} {len(found)} times"
+    return found[0]
+
+
+def without_numbers(line: str) -> str:
+    """Returns what of a line is the same on all machines and servers: no number or
+    version, and no width of a column."""
+    return re.sub(r"\s+|(?<=─)─+", " ", re.sub(r"\d+([.,]\d+)*(~?(rc|beta)\d+|devel)?", "#", line)).strip()
+
+
+def not_printed(lines: Iterable[str], printed: Iterable[str]) -> str | None:
+    """Returns the first of the lines that does not come in what was printed, behind those before it."""
+    rest = iter([without_numbers(line) for line in printed])
+    return next((line for line in lines if line != "…" and without_numbers(line) not in rest), None)
+
+
+def main(command: str) -> int:
+    lines = output_of(command)
+    process = subprocess.Popen(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout
+    printed = []
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        printed.append(line)
+    if process.wait() != 0:
+        return 1
+    missing = not_printed(lines, printed)
+    if missing is not None:
+        print(f'README shows this line of "{command}", which was not printed there:\n{missing}', file=sys.stderr)
+    return 0 if missing is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""What the documents count and list is what the checkout has: cases, devices, topics of
+tests, states of the explorer's graphs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+from lab import devices
+
+ROOT = Path(__file__).absolute().parents[2]
+
+
+def document(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """The rows of the table whose first heading is that; their cells without backticks."""
+    (table,) = re.findall(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+class Cases(unittest.TestCase):
+    def test_table_has_all(self) -> None:
+        said: set[str] = set()
+        for cell, *_ in rows(document("bench/README.md"), "cases"):
+            for first, last in re.findall(r"([A-Z]\d+)(?: to [A-Z](\d+))?", cell):
+                said |= {f"{first[0]}{number}" for number in range(int(first[1:]), int(last or first[1:]) + 1)}
+        there = {re.sub(r"^([a-z])0*(\d+)_.*", lambda match: match[1].upper() + match[2], path.stem) for path in (ROOT / "bench" / "cases").glob("*.toml")}
+        self.assertEqual(said, there)
+
+
+class Devices(unittest.TestCase):
+    def test_table_has_the_presets(self) -> None:
+        said = {}
+        for name, latency, depth, bandwidth, *_ in rows(document("bench/README.md"), "preset"):
+            milliseconds, jitter = re.fullmatch(r"([\d.]+) ms(?: ± (\d+) %)?", latency).groups()
+            said[name] = (float(milliseconds), int(jitter or 0), int(depth), int(re.sub(r"[^\d]", "", bandwidth) or 0))
+        there = {}
+        for name, device in devices.PRESETS.items():
+            amount, unit = re.fullmatch(r"(\d+)(us|ms)", device.latency).groups()
+            there[name] = (int(amount) / {"us": 1000, "ms": 1}[unit], round(100 * device.jitter), device.queue_depth, round((device.bytes_per_second or 0) / 1e6))
+        self.assertEqual(said, there)
+
+
+class Topics(unittest.TestCase):
+    def test_table_has_all_digits(self) -> None:
+        said = [digits for digits, *_ in rows(document("doc/development.md"), "digits")]
+        self.assertEqual(said, sorted({path.name[:2] for path in (ROOT / "t").glob("*.pl")}))
+
+
+class Explorer(unittest.TestCase):
+    def test_states_are_those_of_the_graphs(self) -> None:
+        compared = 0
+        for scenario, most, on_18, _, on_19, *_ in rows(document("doc/explorer.md"), "scenario"):
+            # graphs are kept of schedules with one failure at most
+            if most != "one failure":
+                continue
+            for major, figures in (("18", on_18), ("19", on_19)):
+                graph = (ROOT / "explorer" / "graphs" / f"{scenario}.{major}").read_text()
+                self.assertEqual(int(figures.split("/")[1]), len(graph.splitlines()), f"{scenario} on {major}")
+                compared += 1
+        self.assertGreater(compared, 10)
+
+    def test_differences(self) -> None:
+        said = subprocess.run([ROOT / "explorer" / "run", "--differences", "18", "19"], capture_output=True, text=True, check=True).stdout
+        shown = re.findall(r"^```text\n(\w+ +18: .*?)^```$", document("doc/explorer.md"), re.M | re.S)
+        self.assertEqual(len(shown), 1)
+        self.assertIn(shown[0], said)
+
+
+if __name__ == "__main__":
+    unittest.main()
