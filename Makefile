@@ -7,7 +7,7 @@ MODULE_big = test_aio
 EXTENSION = test_aio
 DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
-REGRESS = $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
 TAP_TESTS = 1
 EXTRA_CLEAN = $(wildcard src/*.bc src/*/*.bc)
 

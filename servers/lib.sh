@@ -115,7 +115,7 @@ recipe_of() {
 	case $(server_column "$1" how) in
 		instrumented | sanitizers) echo 1 ;;
 		source | source-optimised) echo 1 ;;
-		stock) echo 1 ;;
+		stock) echo 2 ;;
 	esac
 }
 

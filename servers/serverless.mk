@@ -42,8 +42,8 @@ help:
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
 # make check-long      the rest of the explorer's scenarios, with two failures in a
-#                      schedule, every wait against every end, and scans, VACUUM and
-#                      pages by each io_method
+#                      schedule, every wait against every end, and by each
+#                      io_method what "make check" tests by one
 # make check-all       the same on the servers of "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
@@ -64,14 +64,15 @@ help:
 check:
 	@$(provide)
 	@servers/run --data '$(server)' "$$PWD/servers/check"
-ifeq ($(REGRESS)$(PROVE_TESTS)$(filter no,$(GATE)),)
+# of all tests, which REGRESS and PROVE_TESTS have not narrowed
+ifeq ($(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),)
 	@explorer/run --if-possible --self-test --server '$(server)'
 endif
 
 check-long:
 	@$(provide)
 	@explorer/run --server '$(server)' --tier long
-	@TEST_AIO_LONG=1 PROVE_TESTS='t/21* t/24*' servers/run --data '$(server)' "$$PWD/servers/check"
+	@TEST_AIO_LONG=1 PROVE_TESTS="$$(echo $$(grep -lE 'long =>|TEST_AIO_LONG' t/*.pl))" servers/run --data '$(server)' "$$PWD/servers/check"
 	@TEST_AIO_WAITS=all PROVE_TESTS='t/180_waits.pl' servers/run --data '$(server)' "$$PWD/servers/check"
 
 check-all:
