@@ -13,11 +13,11 @@ my $obstacle = cannot_preload('fails_to_read');
 plan skip_all => $obstacle if $obstacle;
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
-# Makes functions for two sessions that use a block until they meet there, or for 20 s.
+# Makes functions for two sessions that use a block until they meet there, or for so long.
 use constant UNTIL_THEY_MEET => <<~'SQL';
-	CREATE FUNCTION scenario.makes_toys(rel regclass) RETURNS bool LANGUAGE plpgsql AS $$
+	CREATE FUNCTION scenario.makes_toys(rel regclass, how_long interval) RETURNS bool LANGUAGE plpgsql AS $$
 	DECLARE
-		latest timestamptz := clock_timestamp() + '20 s';
+		latest timestamptz := clock_timestamp() + how_long;
 	BEGIN
 		WHILE clock_timestamp() < latest LOOP
 			BEGIN
@@ -54,7 +54,8 @@ with_each_io_method(
 			$aio->evict($t);
 			symlink $aio->file_of($t), $unreadable or die "$unreadable: $!";
 			$bob->starts("SELECT scenario.wants_block('$t')");
-			$alice->gives("SELECT scenario.makes_toys('$t')", 't', 'meets the other session, and cannot read the block back');
+			my $how_long = $PostgreSQL::Test::Utils::timeout_default / 2 . ' s';
+			$alice->gives("SELECT scenario.makes_toys('$t', '$how_long')", 't', 'meets the other session, and cannot read the block back');
 			$carol->sql('SELECT pg_advisory_unlock(18)');
 			$bob->ends;
 			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');

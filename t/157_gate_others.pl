@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Workers;
 use TestAio::Gate;
 
 sub set_autovacuum
@@ -83,8 +84,7 @@ for_each_io_method(
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
 			$aio->evict($u, $alice);
-			my @workers = $aio->pids_of_type('io worker');
-			kill 'STOP', @workers;
+			my @workers = $aio->stop_idle_workers;
 			my $lived = eval {
 				my $block = 0;
 				$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Workers;
 
 sub workers { my ($aio) = @_; return $aio->pids_of_type('io worker') }
 
@@ -55,9 +56,8 @@ for_each_io_method(
 		$aio->scenario('SIGSTOP and SIGCONT', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			my @workers = workers($aio);
 			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-			kill 'STOP', @workers;
+			my @workers = $aio->stop_idle_workers;
 			$aio->evict($t);
 			$alice->starts($stream->($t));
 			$alice->waits_on('AioIoCompletion', 'waits for the stopped workers');
@@ -71,8 +71,7 @@ for_each_io_method(
 		$aio->scenario('a cancelled owner, and stopped workers', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			my @workers = workers($aio);
-			kill 'STOP', @workers;
+			my @workers = $aio->stop_idle_workers;
 			$alice->starts("SELECT count(*) FROM $t");
 			$alice->waits_on('AioIoCompletion');
 			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");

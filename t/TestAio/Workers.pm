@@ -1,5 +1,5 @@
-# I/O workers that stand still before they read a table, on any server: a library for
-# LD_PRELOAD stops them.
+# I/O workers that stand still, on any server: by a signal while they are idle, or before they
+# read a table, where a library for LD_PRELOAD stops them.
 #
 # Injection points can hold a worker, too, but stock servers have none.  The I/O gate
 # holds a read before a worker gets it.
@@ -32,6 +32,17 @@ sub cannot_stop_workers
 }
 
 END { unlink $link if $link }
+
+# Stops all I/O workers by a signal and returns their process ids.  They are idle then: one
+# that stops while it holds the lock of the queue would keep everybody from submitting reads.
+sub stop_idle_workers
+{
+	my ($self) = @_;
+	$self->wait_for("SELECT bool_and(wait_event = 'IoWorkerMain') FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
+	my @workers = $self->pids_of_type('io worker');
+	kill 'STOP', @workers;
+	return @workers;
+}
 
 # Has I/O workers stand still before they read the main fork of a table.
 sub stop_workers_at
