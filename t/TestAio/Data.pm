@@ -81,11 +81,11 @@ sub table
 	return $full_name;
 }
 
-# The file of a table's first segment.
+# The file of a table's first segment; of a temporary table if its session is given.
 sub file_of
 {
-	my ($self, $table) = @_;
-	return $self->node->data_dir . '/' . $self->sql("SELECT pg_relation_filepath('$table')");
+	my ($self, $table, $session) = @_;
+	return $self->node->data_dir . '/' . ($session // $self)->sql("SELECT pg_relation_filepath('$table')");
 }
 
 # Writes into a file of the server, which does not notice.

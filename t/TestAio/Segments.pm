@@ -35,7 +35,7 @@ sub long_table
 	$session->sql("CREATE $kind TABLE $t (rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)"
 		  . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)')
 		  . "; CREATE INDEX ${name}_i ON $t (blk)");
-	my $file = $aio->node->data_dir . '/' . $session->sql("SELECT pg_relation_filepath('$t')");
+	my $file = $aio->file_of($t, $session);
 	for my $boundary (1, 2)
 	{
 		my $first = $boundary * $segment - SIDE;
