@@ -234,11 +234,15 @@ sub end_sessions
 	return;
 }
 
-# Closes all sessions, the observer too.
+# Closes all sessions, the observer too.  Waits until all clients have gone, those that are
+# not sessions as well: a backend that has yet to notice would log an error at shutdown.
 sub _leave
 {
 	my ($self) = @_;
 	$self->end_sessions;
+	# a server that has crashed has no observer to ask
+	eval { $self->wait_for("SELECT count(*) = 1 FROM pg_stat_get_activity(NULL) WHERE backend_type = 'client backend'") }
+	  if $self->{observer};
 	$self->{observer}->quit if $self->{observer};
 	$self->{observer} = undef;
 	return;
