@@ -135,8 +135,9 @@ def _runs(text: str) -> int:
 
 def _common(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--server", action="append", type=server_name, metavar="[LABEL=]SERVER",
-                        help="once or twice: the path of a pg_config, or a name that servers/provide --list shows; LABEL is its name"
-                             " in the report (default: the servers of PG_CONFIG, else Debian's packages of each version)")
+                        help="once or twice: the path of a pg_config, a name that servers/provide --list shows, or a source tree,"
+                             " source-optimised:PATH[@REVISION]; LABEL is its name in the report (default: the servers of PG_CONFIG,"
+                             " else Debian's packages of each version)")
     parser.add_argument("--extension", action="append", type=_extension, default=[], metavar="LABEL=DIR",
                         help="build test_aio from another checkout for the server with this label")
     parser.add_argument("--runs", type=_runs, help="rounds at least (default: what the case says)")
