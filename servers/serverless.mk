@@ -44,7 +44,8 @@ help:
 # make check-long      the rest of the explorer's scenarios, with two failures in a
 #                      schedule, every wait against every end, and by each
 #                      io_method what "make check" tests by one
-# make check-all       the same on the servers of "make servers"
+# make check-all       the tests of "make check", without the explorer, on the servers of
+#                      "make servers"
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
 # make demo            how much slower a read stream over repeated blocks is on 18,
