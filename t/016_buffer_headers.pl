@@ -20,6 +20,7 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 		my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
+		my $cleanup_wait = $aio->major >= 19 ? 'BufferCleanup' : 'BufferPin';
 
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
@@ -104,9 +105,49 @@ END
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
 			$bob->starts("VACUUM (FREEZE) $t");
-			$bob->waits_on($aio->major >= 19 ? 'BufferCleanup' : 'BufferPin');
+			$bob->waits_on($cleanup_wait);
 			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
 			$bob->ends('is woken');
 			$aio->proves($t);
+		});
+
+		# the wait goes on after a wake-up for another reason
+		$aio->scenario('vacuum waits for a pin, and is woken meanwhile', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 4);
+			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
+			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+			$bob->starts("VACUUM (FREEZE) $t");
+			for my $time (1, 2)
+			{
+				$bob->waits_on($cleanup_wait);
+				$aio->sql("SELECT pg_log_backend_memory_contexts(${\$bob->pid})");
+				ok($aio->poll(sub { (() = $aio->log_text =~ /logging memory contexts of PID ${\$bob->pid}\b/g) == $time }), 'is woken');
+			}
+			$bob->waits_on($cleanup_wait, 'waits again');
+			$alice->sql('COMMIT');
+			$bob->ends('gets the lock');
+			$aio->proves($t);
+		});
+
+		# a deletion keeps a pin while it waits for another transaction, and releases it together with its lock
+		$aio->scenario('vacuum waits for a pin that is released with a lock', sub {
+			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+			my $t = 'scenario.d';
+			$aio->sql("CREATE TABLE $t (n int, gen int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 0 FROM generate_series(0, 2) i");
+			# the scan, and its pin, end before the deletion
+			my $delete = "DELETE FROM $t USING generate_series(1, 9999) g WHERE n = g AND n < 2";
+			$bob->sql('SET enable_nestloop = off; SET enable_mergejoin = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
+			like($bob->sql("EXPLAIN (COSTS OFF) $delete"), qr/->  Hash\n +->  Seq Scan on d$/m, 'the plan');
+			$alice->sql("BEGIN; UPDATE $t SET gen = 1 WHERE n = 1");
+			$bob->starts($delete);
+			$bob->waits_on('transactionid');
+			$carol->starts("VACUUM (FREEZE) $t");
+			$carol->waits_on($cleanup_wait);
+			$alice->sql('COMMIT');
+			$bob->raises('40001', qr/could not serialize access due to concurrent update/, 'gives the page back');
+			$carol->ends('gets the lock');
+			$bob->sql('ROLLBACK');
+			$aio->gives("SELECT string_agg(gen::text, '' ORDER BY n) FROM $t", '010', 'the rows');
 		});
 	}, leaves => 'nothing');
