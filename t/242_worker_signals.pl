@@ -53,6 +53,19 @@ for_each_io_method(
 			}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 		}
 
+		# only while a worker executes a read does it say so
+		$aio->scenario('what an idle worker logs', sub {
+			my $t = $aio->table('t', 60);
+			until_workers($aio, $count);
+			$aio->proves($t);
+			$aio->alter_system(log_min_messages => 'debug1');
+			my @workers = workers($aio);
+			my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
+			ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
+			$aio->alter_system(log_min_messages => 'DEFAULT');
+			$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
+		});
+
 		$aio->scenario('SIGSTOP and SIGCONT', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
