@@ -1,5 +1,6 @@
-# What the server counts of writes: writes of checkpoints, extensions, the time of both, blocks whose
-# hint bits parallel workers set, and advice to the kernel to write back.
+# What the server counts of buffers and writes: buffers that are allocated, writes of checkpoints,
+# extensions, the time of both, blocks whose hint bits parallel workers set, and advice to the kernel
+# to write back.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -37,6 +38,20 @@ for_each_io_method(
 			is($writes, $buffers, 'pg_stat_io: as many writes');
 			is($bytes, $buffers * 8192, 'bytes');
 			is($writebacks, $buffers, 'each block is written back');
+		});
+
+		# the background writer counts them, and reports them some time later
+		$aio->scenario('buffers that are allocated', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			my $allocated = sub { return $aio->sql('SELECT buffers_alloc FROM pg_stat_bgwriter') };
+			my $before = $allocated->();
+			$alice->sql("SELECT count(*) FROM $t");
+			my $after;
+			ok($aio->poll(sub { $after = $allocated->(); $after >= $before + 100 }), 'pg_stat_bgwriter: a buffer for each block') || diag("$before, $after");
+			$before = $after;
+			$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
+			cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
 		});
 
 		$aio->scenario('extensions', sub {
