@@ -1,5 +1,5 @@
 # CREATE DATABASE by each strategy: the copy has the rows of all tables of the template, logged and
-# unlogged, although the template's pages are not written yet.
+# unlogged, although the template's pages are not written yet, and the same pages in the other forks.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -20,6 +20,7 @@ for_each_io_method(
 					my ($t, $s) = $kind ? qw(u us) : qw(p s);
 					$bob->sql("CREATE $kind TABLE $t (n int, body text STORAGE PLAIN); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 199) i; CREATE INDEX ON $t (n); CREATE $kind SEQUENCE $s");
 				}
+				$bob->sql('VACUUM p, u');
 				$aio->sql('CHECKPOINT');
 				# not written yet
 				$bob->sql("UPDATE $_ SET n = n + 1000 WHERE n % 5 = 0; DELETE FROM $_ WHERE n % 5 = 1") for qw(p u);
@@ -36,11 +37,24 @@ for_each_io_method(
 					}
 					return join '/', @found, $session->sql("SELECT nextval('s'), nextval('us')");
 				};
+				# pages without their headers, which tell when they were written
+				my $forks = sub {
+					my ($session) = @_;
+					return '' if $aio->lacks('pageinspect');
+					return $session->sql(<<'END');
+SELECT c, fork, b, md5(substring(get_raw_page(c, fork, b) FROM 25))
+FROM unnest(ARRAY['p', 'u', 'u_n_idx']) c, unnest(ARRAY['fsm', 'vm', 'init']) fork, generate_series(0, pg_relation_size(c::regclass, fork)::int / 8192 - 1) b
+ORDER BY c, fork, b
+END
+				};
 				my $expected = $look->($bob);
+				my $expected_forks = $forks->($bob);
+				cmp_ok(scalar(() = $expected_forks =~ /\|(?:fsm|vm|init)\|/g), '>=', 5, 'pages of other forks') if !$aio->lacks('pageinspect');
 				$expected =~ s/71\|71$/72|72/;
 				$aio->end_session($bob);
 				$aio->sql("CREATE DATABASE copy TEMPLATE template STRATEGY $strategy");
 				my $carol = $aio->session('carol', dbname => 'copy');
+				is($forks->($carol), $expected_forks, 'the same pages in the other forks');
 				is($look->($carol), $expected, 'the copy has what the template has');
 				$carol->sql('UPDATE p SET n = -n; UPDATE u SET n = -n');
 				$aio->sql('CHECKPOINT');
@@ -55,4 +69,4 @@ for_each_io_method(
 			});
 		}
 	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB' },
-	prepare => sub { my ($aio) = @_; $aio->sql('CREATE DATABASE template TEMPLATE postgres') });
+	prepare => sub { my ($aio) = @_; $aio->lacks('pageinspect'); $aio->sql('CREATE DATABASE template TEMPLATE postgres') });
