@@ -76,4 +76,33 @@ for_each_io_method(
 			is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'the next VACUUM removes the dead line pointers');
 			is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
 		});
+
+		# VACUUM begins ten transactions before that age.  It looks again when its memory for dead rows is
+		# full, after some fifty pages, and from then on does not read into its ring any more (server commit
+		# 585181e07 of 18.6).
+		my $keeps = $aio->major == 18 && $aio->setting('server_version_num') < 180006 || $aio->setting('server_version') =~ /^19beta/
+		  ? 'before 18.6 and 19rc1, VACUUM in failsafe mode keeps its ring to the end of the scan' : undef;
+		$aio->scenario('failsafe in the middle of a scan', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 400);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
+			$alice->sql("SET allow_system_table_mods = on; SET maintenance_work_mem = '64kB'; SET vacuum_buffer_usage_limit = '128kB'");
+			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2694967306) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+			$aio->evict($t);
+			my $reads = $aio->change_during(
+				"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
+				sub {
+					$aio->hold(relation => $t, pid => $alice->pid);
+					$alice->starts("VACUUM (TRUNCATE off) $t");
+					$aio->holds(1);
+					$aio->sql('SELECT txid_current()') for 1 .. 30;
+					$aio->release;
+					$alice->ends('VACUUM');
+				}, $alice);
+			$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+			my ($ring, $normal) = split m{/}, $reads;
+			is_between($ring, 50, 250, 'blocks read into the ring');
+			is_between($normal, 150, 400, 'blocks read elsewhere');
+			$aio->proves($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
+		}, skip => $keeps // $aio->no_faults);
 	}, long => [qw(sync io_uring)]);
