@@ -48,6 +48,26 @@ for_each_io_method(
 			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 		}
 
+		$aio->scenario('other forks', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+			for my $fork (qw(fsm vm))
+			{
+				my $pages = $aio->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
+				my $blocks = "could not read blocks 0\\.\\.${\($pages - 1)} in file \"${path}_$fork\"";
+				$aio->evict($t);
+				$aio->falsify('EIO', pid => $alice->pid);
+				$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", '58030', qr/$blocks: Input\/output error/, "$fork: the message names the fork");
+				$aio->tell_truth;
+				$aio->falsify(0, pid => $alice->pid);
+				$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", 'XX001', qr/$blocks: read only 0 of ${\($pages * 8192)} bytes/, "$fork: also that of a short read");
+				$aio->tell_truth;
+				$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
+			}
+			$aio->proves($t);
+		}, skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
+
 		$aio->scenario('the error is its owner\'s alone', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 10);
