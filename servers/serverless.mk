@@ -22,7 +22,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-long check-all demo mutants servers structure strict indent dist deb rpm clean distclean
+.PHONY: help check check-long check-all psql demo mutants servers structure strict indent dist deb rpm clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -46,6 +46,11 @@ help:
 #                      io_method what "make check" tests by one
 # make check-all       the tests of "make check", without the explorer, on the servers of
 #                      "make servers"
+# make psql            psql on a server of its own, which lives as long as psql runs and
+#                      can CREATE EXTENSION test_aio: the newest stock server
+#     SERVER=NAME          … this one
+#     CONF='io_method=io_uring; shared_buffers=16MB'
+#                          … with these settings
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
 #     MUTANTS='name …'     … these only; "mutants/run --list" tells them
 # make demo            how much slower a read stream over repeated blocks is on 18,
@@ -78,6 +83,12 @@ check-long:
 
 check-all:
 	@servers/check-all
+
+# an interrupt is meant for the statement that psql runs
+psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/names stock)))
+psql:
+	@$(provide)
+	@trap '' INT; servers/run --data '$(server)' "$$PWD/servers/psql"
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
