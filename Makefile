@@ -16,11 +16,11 @@ version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" test_aio.contr
 PG_CPPFLAGS = -DPG_TEST_AIO_VERSION='"$(version)"' -Isrc
 PG_CFLAGS = -Wall -Wextra
 # Warnings about the server's own headers are not for us to mend.  Both
-# directories, lest their order change.
+# directories, so that their order stays the same.
 PG_CPPFLAGS += -isystem $(includedir_server) -isystem $(includedir_internal)
 
 # GATE=no leaves the I/O gate and the trace out, as where they cannot be: the
-# server's I/O method is left alone, and whoever asks for them is told why.
+# server's I/O method is left alone, and those who ask for them are told why.
 ifeq ($(GATE),no)
 PG_CPPFLAGS += -DTEST_AIO_NO_GATE
 endif

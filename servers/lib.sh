@@ -82,7 +82,7 @@ server_dir() {
 	esac
 }
 
-# its pg_config, as seen by whoever runs with that server
+# its pg_config, as commands see it that run with that server
 server_pg_config() {
 	case $(server_column "$1" how) in
 		stock) echo "/usr/lib/postgresql/$(server_column "$1" major)/bin/pg_config" ;;

@@ -54,7 +54,7 @@ typedef enum ProcessState
 	PROCESS_HELD,				/* waits for a held read */
 	PROCESS_TURNSTILE,			/* waits for io_wake() */
 	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
-	PROCESS_SUBMISSION,			/* likewise, but nothing tells for which read */
+	PROCESS_SUBMISSION,			/* the same, but nothing tells for which read */
 	PROCESS_COMPLETED,			/* waits for a read that is complete */
 	PROCESS_LOCK,				/* waits for a heavyweight lock */
 	PROCESS_LWLOCK,
