@@ -64,6 +64,39 @@ for_each_io_method(
 			});
 		}
 
+		# the root is the only page
+		$aio->scenario('indexes of one page', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+			for my $kind (sort keys %by_index)
+			{
+				my ($using, $condition) = @{ $by_index{$kind} };
+				my $t = 'scenario.s';
+				$aio->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
+					  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (0, 4, 9)");
+				$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, 12) i");
+				$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, 12) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
+					join(', ', map { "$_: $_" } 1 .. 3, 5 .. 8, 10 .. 12), "$kind: each key has its row, and deleted keys have none");
+			}
+		});
+
+		# hashbulkdelete() begins with the copy of the metapage that the session has
+		$aio->scenario('a hash index that another session has split', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = 'scenario.h';
+			$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+			$alice->gives("SELECT count(*) FROM $t WHERE k = 7", 1, 'the session has the metapage');
+			my $pages = $aio->sql("SELECT pg_relation_size('scenario.h_i') / 8192");
+			$bob->sql("INSERT INTO $t SELECT generate_series(200, 5999); DELETE FROM $t WHERE k % 3 = 0");
+			$aio->gives("SELECT pg_relation_size('scenario.h_i') / 8192 > 2 * $pages", 't', 'there are more buckets now');
+			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 2000, 'rows removed');
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.h_i'::regclass", 4000, 'entries that remain in the index');
+			$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
+			$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
+				'0|6000', 'each key has its row, and deleted keys have none');
+		});
+
 		$aio->scenario('several passes, or parallel workers', sub {
 			my ($alice) = $aio->sessions('alice');
 			# one pass with workers, since they take long to start
@@ -81,6 +114,13 @@ for_each_io_method(
 				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
 				like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
 				is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+				if ($workers && $aio->major >= 19)
+				{
+					# workers clean up if nothing was to be removed
+					my $cleanup = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
+					my @summaries = map { join ', ', $_ =~ /parallel workers: index (\w+): [12] planned/g } $report, $cleanup;
+					is(join(' / ', @summaries), 'vacuum / cleanup', 'what the workers were for') || diag("$report\n$cleanup");
+				}
 				$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
 				$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
 				$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
