@@ -122,5 +122,10 @@ for_each_io_method(
 			$aio->evict($t);
 			$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE SYSTEM (100)", '400|79800', 'SYSTEM (100): all rows');
 			$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE BERNOULLI (100)", '400|79800', 'BERNOULLI (100): all rows');
+			$aio->sql('CREATE TABLE scenario.e (n int)');
+			for my $method ('SYSTEM', 'BERNOULLI')
+			{
+				$alice->gives("SELECT count(*) FROM scenario.e TABLESAMPLE $method (100)", 0, "$method: no rows of an empty table");
+			}
 		});
 	}, long => [qw(sync)]);

@@ -65,6 +65,22 @@ for_each_io_method(
 			}
 		});
 
+		# by equality GIN finds arrays with these elements; in which order, and how often, it does not know
+		$aio->scenario('an index that does not know exactly', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.g';
+			$aio->sql("CREATE TABLE $t (n int, a int[], filler text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+				  . "INSERT INTO $t SELECT i, CASE i % 4 WHEN 0 THEN ARRAY[1, 2] WHEN 1 THEN ARRAY[2, 1] WHEN 2 THEN ARRAY[1, 2, 2] ELSE ARRAY[i] END, repeat('x', 1900) FROM generate_series(0, 199) i;"
+				  . "CREATE INDEX ON $t USING gin (a); VACUUM (FREEZE, TRUNCATE off) $t");
+			$alice->sql('SET enable_seqscan = off');
+			$aio->evict($t);
+			my $plan = $alice->sql("$explain SELECT n FROM $t WHERE a = ARRAY[2, 1]");
+			my ($exact, $lossy, $removed) = heap_blocks($plan);
+			is("$exact|$lossy|$removed", '50|0|100', 'exact pages, and rows that a recheck removes') || diag($plan);
+			$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 1) FROM $t WHERE a = ARRAY[2, 1]", '50|50', 'the rows');
+			$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 2) FROM $t WHERE a = ARRAY[1, 2, 2]", '50|50', 'the rows');
+		});
+
 		$aio->scenario('rescans', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = indexed_table($aio, 100);
