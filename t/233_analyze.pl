@@ -53,6 +53,22 @@ for_each_io_method(
 			$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
 		});
 
+		# what ANALYZE notes is what the visibility map says
+		$aio->scenario('relallvisible and relallfrozen', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 30);
+			my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
+			my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
+			$alice->sql('SET vacuum_freeze_min_age = 1000000');
+			for my $statement ("UPDATE $t SET gen = 1 WHERE blk < 5", "VACUUM (TRUNCATE off) $t", "DELETE FROM $t WHERE blk = 9")
+			{
+				$alice->sql($statement);
+				$alice->sql("ANALYZE $t");
+				$aio->gives($noted, $aio->sql($shown), "after $statement");
+			}
+			$aio->gives("SELECT relallvisible > relallfrozen, relallfrozen > 0 FROM pg_class WHERE oid = '$t'::regclass", 't|t', 'more pages are visible to all than frozen');
+		}, skip => $aio->lacks('pg_visibility') // ($aio->sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attname = 'relallfrozen'") ? undef : 'needs relallfrozen'));
+
 		# a target of 2 asks for a sample of 600 rows, which ANALYZE takes from 600 pages
 		$aio->scenario('a sample of half the pages', sub {
 			my ($alice) = $aio->sessions('alice');

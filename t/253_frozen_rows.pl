@@ -10,6 +10,24 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
+		# VACUUM cannot freeze the row, and does not wait for the page
+		$aio->scenario('a page that a cursor has pinned', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = 'scenario.p';
+			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); $aio->sql('SELECT txid_current()') for 1 .. 20 };
+			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+			$insert->(0, 0);
+			$insert->(1, 39);
+			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t WHERE ctid = '(0,1)'; MOVE 1 FROM c");
+			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the row on the pinned page');
+			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+			$bob->sql('COMMIT');
+			$alice->sql("VACUUM (FREEZE) $t");
+			$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
+			$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
+		});
+
 		# the last block that is changed, and settings
 		my %cases = (
 			'skips a long range' => [ 150, '' ],
