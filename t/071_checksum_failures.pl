@@ -81,6 +81,24 @@ for_each_io_method(
 			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
 		}, skip => $aio->no_faults, log => $bad_page);
 
+		# RelationCopyStorage() reads without the buffer pool
+		$aio->scenario('a table that moves to another tablespace', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
+			my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
+			for my $case ([ 'off', 'corrupt_checksum', 0 ], [ 'on', 'corrupt_checksum', 1 ])
+			{
+				my ($ignore, $how, $moves) = @$case;
+				$alice->sql("SET ignore_checksum_failure = $ignore");
+				is($aio->checksum_failures_during(sub {
+							$moves ? $alice->sql($move) : $alice->fails($move, 'XX001', qr/invalid page in block 3 of relation "base\S+"/, 'it does not move');
+						}, $alice), '1/0/0', "ignore_checksum_failure = $ignore: counted");
+				$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
+			}
+			$aio->sql("DROP TABLE $t");
+		});
+
 		# blocks after the end of a short read are not verified
 		$aio->scenario('a bad page beyond the end of a short read', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -108,4 +126,4 @@ for_each_io_method(
 						$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
 					}, $alice), '0/0/0', 'no failure');
 		});
-	}, leaves => 'nothing');
+	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
