@@ -32,6 +32,29 @@ for_each_io_method(
 			$aio->sql('DROP DATABASE other');
 		});
 
+		$aio->scenario('a reset of one table and of one index', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
+			$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
+			$aio->sql('SELECT pg_stat_force_next_flush()');
+			my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, pg_stat_reset_single_table_counters('scenario.u_i'::regclass) b");
+			# since 19 the views say when
+			my $dated = sub { my ($is) = @_; return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
+			my $all = $aio->major >= 19 ? '|t' : '';
+			for my $case ([ $t, $u, 'relid', [ pg_stat_all_tables => 'seq_scan + seq_tup_read' ], [ pg_statio_all_tables => 'heap_blks_read + heap_blks_hit' ] ],
+				[ 'scenario.u_i', 'scenario.t_i', 'indexrelid', [ pg_stat_all_indexes => 'idx_scan + idx_tup_read' ], [ pg_statio_all_indexes => 'idx_blks_read + idx_blks_hit' ] ])
+			{
+				my ($reset, $other, $column, @views) = @$case;
+				for my $view (@views)
+				{
+					my ($name, $sum) = @$view;
+					$aio->gives("SELECT sum($sum) ${\$dated->('true')} FROM $name WHERE $column = '$reset'::regclass", "0$all", "$name: $reset");
+					$aio->gives("SELECT sum($sum) > 0 ${\$dated->('false')} FROM $name WHERE $column = '$other'::regclass", "t$all", "$name: $other");
+				}
+			}
+		});
+
 		$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);

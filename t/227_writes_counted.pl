@@ -1,6 +1,6 @@
 # What the server counts of buffers and writes: buffers that are allocated, writes of checkpoints,
 # extensions, the time of both, blocks whose hint bits parallel workers set, and advice to the kernel
-# to write back.
+# to write back.  What checkpoints write and sync.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -53,6 +53,50 @@ for_each_io_method(
 			$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
 			cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
 		});
+
+		# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
+		$aio->scenario('a full queue of fsync requests', sub {
+			my ($alice) = $aio->sessions('alice');
+			my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
+			my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
+			$aio->alter_system(log_min_messages => 'debug1');
+			$aio->sql('CHECKPOINT');
+			my ($checkpointer) = $aio->pids_of_type('checkpointer');
+			$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
+			my $size = $aio->log_size;
+			kill 'STOP', $checkpointer;
+			my $grown = eval {
+				$alice->sql("SELECT count(grow_rel('$_', 1)) FROM generate_series(1, 300)") for @tables[ 0 .. 7 ];
+				$alice->sql("SELECT grow_rel('$_', 1)") for @tables[ 8 .. 11 ];
+				1;
+			};
+			kill 'CONT', $checkpointer;
+			ok($grown, 'twelve tables grow while the checkpointer stands still') || diag($@);
+			$aio->sql('CHECKPOINT');
+			my $log = $aio->log_text($size);
+			like($log, qr/compacted fsync request queue from $room entries to \d+ entries/, 'the queue was full');
+			my @synced = $log =~ /checkpoint sync: number=\d+ file=(\S+) /g;
+			my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
+			delete @files{@synced};
+			is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
+			$aio->alter_system(log_min_messages => 'warning');
+		});
+
+		$aio->scenario('options of CHECKPOINT', sub {
+			my ($t, $u) = ($aio->table('t', 5), $aio->table('u', 5, kind => 'UNLOGGED'));
+			my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
+			for my $case ([ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ])
+			{
+				my ($options, $unlogged) = @$case;
+				$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
+				$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
+				my ($before) = $dirty->();
+				$aio->sql("CHECKPOINT $options");
+				my ($logged, $left) = split /,/, $dirty->();
+				is($logged, 0, "CHECKPOINT $options writes logged tables");
+				is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
+			}
+		}, skip => $aio->major < 19 ? '18 has no options' : undef);
 
 		$aio->scenario('extensions', sub {
 			my ($alice) = $aio->sessions('alice');
