@@ -1,4 +1,4 @@
-# autoprewarm after a restart: each fork gets its own blocks.
+# autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -10,18 +10,18 @@ for_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('forks', sub {
-			my ($t, $u) = ($aio->table('t', 50), $aio->table('u', 50));
+			my ($t, $u, $v) = ($aio->table('t', 50), $aio->table('u', 50), $aio->table('v', 30, kind => 'UNLOGGED'));
 			# the cached blocks of the maps have other numbers than those of the main fork
-			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm')");
+			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm'), pg_prewarm('$v', 'buffer', 'main', 7, 8)");
 			my $there = sub {
-				return $aio->sql(join ' UNION ALL ', map { "SELECT '$_ ' || fork || ' ' || string_agg(blockno::text, ',' ORDER BY blockno) FROM buffers_in_file(pg_relation_filenode('$_')) GROUP BY fork" } $t, $u);
+				return $aio->sql(join ' UNION ALL ', map { "SELECT '$_ ' || fork || ' ' || string_agg(blockno::text, ',' ORDER BY blockno) FROM buffers_in_file(pg_relation_filenode('$_')) GROUP BY fork" } $t, $u, $v);
 			};
 			my $before = join "\n", sort split /\n/, $there->();
-			like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0$/, 'before the restart');
+			like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0\n\Q$v\E main 7,8$/, 'before the restart');
 			ok($aio->stop, 'the server stops');
 			$aio->start_again;
 			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
 			is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
-			$aio->proves($_) for $t, $u;
+			$aio->proves($_) for $t, $u, $v;
 		}, skip => $aio->lacks('pg_prewarm'));
 	}, methods => ['worker'], conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });

@@ -10,6 +10,18 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
+		# buffers follow one another in memory, and begin with a page of memory
+		$aio->scenario('pages of memory', sub {
+			my ($buffers, $rows, $pages, $most, $gaps) = split /\|/, $aio->sql(<<'END');
+SELECT count(DISTINCT bufferid), count(*), count(DISTINCT os_page_num), (SELECT max(n) FROM (SELECT count(*) AS n FROM pg_buffercache_os_pages GROUP BY os_page_num) c), max(os_page_num) - min(os_page_num) + 1 - count(DISTINCT os_page_num)
+FROM pg_buffercache_os_pages
+END
+			is($buffers, 2048, 'each buffer has one');
+			# pages may be huge: then several buffers share each
+			is($rows, $most > 1 ? $buffers : $pages, 'a page for each buffer, or pages of one buffer each');
+			is($gaps, 0, 'without a gap');
+		}, skip => $aio->lacks('pg_buffercache') // ($aio->sql("SELECT to_regclass('pg_buffercache_os_pages') IS NULL") eq 't' ? 'pg_buffercache is older than 1.7' : undef));
+
 		$aio->scenario('counts', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my @tables = map { $aio->table("t$_", 20 + $_) } 1 .. 6;
