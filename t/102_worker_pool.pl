@@ -22,6 +22,26 @@ sub shrink_to_one
 	return;
 }
 
+# Has reads queue up, again and again, until there are three workers.
+sub queue_reads
+{
+	my ($aio, $session, $t) = @_;
+	# a worker that finds more reads in the queue than there are workers asks for another one
+	for my $round (1 .. 60)
+	{
+		# opens the relation, so that the batch reads no catalogs
+		$aio->evict($t, $session);
+		$aio->stop_workers_at($t);
+		# one batch: a session whose reads meet awake workers might perform one itself
+		$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 29) b"));
+		$aio->poll(sub { $aio->stopped_workers > 0 });
+		$aio->let_workers_go;
+		$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 30)", 30, 'all is read');
+		last if workers($aio) == 3;
+	}
+	return;
+}
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -44,20 +64,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
 			shrink_to_one($aio);
-			# opens the relation, so that the batch reads no catalogs
-			$aio->evict($t, $alice);
-			# a worker that finds more reads in the queue than there are workers asks for another one
-			for my $round (1 .. 60)
-			{
-				$aio->stop_workers_at($t);
-				# one batch: a session whose reads meet awake workers might perform one itself
-				$alice->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 29) b"));
-				$aio->poll(sub { $aio->stopped_workers > 0 });
-				$aio->let_workers_go;
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 30)", 30, 'all is read');
-				$aio->evict($t, $alice);
-				last if workers($aio) == 3;
-			}
+			queue_reads($aio, $alice, $t);
 			$aio->wait_for_workers(3);
 			is(workers($aio), 3, 'as many as io_max_workers');
 			$aio->proves($t);
@@ -125,6 +132,17 @@ for_each_io_method(
 				is($stay, $both, 'and so does the one that reads');
 			}
 			$aio->let_workers_go;
+			$aio->proves($t);
+		}, skip => $fixed // $unstoppable);
+
+		# the last one: the postmaster waits for this time even if the setting has changed since
+		$aio->scenario('the least time between two new workers', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
+			shrink_to_one($aio);
+			queue_reads($aio, $alice, $t);
+			cmp_ok(workers($aio), '<=', 2, 'one new worker in an hour');
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 
