@@ -44,4 +44,27 @@ for_each_io_method(
 				$aio->proves($t);
 			}, skip => $aio->no_faults);
 		}
+
+		# the counters of a session are sums, too
+		$aio->scenario('the time of one session, and of all', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			$alice->sql('SET track_io_timing = on; CREATE TABLE scenario.w (LIKE scenario.t)');
+			my $sums = "SELECT sum(read_time), sum(extend_time), sum(reads), sum(extends) FROM %s WHERE object = 'relation'";
+			my $of_session = sprintf $sums, "pg_stat_get_backend_io(${\$alice->pid})";
+			my $all;
+			my $one = $aio->change_during($of_session, sub {
+					$all = $aio->change_during((sprintf $sums, 'pg_stat_io') . " AND backend_type = 'client backend'", sub {
+							for (1 .. 5)
+							{
+								$aio->evict($t);
+								$alice->sql("INSERT INTO scenario.w SELECT * FROM $t");
+								$alice->sql('SELECT pg_stat_force_next_flush()');
+							}
+						}, $alice);
+				}, $alice);
+			my @differences = map { abs((split m{/}, $one)[$_] - (split m{/}, $all)[$_]) } 0, 1;
+			ok($differences[0] < 0.01 && $differences[1] < 0.01, 'the times are the same') || diag("$one, $all");
+			ok($_ > 0, 'a time') for (split m{/}, $one)[ 0, 1 ];
+		});
 	}, methods => ['worker'], workers => 1, conf => { shared_buffers => '16MB' });
