@@ -59,11 +59,13 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
 			my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
+			$alice->sql('SET log_min_messages = debug1');
+			my $size = $aio->log_size;
 			$aio->alter_system(log_min_messages => 'debug1');
-			$aio->sql('CHECKPOINT');
+			$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
 			my ($checkpointer) = $aio->pids_of_type('checkpointer');
 			$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
-			my $size = $aio->log_size;
+			$size = $aio->log_size;
 			kill 'STOP', $checkpointer;
 			my $grown = eval {
 				$alice->sql("SELECT count(grow_rel('$_', 1)) FROM generate_series(1, 300)") for @tables[ 0 .. 7 ];
@@ -79,7 +81,7 @@ for_each_io_method(
 			my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
 			delete @files{@synced};
 			is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
-			$aio->alter_system(log_min_messages => 'warning');
+			$aio->sql('ALTER SYSTEM RESET log_min_messages; SELECT pg_reload_conf()');
 		});
 
 		$aio->scenario('options of CHECKPOINT', sub {
