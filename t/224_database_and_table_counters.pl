@@ -38,7 +38,9 @@ for_each_io_method(
 			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
 			$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
 			$aio->sql('SELECT pg_stat_force_next_flush()');
-			my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, pg_stat_reset_single_table_counters('scenario.u_i'::regclass) b");
+			# in 20 there is a function for indexes
+			my $of_index = $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_stat_reset_single_(table|index)_counters\$' ORDER BY 1 LIMIT 1");
+			my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, $of_index('scenario.u_i'::regclass) b");
 			# since 19 the views say when
 			my $dated = sub { my ($is) = @_; return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
 			my $all = $aio->major >= 19 ? '|t' : '';
