@@ -14,12 +14,14 @@ use TestAio::Gate;
 
 our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
-# Seconds after which a party must have ended.
-use constant IN_TIME => 10;
+# Seconds after which a party must have ended: fewer than the latency of the devices, which is
+# what a party that is not told would wait for, and many for a slow machine.
+use constant IN_TIME => 30;
 
 # The waits:
 #	begin	has a session, the party, begin to wait; returns SQL that ends the wait
 #	event	the wait event
+#	before	what the party does before that, and before a timeout is set
 #	others	sessions that must get their rows
 #	methods	the io_methods with this wait
 #	worker	true if the wait needs the gate's worker
@@ -107,11 +109,11 @@ my %waits = (
 		own => 1,
 		primary => 1,
 		worker => 1,
+		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1]) },
 		begin => sub {
 			my ($aio, $party) = @_;
-			my $own = $aio->table('own', 20, kind => 'TEMP', session => $party);
 			$aio->sql("SELECT io_device('50 s')");
-			$party->starts("SELECT read_rel_block_ll('$own', 3, nblocks => 4)");
+			$party->starts("SELECT read_rel_block_ll('own', 3, nblocks => 4)");
 			return 'SELECT io_device_end()';
 		},
 	},
@@ -268,6 +270,7 @@ sub _run_into_timeout
 	for my $limit (100, 1000, 10_000)
 	{
 		my $party = $aio->sessions("party_$limit");
+		$wait->{before}->($aio, $party) if $wait->{before};
 		# a transaction timeout is for transactions that begin later
 		$party->sql("SET $setting = $limit");
 		my $release = $wait->{begin}->($aio, $party, $t);
@@ -297,6 +300,7 @@ sub run_combination
 		else
 		{
 			$party = $aio->sessions('party');
+			$wait->{before}->($aio, $party) if $wait->{before};
 			$release = $wait->{begin}->($aio, $party, $t);
 			ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
 		}
