@@ -50,7 +50,7 @@ for_each_io_method(
 		$aio->scenario('sessions that wait', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 64);
-			$aio->sql("SELECT io_device('10s', rel => '$t')");
+			$aio->sql("SELECT io_device('50s', rel => '$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoDevice');
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
@@ -79,7 +79,7 @@ for_each_io_method(
 		$aio->scenario('the device ends with its session', sub {
 			my ($controller, $alice) = $aio->sessions(qw(controller alice));
 			my $t = $aio->table('t', 20);
-			$controller->sql("SELECT io_device('20s', rel => '$t')");
+			$controller->sql("SELECT io_device('50s', rel => '$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoDevice');
 			$aio->end_session($controller);
@@ -90,14 +90,22 @@ for_each_io_method(
 		$aio->scenario('its worker is terminated and comes back', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
-			$aio->sql("SELECT io_device('200ms', rel => '$t', keep => true)");
 			my $worker = $aio->sql('SELECT worker FROM io_gate');
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$alice->waits_on('IoDevice');
+			# on a slow machine a read may have ended before anybody sees it wait
+			my $latency;
+			for (200, 2000, 20_000)
+			{
+				$latency = $_;
+				$aio->sql("SELECT io_device_end(), io_device('$latency ms', rel => '$t', keep => true)");
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+				last if $alice->gets_to_wait('IoDevice');
+				$alice->wait_for_end;
+				$aio->evict($t);
+			}
 			$aio->sql("SELECT pg_terminate_backend($worker)");
 			$alice->returns('', 'reads');
 			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-			takes($alice, "SELECT read_rel_block_ll('$t', 9)", 200, 'the device is back');
+			takes($alice, "SELECT read_rel_block_ll('$t', 9)", $latency, 'the device is back');
 			$aio->end_gate;
 			$aio->proves($t);
 		}, leaves => 'nothing', log => $aio->gate_worker_ended);
