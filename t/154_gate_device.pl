@@ -7,21 +7,15 @@ use Time::HiRes qw(time);
 use TestAio;
 use TestAio::Gate;
 
-sub took
-{
-	my ($session, $sql) = @_;
-	my $begin = time;
-	$session->sql($sql);
-	return (time - $begin) * 1000;
-}
-
 # Test: a statement takes at least so many milliseconds.  There is no upper limit, because
 # the machine may be busy.
 sub takes
 {
 	my ($session, $sql, $least, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $ms = took($session, $sql);
+	my $begin = time;
+	$session->sql($sql);
+	my $ms = (time - $begin) * 1000;
 	return ok($ms >= $least, "$name: at least $least ms") || diag("$ms ms");
 }
 
