@@ -72,6 +72,13 @@ release_matching(HeldTest test, void *arg, bool has_result, int32 result)
 {
 	int			released = 0;
 
+	/*
+	 * A process that submits a read has perhaps seen a rule that has ended
+	 * since, and holds the read before it gives the lock back.
+	 */
+	LWLockAcquire(gate->lock, LW_SHARED);
+	LWLockRelease(gate->lock);
+
 	for (int i = 0; i < gate->nios; i++)
 	{
 		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
