@@ -9,12 +9,14 @@
  */
 #include "claims/claims.h"
 
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/spin.h"
 #include "tcop/utility.h"
+#include "utils/lsyscache.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
 
@@ -52,11 +54,22 @@ raise_no_block(Buffer buffer)
 }
 
 /*
- * Locks the relation whose block a shared buffer holds.  Raises an error unless
- * it is a relation of this database that other transactions can see.
+ * Returns the weakest lock that keeps others from removing the file of a relation.
+ * ALTER SEQUENCE does that under a lock that lets ACCESS SHARE in.
+ */
+static LOCKMODE
+lock_mode_for(Oid relid)
+{
+	return get_rel_relkind(relid) == RELKIND_SEQUENCE ? RowExclusiveLock : AccessShareLock;
+}
+
+/*
+ * Locks the relation whose block a shared buffer holds, and sets *mode to how.
+ * Raises an error unless it is a relation of this database that other transactions
+ * can see.
  */
 static Relation
-lock_relation_of(Buffer buffer)
+lock_relation_of(Buffer buffer, LOCKMODE *mode)
 {
 	BufferDesc *desc = get_buffer_descriptor(buffer);
 	BufferState state = LockBufHdr(desc);
@@ -72,7 +85,10 @@ lock_relation_of(Buffer buffer)
 	relid = rlocator.dbOid == MyDatabaseId || rlocator.dbOid == InvalidOid ?
 		RelidByRelfilenumber(rlocator.spcOid, rlocator.relNumber) : InvalidOid;
 	if (OidIsValid(relid))
-		rel = try_relation_open(relid, AccessShareLock);
+	{
+		*mode = lock_mode_for(relid);
+		rel = try_relation_open(relid, *mode);
+	}
 	/* its file may have been replaced before we had the lock */
 	if (rel == NULL || !RelFileLocatorEquals(rel->rd_locator, rlocator))
 		ereport(ERROR,
@@ -149,6 +165,7 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 {
 	SharedClaim *claim;
 	Relation	rel;
+	LOCKMODE	mode;
 	bool		is_ours;
 	uint64		id;
 
@@ -169,10 +186,10 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
 
-	rel = lock_relation_of(buffer);
+	rel = lock_relation_of(buffer, &mode);
 	claims_release_locks();
 	id = claims_next_id();
-	claims_keep_locked(id, rel);
+	claims_keep_locked(id, rel, mode);
 	/* until the end of the transaction as well */
 	relation_close(rel, NoLock);
 
@@ -255,8 +272,8 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
  * Calls StartBufferIO().  Returns true if the caller owns the I/O now, until
  * buffer_call_terminate_io() or the end of the session.  Returns false if the
  * block is valid (or, for output, clean) already, or, without "wait", if another
- * session owns the I/O.  The relation of a shared buffer stays locked
- * (ACCESS SHARE) meanwhile.
+ * session owns the I/O.  The relation of a shared buffer stays locked meanwhile
+ * (ACCESS SHARE, a sequence ROW EXCLUSIVE).
  */
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)

@@ -78,7 +78,7 @@ extern void claims_end(uint64 id);
 
 /* locks.c */
 extern void claims_watch_transactions(void);
-extern void claims_keep_locked(uint64 id, Relation rel);
+extern void claims_keep_locked(uint64 id, Relation rel, LOCKMODE mode);
 extern void claims_release_locks(void);
 pg_noreturn extern void claims_raise_too_many(void);
 

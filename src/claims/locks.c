@@ -28,6 +28,7 @@ typedef struct ClaimLock
 	uint64		id;				/* of the claim; 0: free */
 	LockRelId	relation;
 	RelFileLocator rlocator;
+	LOCKMODE	mode;
 } ClaimLock;
 
 static ClaimLock claim_locks[MAX_CLAIMS];
@@ -51,7 +52,7 @@ claims_raise_too_many(void)
  * has it locked in its transaction, so this does not wait.
  */
 void
-claims_keep_locked(uint64 id, Relation rel)
+claims_keep_locked(uint64 id, Relation rel, LOCKMODE mode)
 {
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
@@ -61,7 +62,8 @@ claims_keep_locked(uint64 id, Relation rel)
 			continue;
 		lock->relation = rel->rd_lockInfo.lockRelId;
 		lock->rlocator = rel->rd_locator;
-		LockRelationIdForSession(&lock->relation, AccessShareLock);
+		lock->mode = mode;
+		LockRelationIdForSession(&lock->relation, lock->mode);
 		lock->id = id;
 		nclaim_locks++;
 		return;
@@ -83,7 +85,7 @@ claims_release_locks(void)
 			continue;
 		lock->id = 0;
 		nclaim_locks--;
-		UnlockRelationIdForSession(&lock->relation, AccessShareLock);
+		UnlockRelationIdForSession(&lock->relation, lock->mode);
 	}
 }
 
@@ -143,12 +145,6 @@ end_wanted_claims(void)
 
 		if (lock->id == 0)
 			continue;
-
-		/*
-		 * Our own requests count as well.  They are all in the shared lock
-		 * table as soon as another session wants a lock that conflicts with
-		 * them.
-		 */
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
 		if (LockWaiterCount(&tag) <= held_modes(&tag))
 			continue;
@@ -217,7 +213,7 @@ claims_at_resource_release(ResourceReleasePhase phase, bool is_commit,
 			continue;
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
 		/* it must not fail here, not even for want of memory */
-		if (LockAcquireExtended(&tag, AccessShareLock, true, true, false, NULL, false) !=
+		if (LockAcquireExtended(&tag, lock->mode, true, true, false, NULL, false) !=
 			LOCKACQUIRE_NOT_AVAIL)
 			continue;
 		claims_end(lock->id);
@@ -236,7 +232,7 @@ locks_end_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused(
 	for (int i = 0; i < MAX_CLAIMS; i++)
 	{
 		if (claim_locks[i].id != 0)
-			UnlockRelationIdForSession(&claim_locks[i].relation, AccessShareLock);
+			UnlockRelationIdForSession(&claim_locks[i].relation, claim_locks[i].mode);
 		claim_locks[i].id = 0;
 	}
 	nclaim_locks = 0;
