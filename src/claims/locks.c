@@ -15,6 +15,7 @@
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 #include "utils/resowner.h"
 
 /*
@@ -117,17 +118,28 @@ check_removed_files(void)
 }
 
 /*
- * Returns in how many modes this session holds a lock.
+ * Returns whether another session waits for a lock that conflicts with this one.  The
+ * server's LockWaiterCount() counts those that have their lock as well.
  */
-static int
-held_modes(const LOCKTAG *tag)
+static bool
+is_awaited(const LOCKTAG *tag, LOCKMODE mode)
 {
-	int			held = 0;
+	LWLock	   *partition_lock = LockHashPartitionLock(LockTagHashCode(tag));
+	bool		found = false;
 
-	for (LOCKMODE mode = AccessShareLock; mode <= MaxLockMode; mode++)
-		held += LockHeldByMe(tag, mode, false);
+	LWLockAcquire(partition_lock, LW_SHARED);
+	for (uint32 i = 0; i < ProcGlobal->allProcCount && !found; i++)
+	{
+		PGPROC	   *proc = GetPGProcByNumber(i);
+		LOCK	   *lock = *(LOCK *volatile *) &proc->waitLock;
 
-	return held;
+		/* a lock of another partition may go away, but not become this one */
+		found = lock != NULL && memcmp(&lock->tag, tag, sizeof(LOCKTAG)) == 0 &&
+			DoLockModesConflict(mode, proc->waitLockMode);
+	}
+	LWLockRelease(partition_lock);
+
+	return found;
 }
 
 /*
@@ -146,7 +158,7 @@ end_wanted_claims(void)
 		if (lock->id == 0)
 			continue;
 		SET_LOCKTAG_RELATION(tag, lock->relation.dbId, lock->relation.relId);
-		if (LockWaiterCount(&tag) <= held_modes(&tag))
+		if (!is_awaited(&tag, lock->mode))
 			continue;
 		claims_end(lock->id);
 		lock->id = 0;
