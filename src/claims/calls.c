@@ -347,6 +347,13 @@ terminate_local_io(Buffer buffer, bool for_input, bool succeed, bool io_error,
 	if (claim == NULL)
 		raise_not_started(buffer);
 	check_direction(buffer, claim->for_input, for_input);
+
+	/* its reference and its end are not ours */
+	if (pgaio_wref_valid(&desc->io_wref))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("buffer %d is being read", buffer),
+				 errdetail("This session has begun to read into it since the I/O was started.")));
 	claim->buffer = InvalidBuffer;
 
 	/* the reference that the server then gives back */
