@@ -171,6 +171,7 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 
 	claims_watch_transactions();
 	claims_attach();
+	claims_end_with_session();
 
 	SpinLockAcquire(&claim_table->lock);
 	claim = claims_find_started(buffer);
@@ -346,7 +347,6 @@ terminate_local_io(Buffer buffer, bool for_input, bool succeed, bool io_error,
 
 	if (claim == NULL)
 		raise_not_started(buffer);
-	check_direction(buffer, claim->for_input, for_input);
 
 	/* its reference and its end are not ours */
 	if (pgaio_wref_valid(&desc->io_wref))
@@ -354,6 +354,7 @@ terminate_local_io(Buffer buffer, bool for_input, bool succeed, bool io_error,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("buffer %d is being read", buffer),
 				 errdetail("This session has begun to read into it since the I/O was started.")));
+	check_direction(buffer, claim->for_input, for_input);
 	claim->buffer = InvalidBuffer;
 
 	/* the reference that the server then gives back */

@@ -63,6 +63,7 @@ typedef struct ClaimTable
 /* table.c */
 extern ClaimTable *claim_table;
 extern void claims_attach(void);
+extern void claims_end_with_session(void);
 extern SharedClaim *claims_find_started(Buffer buffer);
 extern void claims_remove(SharedClaim *claim);
 extern bool claims_pin(Buffer buffer);

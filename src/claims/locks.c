@@ -28,8 +28,8 @@ typedef struct ClaimLock
 {
 	uint64		id;				/* of the claim; 0: free */
 	LockRelId	relation;
-	RelFileLocator rlocator;
 	LOCKMODE	mode;
+	RelFileLocator rlocator;
 } ClaimLock;
 
 static ClaimLock claim_locks[MAX_CLAIMS];
@@ -252,7 +252,7 @@ locks_end_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused(
 
 /*
  * Has this session look after its locks when it ends a transaction and when it
- * exits.  Called before claims_attach().
+ * exits.  Called before claims_end_with_session().
  */
 void
 claims_watch_transactions(void)

@@ -165,7 +165,20 @@ claims_attach(void)
 
 	claim_table = get_named_dsm_segment("test_aio claims", sizeof(ClaimTable),
 										init_claim_table, &found);
+}
+
+/*
+ * Has the claims of this session end when it exits.
+ */
+void
+claims_end_with_session(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
 	before_shmem_exit(claims_end_at_exit, 0);
+	registered = true;
 }
 
 uint64
