@@ -1,5 +1,5 @@
 # Buffer I/O that SQL has started, and what else happens to the same relation: a sequence
-# that is rewritten, locks that do not matter, reads into a local buffer.
+# that is rewritten, locks that do not matter, catalogs, reads into a local buffer.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -40,6 +40,16 @@ for_each_io_method(
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 			$bob->sql('ROLLBACK');
 			$carol->ends;
+		});
+
+		# the session would read it when it removes its temporary tables at its end
+		$aio->scenario('a system catalog', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $catalog (qw(pg_depend pg_depend_reference_index pg_toast.pg_toast_2619))
+			{
+				$alice->sql("SELECT grow_rel('$catalog', 1)") if $catalog =~ /toast/;
+				$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$catalog', 0), true, false)", '55000', qr/is a system catalog/, $catalog);
+			}
 		});
 
 		# the buffer must keep the reference of the read

@@ -9,6 +9,7 @@
  */
 #include "claims/claims.h"
 
+#include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
@@ -65,8 +66,8 @@ lock_mode_for(Oid relid)
 
 /*
  * Locks the relation whose block a shared buffer holds, and sets *mode to how.
- * Raises an error unless it is a relation of this database that other transactions
- * can see.
+ * Raises an error unless it is a relation of this database, not of the catalog, that
+ * other transactions can see.
  */
 static Relation
 lock_relation_of(Buffer buffer, LOCKMODE *mode)
@@ -95,6 +96,14 @@ lock_relation_of(Buffer buffer, LOCKMODE *mode)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("buffer %d holds a block of file %u/%u/%u, which is not a relation of this database",
 						buffer, rlocator.spcOid, rlocator.dbOid, rlocator.relNumber)));
+
+	/* a session removes its temporary tables before its claims end */
+	if (IsCatalogRelation(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation \"%s\" is a system catalog",
+						RelationGetRelationName(rel)),
+				 errdetail("At its end this session would wait for the I/O itself.")));
 
 	/* an abort removes the file, and cannot be refused */
 	if (rel->rd_createSubid != InvalidSubTransactionId ||
