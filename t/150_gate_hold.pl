@@ -112,4 +112,16 @@ for_each_io_method(
 			}
 			$aio->proves($t, session => $alice);
 		}, log => qr/LOG:  could not read blocks/);
+
+		$aio->scenario('a temporary table whose owner does not wait', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+			$alice->sql("SELECT io_hold('$t')");
+			$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			$aio->gate_holds(1);
+			$aio->gives('SELECT io_release_all()', 1, 'is released');
+			$aio->gate_holds(1, 'and stays, since nobody else can perform it');
+			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
+			$aio->gate_holds(0);
+		});
 	}, leaves => 'nothing', needs => 'gate');
