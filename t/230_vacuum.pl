@@ -33,6 +33,25 @@ for_each_io_method(
 			$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
 		});
 
+		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
+		$aio->scenario('few dead rows', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			$aio->sql("CREATE INDEX t_i ON $t (blk)");
+			for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
+			{
+				my ($cleanup, $deleted, $removed) = @$case;
+				$aio->sql("DELETE FROM $t WHERE blk IN ($deleted)");
+				my $report = vacuum($alice, "INDEX_CLEANUP $cleanup, TRUNCATE off", $t);
+				my $pages = $deleted =~ tr/,// + 1;
+				$removed ? is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, "INDEX_CLEANUP $cleanup: dead line pointers removed")
+				  : is(reported($report, qr/index scan bypassed: (\d+) pages from table/), $pages, "INDEX_CLEANUP $cleanup: pages with dead line pointers");
+			}
+			is(pages_with_dead($aio, $t, 200), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+			$alice->gives("SELECT count(*), sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", $aio->sql("SELECT count(*), sum(i) FROM generate_series(0, 199) i WHERE i NOT IN (7, 70, 150, 0, 40, 80, 120, 3)"), 'the rows, by the index');
+		});
+
 		# three rows a page, so that a scan does not prune the page of the deleted row
 		$aio->scenario('a pinned page', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

@@ -68,16 +68,30 @@ for_each_io_method(
 		$aio->scenario('indexes of one page', sub {
 			my ($alice) = $aio->sessions('alice');
 			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-			for my $kind (sort keys %by_index)
+			for my $case (map { my $kind = $_; map { [ $kind, @$_ ] } [ 0, 4, 9 ], [6] } sort keys %by_index)
 			{
+				my ($kind, @dead) = @$case;
 				my ($using, $condition) = @{ $by_index{$kind} };
 				my $t = 'scenario.s';
+				my $new = 9 + @dead;
+				my $all = join ', ', map { my $k = $_; (grep { $_ == $k } @dead) ? () : "$k: $k" } 0 .. $new;
 				$aio->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
-					  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (0, 4, 9)");
-				$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, 12) i");
-				$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, 12) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
-					join(', ', map { "$_: $_" } 1 .. 3, 5 .. 8, 10 .. 12), "$kind: each key has its row, and deleted keys have none");
+					  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (${\join ', ', @dead})");
+				$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, $new) i");
+				$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
+					$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
 			}
+		});
+
+		# a posting list has the places of several rows with the same key
+		$aio->scenario('posting lists', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.d';
+			$aio->sql("CREATE TABLE $t (g int, n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i % 20, i / 20 FROM generate_series(0, 3999) i; CREATE INDEX d_i ON $t (g); DELETE FROM $t WHERE n % 4 = 0");
+			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 1000, 'rows removed');
+			$aio->sql("INSERT INTO $t SELECT 20 + i % 20, i FROM generate_series(0, 999) i");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
+			$alice->gives("SELECT array_agg(DISTINCT (i < 20, s.*)::text) FROM generate_series(0, 39) i, LATERAL (SELECT count(*), count(*) FILTER (WHERE g <> i) FROM $t WHERE g = i) s", '{"(f,50,0)","(t,150,0)"}', 'the rows of each key, and none of another');
 		});
 
 		# hashbulkdelete() begins with the copy of the metapage that the session has
