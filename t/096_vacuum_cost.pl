@@ -59,6 +59,21 @@ for_each_io_method(
 			});
 		}
 
+		$aio->scenario('ANALYZE', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', $pages);
+			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
+			for my $limit ($pages, 10000)
+			{
+				$alice->sql("SET vacuum_cost_page_miss = 1; SET vacuum_cost_limit = $limit");
+				$aio->evict($t);
+				$alice->notices;
+				$alice->sql("ANALYZE (VERBOSE) $t");
+				my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+				is($slept > 0 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
+			}
+		});
+
 		$aio->scenario('pages made dirty', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', $pages);

@@ -79,6 +79,7 @@ for_each_io_method(
 			cmp_ok($in_sample, '<=', 600, 'no more rows in the sample than the target asks for');
 			cmp_ok(abs($estimated - $live), '<', 0.05 * $live, 'the estimate is near the truth');
 			is($estimated, int($seen / 600 * 1200 + 0.5), 'the estimate follows from the sampled pages');
+			$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", join('|', $estimated, int($seen_dead / 600 * 1200 + 0.5)), 'n_live_tup and n_dead_tup are estimates, too');
 			$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
 		});
 	}, long => [qw(sync io_uring)]);
