@@ -45,6 +45,22 @@ for_each_io_method(
 			});
 		}
 
+		# rows that are deleted, but not for each snapshot, have their entries
+		for my $am ('btree', 'hash')
+		{
+			$aio->scenario("a snapshot that is older than the index: $am", sub {
+				my ($bob) = $aio->sessions('bob');
+				my $t = $aio->table('t', 40);
+				$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
+				$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
+				my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
+				like($bob->sql("EXPLAIN (COSTS off) $query"), qr/Index Scan using t_i/, 'the index is used');
+				$bob->gives($query, '40|780', 'all rows');
+				$bob->sql('COMMIT');
+				$bob->gives($query, '30|590', 'the rows that are left');
+			});
+		}
+
 		$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 200);
