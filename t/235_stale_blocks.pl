@@ -83,5 +83,26 @@ for_each_io_method(
 				$alice->sql('COMMIT');
 			}
 		});
+
+		# storage that several statements or transactions have used in turn
+		$aio->scenario('TOAST tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->note_temporary_tables;
+			my $fill = "INSERT INTO %s SELECT i, string_agg(md5(i || '/' || j), '') FROM generate_series(1, 10) i, generate_series(1, 200) j GROUP BY i";
+			my $blocks = "SELECT pg_relation_size(oid) / 8192, pg_relation_size(reltoastrelid) / 8192 FROM pg_class WHERE oid = '%s'::regclass";
+			$alice->sql('CREATE TEMP TABLE w (n int, body text STORAGE EXTERNAL) ON COMMIT DELETE ROWS');
+			for my $time (1, 2)
+			{
+				$alice->sql('BEGIN; ' . sprintf $fill, 'w');
+				$alice->gives((sprintf $blocks, 'w'), '1|10', "ON COMMIT DELETE ROWS, time number $time: rows");
+				$alice->sql('COMMIT');
+				$alice->gives((sprintf $blocks, 'w'), '0|0', 'no rows, in the TOAST table either');
+			}
+			my $u = 'scenario.u';
+			$alice->sql("BEGIN; CREATE TABLE $u (n int, body text STORAGE EXTERNAL); ${\sprintf $fill, $u}; TRUNCATE $u");
+			$alice->gives((sprintf $blocks, $u), '0|0', 'TRUNCATE in the transaction of CREATE');
+			$alice->sql("${\sprintf $fill, $u}; COMMIT");
+			$alice->gives("SELECT count(*), sum(length(body)) FROM $u", '10|64000', 'the rows');
+		});
 	}, long => [qw(sync io_uring)],
 	prepare => sub { my ($aio) = @_; $aio->sql('CREATE DATABASE other TEMPLATE postgres') });
