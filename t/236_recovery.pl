@@ -51,6 +51,9 @@ for_each_io_method(
 				$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
 				$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
 				$standby->end_sessions;
+				my $conflicts = $delay eq '-1' ? 0 : 1;
+				$standby->wait_for("SELECT conflicts = $conflicts FROM pg_stat_database WHERE datname = 'postgres'");
+				$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", "$conflicts|0", 'conflicts by their reason');
 				$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
 			});
 		}
