@@ -33,8 +33,10 @@ with_each_io_method(
 				{
 					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 buffers are pinned: $query");
 				}
+				# what extends a table by many blocks at once has to do with the rest
+				$alice->gives("SELECT count(*), pg_relation_size('u') / 8192 >= 60 FROM u", '13560|t', 'a table of 60 blocks is made') if $pinned < 99 && $alice->sql("CREATE TEMP TABLE u AS SELECT generate_series(1, 60 * 226) n") eq '';
 				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
-				$alice->sql('COMMIT');
+				$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
 			}
 			$alice->sql('BEGIN');
 			pin_blocks($alice, $t, 100);
@@ -74,6 +76,19 @@ with_each_io_method(
 			$alice->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
 			$bob->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
 			$_->returns('5', 'scans again and again') for $alice, $bob;
+			# a ring is an eighth of the pool at most, and gets its buffers from others at first
+			for my $case ([ 'bulkread', "SELECT count(*) FROM $t" ], [ 'vacuum', "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t" ])
+			{
+				my ($context, $sql) = @$case;
+				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 59)))");
+				my $added = $aio->io_counts_during($alice, "relation/$context", sub { $alice->sql($sql) });
+				is($added->{evictions} + $added->{reuses}, $added->{read_bytes} / 8192, "$context: each block takes the buffer of another one");
+				is_between($added->{evictions}, 4, 16, 'evictions until there is a ring of four buffers');
+				$aio->evict($t);
+				$alice->sql($sql);
+				my $kept = () = $aio->lacks('pg_buffercache') ? () : split /,/, $aio->cached($t);
+				cmp_ok($kept, '<=', 8, 'blocks that stay in the pool');
+			}
 			$aio->sql("CREATE INDEX t_i ON $t (blk)");
 			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 			$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
