@@ -103,6 +103,24 @@ for_each_io_method(
 			cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
 		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
+		# sessions that stand still in a system call
+		$aio->scenario('wait events', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			$alice->sql("SELECT count(*) FROM $t; SELECT pg_prewarm('$t', 'prefetch')");
+			$aio->evict($t);
+			for my $case ([ fadvise64 => DataFilePrefetch => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => DataFileRead => "SELECT count(*) FROM $t" ],
+				[ fallocate => DataFileExtend => "SELECT grow_rel('$t', 40)" ], [ 'pwrite64,pwritev' => DataFileExtend => "SELECT grow_rel('$t', 4)" ],
+				[ 'pwrite64,pwritev' => DataFileWrite => "SELECT evict_rel('$t')" ], [ ftruncate => DataFileTruncate => "VACUUM (TRUNCATE on) $t" ])
+			{
+				my ($call, $event, $sql) = @$case;
+				# makes a page dirty
+				$alice->sql("SELECT blk FROM $t WHERE blk = 0 FOR UPDATE") if $event eq 'DataFileWrite';
+				ok(wait_event_at($aio, $alice, $call, $event, $sql), "$call: $event") || diag($aio->activity($alice->pid));
+			}
+			$aio->proves($t);
+		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
+
 		$aio->scenario('VACUUM that truncates', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);

@@ -9,7 +9,7 @@ use Exporter 'import';
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(no_strace system_calls blocks_of);
+our @EXPORT = qw(no_strace system_calls blocks_of wait_event_at);
 
 # Attaches strace to a process.  Returns the process id of strace at once.
 sub _attach
@@ -76,6 +76,22 @@ sub system_calls
 	}
 	close $fh;
 	return @calls;
+}
+
+# Has a session run a statement and stop, by SIGSTOP, in the first system call of this kind.  Returns
+# whether it gets there with this wait event.
+sub wait_event_at
+{
+	my ($aio, $session, $call, $event, $sql) = @_;
+	my $pid = $session->pid;
+	my $tracer = _attach($pid, '-o', '/dev/null', '-e', "trace=$call", '-e', "inject=$call:signal=SIGSTOP:when=1");
+	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
+	$session->starts($sql);
+	my $seen = $aio->poll(sub { $session->has_ended || $aio->wait_event($pid) eq $event }) && !$session->has_ended;
+	_detach($tracer);
+	kill 'CONT', $pid;
+	$session->ends($call);
+	return $seen;
 }
 
 # Returns the blocks of the calls of one kind, in order.
