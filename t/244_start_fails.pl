@@ -79,6 +79,10 @@ for_each_io_method(
 						isnt($status, 0, 'the server does not start');
 						isnt($status, -1, 'it ends');
 						like($log, $reason, 'it logs the reason') || diag($log);
+						if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
+						{
+							ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
+						}
 						unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
 					}
 					ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
@@ -128,17 +132,23 @@ for_each_io_method(
 			while_stopped($aio, sub {});
 			for my $concurrency (1, 1024)
 			{
-				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency");
+				my $most = $concurrency == 1 ? 4 : 128;
+				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_max_combine_limit = $most; ALTER SYSTEM SET io_combine_limit = 32");
 				while_stopped($aio, sub {});
 				$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
 				my ($alice) = $aio->sessions('alice');
+				# a limit beyond the maximum has no effect
+				my $read = "SELECT count(*) FROM read_buffers('$t', 0, 32)";
+				$alice->sql($read);
+				$aio->evict($t);
+				is($aio->io_during($alice, 'relation/normal', sub { $alice->sql($read) }) =~ s{/.*}{}r, $most < 32 ? 32 / $most : 1, "io_max_combine_limit = $most: reads of 32 blocks");
 				$aio->evict($t);
 				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
 				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 40 FROM generate_series(0, 79) i))", 80, "io_max_concurrency = $concurrency");
 				$aio->proves($t);
 				$aio->end_sessions;
 			}
-			$aio->sql('ALTER SYSTEM RESET io_max_concurrency');
+			$aio->sql('ALTER SYSTEM RESET ALL');
 			while_stopped($aio, sub {});
 		}, skip => $aio->method eq 'worker' ? undef : 'the same with each io_method');
 	});
