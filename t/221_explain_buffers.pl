@@ -44,6 +44,22 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
+		$aio->scenario('what workers alone have done', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.h';
+			$alice->sql("CALL make_table('$t', 120, '', 0); SET track_io_timing = on; SET parallel_leader_participation = off; SET max_parallel_workers_per_gather = 2;"
+				  . ' SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10; CHECKPOINT');
+			$aio->evict($t);
+			my $found = explained($alice, 'BUFFERS, WAL', "SELECT count(*) FROM $t");
+			# since 19 a scan also looks at the visibility map
+			is_between($found->{'Shared Read Blocks'}, 120, 123, 'blocks that are read');
+			cmp_ok($found->{'Shared I/O Read Time'}, '>', 0, 'the time');
+			cmp_ok($found->{$_}, '>=', 120, $_) for 'Shared Dirtied Blocks', 'WAL Records', 'WAL FPI';
+			cmp_ok($found->{'WAL Bytes'}, '>', 120 * 7000, 'bytes of WAL');
+			$aio->proves($t);
+		});
+
 		$aio->scenario('dirtied blocks, temporary blocks and WAL', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
