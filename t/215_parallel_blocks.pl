@@ -61,6 +61,15 @@ for_each_io_method(
 			}
 		});
 
+		$aio->scenario('a scan that is repeated', sub {
+			my ($alice, $t) = $prepare->();
+			# without a join condition, the left side of a left join is the outer one
+			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
+			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 3) g LEFT JOIN (SELECT n FROM $t WHERE m >= 0 OFFSET 0) s ON true GROUP BY g ORDER BY g";
+			like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=${\(4 * $pages)}\S* loops=3\).*Parallel Seq Scan/s, 'a parallel scan, three times');
+			$alice->gives($join, join("\n", map { join '|', $_, 4 * $pages, 2 * $pages * (4 * $pages - 1) } 1 .. 3), 'each row once in each scan');
+		});
+
 		for my $work (@works)
 		{
 			my ($name, $sql) = @$work;
