@@ -133,7 +133,7 @@ for_each_io_method(
 			for my $concurrency (1, 1024)
 			{
 				my $most = $concurrency == 1 ? 4 : 128;
-				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_max_combine_limit = $most; ALTER SYSTEM SET io_combine_limit = 32");
+				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
 				while_stopped($aio, sub {});
 				$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
 				my ($alice) = $aio->sessions('alice');
