@@ -88,6 +88,29 @@ for_each_io_method(
 			$aio->proves($t, except => join "\n", map { "block $_ has no row" } 4 .. 6);
 		}, skip => $skip // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_mark_dirty_relation'") ? undef : 'pg_buffercache is older than 1.7'));
 
+		# larger than the pool, and read without a ring
+		$aio->scenario('from the first to the last buffer', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 2100);
+			my $ends = "SELECT min(bufferid), max(bufferid) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t')";
+			my $fill = sub {
+				# a catalog may have taken one of the two
+				for (1 .. 9)
+				{
+					$alice->sql("SELECT pg_buffercache_evict_all(); SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 2099)))");
+					last if $alice->sql($ends) eq '1|2048';
+				}
+				return is($alice->sql($ends), '1|2048', 'the table has the first and the last buffer');
+			};
+			$fill->();
+			# the pool is full: a catalog may take one of the table's buffers at any time
+			$alice->gives("SELECT buffers_evicted > 1500, buffers_flushed, buffers_skipped FROM pg_buffercache_evict_relation('$t')", 't|0|0', 'evicted, flushed, skipped');
+			is((buffers_of($aio, $t))[0], 0, 'nothing is left');
+			$fill->();
+			$alice->sql('SELECT pg_buffercache_evict_all()');
+			is((buffers_of($aio, $t))[0], 0, 'nothing is left when all are evicted');
+		}, skip => $skip // ($aio->method eq 'worker' ? undef : 'the same with each io_method'));
+
 		$aio->scenario('what is refused', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 5, kind => 'TEMP', session => $alice);
