@@ -42,6 +42,25 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		# another session with a ring pins the page on which the first one stands, and uses it no more
+		# than the first one does
+		$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 800);
+			$_->sql("SET synchronize_seqscans = off; SET track_io_timing = off; SELECT count(*) FROM $t") for $alice, $bob;
+			$aio->evict($t);
+			my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 100 FROM c";
+			my $added = $aio->io_counts_during($alice, 'relation/bulkread', sub {
+				$_->sql($cursor) for $alice, $bob;
+				$alice->sql('MOVE ALL FROM c; COMMIT');
+			});
+			cmp_ok($added->{reuses}, '>=', 300, 'reuses');
+			cmp_ok($added->{reuses} + $added->{evictions}, '<=', $added->{read_bytes} / 8192, 'reuses and evictions: no block takes two buffers');
+			$bob->gives('FETCH 1 FROM c', 100, 'the other cursor goes on');
+			$bob->sql('COMMIT');
+			$aio->proves($t);
+		});
+
 		$aio->scenario('bulkwrite', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $rows = "SELECT i AS n, repeat('x', 1900) AS body FROM generate_series(1, 1200) i";
