@@ -41,4 +41,26 @@ for_each_io_method(
 			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
 			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
 		}, leaves => 'nothing');
+
+		# whatever the last call was
+		$aio->scenario('no wait event after other calls', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $prewarm = !$aio->lacks('pg_prewarm');
+			my @calls = (($prewarm ? map { [ $_, "pg_prewarm('$t', '$_')" ] } qw(prefetch read buffer) : ()),
+				[ 'a write', "evict_rel('$t')" ], [ 'an extension', "grow_rel('$t', 4)" ], [ 'the size', "pg_relation_size('$t')" ]);
+			my $now = "(SELECT coalesce(wait_event, 'none') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND calls > 0)";
+			# the first time looks at catalogs
+			for my $time (1, 2)
+			{
+				for my $call (@calls)
+				{
+					my ($what, $function) = @$call;
+					$aio->evict($t) if $what =~ /prefetch|read|buffer/;
+					$aio->sql("UPDATE $t SET gen = gen WHERE blk = 3") if $what eq 'a write';
+					my $found = $alice->sql("SELECT $now FROM (SELECT count(*) AS calls FROM (SELECT $function OFFSET 0) call OFFSET 0) counted");
+					is($found, 'none', $what) if $time == 2;
+				}
+			}
+		}, leaves => 'nothing');
 	});
