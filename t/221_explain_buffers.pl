@@ -79,4 +79,23 @@ for_each_io_method(
 			$alice->sql("SELECT count(body) FROM $t");
 			is(explained($alice, 'BUFFERS, WAL', "SELECT count(body) FROM $t")->{'WAL Records'}, 0, 'SELECT writes no WAL');
 		});
+
+		# a session's own buffers, fewer than the table has blocks
+		$aio->scenario('local blocks', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100');
+			my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
+			my $ten = "$t WHERE ctid = ANY (ARRAY(SELECT format('(%s,1)', i)::tid FROM generate_series(0, 9) i))";
+			explained($alice, 'BUFFERS', "SELECT count(*) FROM $_") for $t, $ten;
+			$aio->evict($t, $alice);
+			my $cold = explained($alice, 'BUFFERS', "SELECT count(*) FROM $t");
+			is(join('|', map { $cold->{"Local $_ Blocks"} } qw(Hit Read Dirtied Written)), '0|150|0|0', 'a scan reads all blocks');
+			$alice->sql('BEGIN');
+			my $lock = explained($alice, 'BUFFERS', "SELECT blk FROM $ten FOR UPDATE");
+			is_between($lock->{'Local Dirtied Blocks'}, 10, 11, 'FOR UPDATE: blocks are dirtied');
+			is(explained($alice, 'BUFFERS', "DELETE FROM $ten")->{'Local Dirtied Blocks'}, 0, 'DELETE of the same rows: none is clean any more');
+			$alice->sql('COMMIT');
+			my $written = sum0(map { explained($alice, 'BUFFERS', "SELECT count(*) FROM $t")->{'Local Written Blocks'} } 1 .. 6);
+			is_between($written, 10, 11, 'scans need their buffers: each is written once');
+		});
 	});
