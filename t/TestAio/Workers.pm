@@ -33,6 +33,16 @@ sub cannot_stop_workers
 
 END { unlink $link if $link }
 
+# Test: three tenths of a second later, by the server's own clock, the I/O workers are the same ones.
+sub workers_stay
+{
+	my ($self, $name) = @_;
+	my $before = join ',', $self->pids_of_type('io worker');
+	my $since = $self->sql('SELECT extract(epoch FROM clock_timestamp())');
+	$self->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.3");
+	return is(join(',', $self->pids_of_type('io worker')), $before, $name);
+}
+
 # Stops all I/O workers by a signal and returns their process ids.  They are idle then: one
 # that stops while it holds the lock of the queue would keep everybody from submitting reads.
 sub stop_idle_workers
