@@ -1,6 +1,7 @@
-# VACUUM of a hash index after a split that could not clean up its old bucket, since a scan was
-# there: the session's copy of the metapage is older than the split, and VACUUM, which reads by a
-# stream since 19, has to begin anew after this bucket (hashbulkdelete).
+# Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a
+# scan was there, VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a
+# stream since 19, has to begin anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM
+# has freed are used again.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -44,4 +45,22 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FILTER (WHERE s.found > 0) FROM (SELECT k $other_keys LIMIT 300) g, LATERAL (SELECT count(*) AS found FROM $t WHERE h.k = g.k) s", 0, 'deleted keys have no row');
 			$alice->gives("SELECT count(*) FROM $t WHERE k = $key", 1500, 'the rows of the key');
 		}, skip => $aio->no_faults // $aio->lacks('pageinspect'));
+
+		# pages that the index has freed are used again without being read
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("overflow pages that are used again $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
+				$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
+				my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
+				cmp_ok($size, '>', 12, 'the index has overflow pages');
+				$aio->evict('h_i', $alice);
+				$alice->sql("$insert; SET enable_seqscan = off; SET enable_bitmapscan = off");
+				$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_") for 0, 1;
+				$aio->evict('h_i', $alice);
+				$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
+				$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
+			});
+		}
 	}, methods => ['worker'], conf => { 'test_aio.reach_synchronous_reads' => 'on' });
