@@ -64,6 +64,18 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $obstacle);
 
+		# the kernel sees reads of one block after the other, from the first block on
+		$aio->scenario('one block after the other', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))";
+			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 16; $stream");
+			$aio->evict($t);
+			my @calls = system_calls($aio, $alice, $t, $stream);
+			is(scalar blocks_of('read', @calls), 200, 'reads all blocks');
+			is(join(',', blocks_of('advice', @calls)), '', 'no advice');
+		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
 		# a run of blocks is one read, and its advice is about all of them
 		$aio->scenario('combined reads', sub {
 			my ($alice) = $aio->sessions('alice');
