@@ -69,6 +69,9 @@ read_length(PgAioHandle *ioh)
 	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
 }
 
+/* how far in the future a read may be due; without it sums could overflow */
+#define LONGEST_QUEUE (INT64CONST(365) * 24 * 3600 * NS_PER_S)
+
 /*
  * Returns when a read that is submitted now is due, and books its slot.
  */
@@ -95,8 +98,10 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 	{
 		device->bus_free = Max(begin, device->bus_free) +
 			(IoTime) ((double) nbytes * NS_PER_S / device->bytes_per_second);
+		device->bus_free = Min(device->bus_free, now + LONGEST_QUEUE);
 		end = Max(end, device->bus_free);
 	}
+	end = Min(end, now + LONGEST_QUEUE);
 	device->slot_free[slot] = end;
 
 	return end;
