@@ -44,7 +44,7 @@ for_each_io_method(
 			$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$dirty|0", 'evicted, flushed, skipped');
 			is((buffers_of($aio, $t))[0], 0, 'nothing is left');
 			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(3,1)'; MOVE 1 FROM c");
-			$alice->gives('SELECT buffers_skipped, buffers_evicted > 0 FROM pg_buffercache_evict_all()', '1|t', 'pg_buffercache_evict_all() skips what is pinned');
+			$alice->gives('SELECT buffers_skipped BETWEEN 1 AND 4, buffers_evicted > 0 FROM pg_buffercache_evict_all()', 't|t', 'pg_buffercache_evict_all() skips what is pinned');
 			$bob->sql('ROLLBACK');
 			$aio->proves($t, except => "block 19 has no row\n$gone");
 		}, skip => $skip);
