@@ -8,6 +8,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Gate;
+use TestAio::Trace;
 
 # Releases the held reads that a session waits for, one after another, until it waits for
 # the read of this block.
@@ -115,6 +116,25 @@ for_each_io_method(
 		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
 			: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
 
+		# the hits let the stream look ahead by one block only, and still combine; all reads are staged then
+		$aio->scenario('after hits, when no read is waited for', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 150);
+			$alice->sql("SET effective_io_concurrency = 1; SET io_combine_limit = 16; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(41, 77)))");
+			$aio->sql("SELECT io_trace_start('$t')");
+			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+			for my $at (0 .. 109)
+			{
+				$alice->gives('FETCH 1 FROM c', $at, "block $at");
+				$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
+			}
+			$aio->end_trace;
+			$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
+				'16|78', 'each begins where the one before it has ended, but for the hits');
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
+
 		$aio->scenario('after hits', sub {
 			my $t = $aio->table('t', 400);
 			# the distance has shrunk to one and grows again
@@ -126,21 +146,6 @@ for_each_io_method(
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 		}, skip => $starts_none);
-
-		$aio->scenario('in rescans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
-			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
-			for my $scans (1, 3)
-			{
-				my $query = "SELECT sum(n) FROM generate_series(1, $scans) g, LATERAL (SELECT CASE WHEN g > 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
-				  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND evicted IS DISTINCT FROM 'never') s";
-				$alice->sql($query);
-				my ($reads) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->gives($query, 120 * $scans - $scans * ($scans + 1) / 2, "$scans scans") });
-				# of 1, 2, 4, 8 and then 16 blocks
-				cmp_ok($reads, '<=', 14 * $scans, 'combined');
-			}
-		}, leaves => 'nothing');
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
 		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
 		'test_aio.reach_synchronous_reads' => 'on' });

@@ -1,5 +1,6 @@
 # Streams that are reset while reads are split and the queue of buffers wraps around: the stream
-# drops the buffers that it has pinned ahead, and returns the blocks that it is asked for next.
+# drops the buffers that it has pinned ahead, and returns the blocks that it is asked for next.  A scan
+# that is executed again resets its stream, too.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -43,4 +44,19 @@ for_each_io_method(
 				$aio->proves($t, session => $alice);
 			});
 		}
+
+		$aio->scenario('rescans combine', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+			for my $scans (1, 3)
+			{
+				my $query = "SELECT sum(n) FROM generate_series(1, $scans) g, LATERAL (SELECT CASE WHEN g > 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
+				  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND evicted IS DISTINCT FROM 'never') s";
+				$alice->sql($query);
+				my ($reads) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->gives($query, 120 * $scans - $scans * ($scans + 1) / 2, "$scans scans") });
+				# of 1, 2, 4, 8 and then 16 blocks
+				cmp_ok($reads, '<=', 14 * $scans, 'combined');
+			}
+		});
 	}, leaves => 'nothing', conf => { shared_buffers => '16MB' });
