@@ -97,7 +97,7 @@ lock_relation_of(Buffer buffer, LOCKMODE *mode)
 				 errmsg("buffer %d holds a block of file %u/%u/%u, which is not a relation of this database",
 						buffer, rlocator.spcOid, rlocator.dbOid, rlocator.relNumber)));
 
-	/* a session removes its temporary tables before its claims end */
+	/* an exit reads catalogs, perhaps before the claims end */
 	if (IsCatalogRelation(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -119,7 +119,7 @@ check_removed_files(void)
 
 /*
  * Returns whether another session waits for a lock that conflicts with this one.  The
- * server's LockWaiterCount() counts those that have their lock as well.
+ * server's LockWaiterCount() also counts the holders of the lock.
  */
 static bool
 is_awaited(const LOCKTAG *tag, LOCKMODE mode)
