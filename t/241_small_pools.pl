@@ -34,7 +34,11 @@ with_each_io_method(
 					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 buffers are pinned: $query");
 				}
 				# what extends a table by many blocks at once has to do with the rest
-				$alice->gives("SELECT count(*), pg_relation_size('u') / 8192 >= 60 FROM u", '13560|t', 'a table of 60 blocks is made') if $pinned < 99 && $alice->sql("CREATE TEMP TABLE u AS SELECT generate_series(1, 60 * 226) n") eq '';
+				if ($pinned < 99)
+				{
+					$alice->sql('CREATE TEMP TABLE u AS SELECT generate_series(1, 60 * 226) n');
+					$alice->gives("SELECT count(*), pg_relation_size('u') / 8192 >= 60 FROM u", '13560|t', 'a table of 60 blocks is made');
+				}
 				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
 				$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
 			}
