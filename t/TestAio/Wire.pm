@@ -58,7 +58,7 @@ sub _write
 }
 
 # Splits a text at the semicolons that end statements.
-sub _statements
+sub statements
 {
 	my ($text) = @_;
 	my @statements = ('');
@@ -74,7 +74,7 @@ sub _statements
 sub send_sql
 {
 	my ($self, $text) = @_;
-	my @statements = _statements($text);
+	my @statements = statements($text);
 	($self->{rows}, $self->{messages}) = ([], []);
 	$self->{unfinished} = @statements;
 	$self->_write(join '', map { pack 'A N a* x', 'Q', 5 + length $_, $_ } @statements);

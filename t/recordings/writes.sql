@@ -1,0 +1,141 @@
+-- What writes: INSERT, COPY, UPDATE, TRUNCATE, copies of tables and databases, temporary tables, checkpoints.
+CREATE TABLE heap (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 60);
+CHECKPOINT;
+INSERT INTO heap VALUES (1, 'one');
+INSERT INTO heap SELECT i, repeat('x', 200) FROM generate_series(2, 1500) i;
+COPY (SELECT i, repeat('c', 300) FROM generate_series(1, 3000) i) TO '/dev/null';
+COPY heap FROM PROGRAM 'seq 5000 8000 | sed "s/$/\tcopied copied copied copied/"';
+COPY heap FROM PROGRAM 'seq 1 3 | sed "s/$/\tx\ty/"';
+UPDATE heap SET body = body || '.' WHERE n BETWEEN 100 AND 200;
+UPDATE heap SET n = n + 100000 WHERE n % 100 = 5;
+DELETE FROM heap WHERE n BETWEEN 6000 AND 6500;
+VACUUM heap;
+INSERT INTO heap SELECT i, repeat('f', 200) FROM generate_series(20000, 20200) i;
+\pages heap
+-- locks, triggers of other pages, and aborts
+SELECT count(*) FROM (SELECT n FROM heap WHERE n < 50 FOR UPDATE) s;
+SELECT count(*) FROM (SELECT n FROM heap WHERE n < 50 FOR SHARE) s;
+BEGIN;
+UPDATE heap SET body = 'aborted' WHERE n < 20;
+ROLLBACK;
+MERGE INTO heap USING (SELECT generate_series(1490, 1510) g) s ON n = g WHEN MATCHED THEN UPDATE SET body = 'merged' WHEN NOT MATCHED THEN INSERT VALUES (g, 'new');
+-- a table made and filled in one transaction
+BEGIN;
+CREATE TABLE filled (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
+COPY filled FROM PROGRAM 'seq 1 2000 | sed "s/$/\tfilled/"' WITH (FREEZE);
+COMMIT;
+SELECT count(*), sum(n) FROM filled;
+\pages filled
+CREATE TABLE copied AS SELECT n, body FROM heap WHERE n < 1000;
+CREATE MATERIALIZED VIEW seen AS SELECT n FROM heap WHERE n < 500;
+REFRESH MATERIALIZED VIEW seen;
+ALTER TABLE copied ALTER n TYPE bigint;
+ALTER TABLE copied ADD COLUMN d int DEFAULT 5;
+ALTER TABLE copied SET UNLOGGED;
+SELECT evict_rel('copied');
+ALTER TABLE copied SET LOGGED;
+SELECT count(*), sum(n), sum(d) FROM copied;
+-- TRUNCATE
+TRUNCATE copied;
+INSERT INTO copied SELECT i, 'again' FROM generate_series(1, 300) i;
+BEGIN;
+TRUNCATE copied;
+INSERT INTO copied SELECT i, 'lost' FROM generate_series(1, 100) i;
+ROLLBACK;
+SELECT count(*) FROM copied;
+DROP TABLE filled;
+-- temporary tables
+CREATE TEMP TABLE temporary (n int, body text STORAGE PLAIN);
+INSERT INTO temporary SELECT i, repeat('t', 400) FROM generate_series(1, 1000) i;
+CREATE INDEX temporary_n ON temporary (n);
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*), sum(n) FROM temporary;
+SELECT evict_rel('temporary');
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*), max(body) FROM temporary;
+SELECT evict_rel('temporary');
+SELECT sum(n), count(body) FROM temporary;
+UPDATE temporary SET body = 'u' WHERE n % 3 = 0;
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) DELETE FROM temporary WHERE n % 2 = 0;
+VACUUM (VERBOSE) temporary;
+ANALYZE (VERBOSE) temporary;
+SELECT relpages, reltuples, relallvisible FROM pg_class WHERE relname = 'temporary';
+TRUNCATE temporary;
+INSERT INTO temporary SELECT i, 'after' FROM generate_series(1, 50) i;
+SELECT count(*), sum(n) FROM temporary;
+CREATE TEMP TABLE emptied (n int) ON COMMIT DELETE ROWS;
+BEGIN;
+INSERT INTO emptied SELECT generate_series(1, 1000);
+SELECT count(*), pg_relation_size('emptied') FROM emptied;
+COMMIT;
+SELECT count(*), pg_relation_size('emptied') FROM emptied;
+BEGIN;
+INSERT INTO emptied SELECT generate_series(1, 10);
+SELECT count(*), pg_relation_size('emptied') FROM emptied;
+COMMIT;
+CREATE TEMP TABLE dropped ON COMMIT DROP AS SELECT 1;
+-- as bob
+SELECT count(*) FROM pg_class WHERE relname = 'temporary';
+DROP TABLE temporary;
+-- few temporary buffers
+-- as carol
+SET temp_buffers = 100;
+-- as carol
+CREATE TEMP TABLE small (n int, body text STORAGE PLAIN);
+-- as carol
+INSERT INTO small SELECT i, repeat('s', 1900) FROM generate_series(1, 1000) i;
+-- as carol
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*), sum(n) FROM small;
+-- as carol
+SELECT count(*), sum(n) FROM small WHERE ctid < '(120,0)';
+-- as carol
+UPDATE small SET body = 'u' WHERE n % 100 = 0;
+-- as carol
+SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'u') FROM small;
+-- as carol
+DROP TABLE small;
+-- unlogged
+CREATE UNLOGGED TABLE unlogged (n int, s serial) WITH (autovacuum_enabled = off);
+INSERT INTO unlogged SELECT generate_series(1, 2000);
+CREATE INDEX unlogged_n ON unlogged (n);
+CHECKPOINT;
+-- sequences and large objects
+CREATE SEQUENCE seq CACHE 3;
+SELECT nextval('seq'), nextval('seq'), nextval('seq'), nextval('seq');
+ALTER SEQUENCE seq RESTART 100;
+SELECT nextval('seq'), last_value, is_called FROM seq;
+SELECT evict_rel('seq');
+SELECT nextval('seq');
+-- foreign keys and uniqueness
+CREATE TABLE parent (n int PRIMARY KEY);
+INSERT INTO parent SELECT generate_series(1, 500);
+CREATE TABLE child (n int REFERENCES parent ON DELETE CASCADE) WITH (autovacuum_enabled = off);
+INSERT INTO child SELECT 1 + i % 500 FROM generate_series(1, 1000) i;
+DELETE FROM parent WHERE n < 20;
+SELECT count(*) FROM child;
+INSERT INTO parent VALUES (20), (20);
+INSERT INTO parent VALUES (20), (1000) ON CONFLICT DO NOTHING;
+INSERT INTO child VALUES (5000);
+-- statistics
+ANALYZE (VERBOSE) heap;
+SELECT attname, null_frac, avg_width, n_distinct, correlation FROM pg_stats WHERE tablename = 'heap' ORDER BY 1;
+UPDATE heap SET n = 5 WHERE n % 3 = 0;
+ANALYZE heap (n);
+SELECT attname, n_distinct, correlation, most_common_vals, most_common_freqs FROM pg_stats WHERE tablename = 'heap' ORDER BY 1;
+SET default_statistics_target = 1;
+SELECT evict_rel('heap');
+-- a sample of 300 blocks at most
+ANALYZE (VERBOSE) parent;
+RESET default_statistics_target;
+-- a bulk load when checkpoints have been, and a crash
+CHECKPOINT;
+UPDATE heap SET body = 'crash' WHERE n % 7 = 0;
+INSERT INTO parent SELECT generate_series(2000, 2100);
+TRUNCATE child;
+\crash
+SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'crash') FROM heap;
+SELECT count(*), sum(n) FROM parent;
+SELECT count(*) FROM child;
+SELECT count(*) FROM unlogged;
+SELECT nextval('seq');
+\pages heap
+\pages parent_pkey
+\pages unlogged
