@@ -72,12 +72,12 @@ UPDATE heap SET body = 'z' WHERE n = 200;
 DELETE FROM heap WHERE n % 5 = 0;
 SET max_parallel_maintenance_workers = 2;
 SET min_parallel_index_scan_size = 0;
--- in parallel
+-- sums only
 VACUUM (PARALLEL 2, INDEX_CLEANUP on) heap;
 -- built again: by two workers, concurrently, anew
--- in parallel
+-- sums only
 CREATE INDEX by_two ON heap (n, t);
--- in parallel
+-- sums only
 CREATE INDEX by_two_gin ON heap USING gin (a);
 SET max_parallel_maintenance_workers = 0;
 SELECT count(*), sum(n) FROM heap WHERE n > 2500;

@@ -113,31 +113,31 @@ SET enable_indexscan = off;
 SELECT sum(n) FROM heap WHERE m IN (7, 30);
 RESET ALL;
 SET search_path = recorded, public;
--- in parallel
+-- sums only
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
 SELECT evict_rel('wide'), evict_rel('heap');
--- in parallel
+-- sums only
 EXPLAIN (COSTS off) SELECT count(*), sum(n) FROM wide;
--- in parallel
+-- sums only
 SELECT count(*), sum(n) FROM wide;
 SELECT evict_rel('wide'), evict_rel('heap');
 SET enable_seqscan = off;
 SET enable_indexscan = off;
 SET enable_indexonlyscan = off;
--- in parallel
+-- sums only
 EXPLAIN (COSTS off) SELECT count(*), sum(n) FROM heap WHERE k < 1500;
--- in parallel
+-- sums only
 SELECT count(*), sum(n) FROM heap WHERE k < 1500;
 SET work_mem = '64kB';
--- in parallel
+-- sums only
 SELECT count(*), sum(n) FROM wide WHERE m < 6;
 RESET work_mem;
 SET enable_indexscan = on;
 SET enable_bitmapscan = off;
 SELECT evict_rel('heap'), evict_rel('heap_k');
--- in parallel
+-- sums only
 SELECT count(*), sum(n) FROM heap WHERE k < 1500;
