@@ -332,6 +332,7 @@ sub _statement
 		$aio->end_sessions;
 		$aio->stop_with_sessions($1 eq 'crash' ? 'QUIT' : 'INT');
 		$aio->start_again;
+		$aio->warm_catalogs;
 		$self->_connect;
 		# the counters begin anew
 		return $sql, grep { /^(?:class|pool) / } _changes($before, $self->{seen});
