@@ -204,7 +204,7 @@ sub _wal
 	my $bindir = $self->{aio}->node->config_data('--bindir');
 	my $pg_wal = $self->{aio}->node->data_dir . '/pg_wal';
 	my (@order, %records);
-	for (split /\n/, `"$bindir/pg_waldump" --path="$pg_wal" --start=$from --end=$to 2>&1`)
+	for (split /\n/, `"$bindir/pg_waldump" --path="$pg_wal" --start=$from --end=$to 2>/dev/null`)
 	{
 		my ($manager, $length, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? desc: (\S+)/ or next;
 		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
