@@ -6,13 +6,7 @@
 # t/recordings/scans.19.out has what server 19 did.  A difference is a bug of the server, or a
 # change that was meant: TEST_AIO_RECORD=1 writes the file again, for a reviewer to read.
 #
-# In a script, a comment before a statement may tell how to run it:
-#	-- as bob	in another session, which has this name; "as bob in other": of another database
-#	-- sums only	only sums are the same in each run, such as when several processes share the blocks
-# In place of a statement there may be
-#	\restart, \crash	stops the server and starts it again
-#	\pages RELATION		a checkpoint, and what is in the relation's files then
-#	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
+# TestAio/Script.pm describes the scripts.
 #
 # The lines of a recording begin with a word:
 #	row	the statement returned this
@@ -34,16 +28,14 @@ use warnings FATAL => 'all';
 
 use Digest::MD5 qw(md5_hex);
 use Exporter 'import';
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
-use TestAio::Wire;
+use TestAio::Script;
 use Test::More;
 
 our @EXPORT = qw(recordings);
 
-my $scripts = dirname(dirname(__FILE__)) . '/recordings';
-my $directory = $ENV{TEST_AIO_RECORDINGS} // $scripts;
+my $directory = $ENV{TEST_AIO_RECORDINGS} // $TestAio::Script::directory;
 
 # What is kept as it is: so many rows and pages, and so many characters of a list of blocks.  The
 # rest becomes a digest.
@@ -317,29 +309,26 @@ sub _write
 # Runs a statement; returns the lines about it.
 sub _statement
 {
-	my ($self, $text) = @_;
+	my ($self, $statement) = @_;
 	my $aio = $self->{aio};
-	my @how = $text =~ /^\s*-- (.+)$/mg;
-	my ($name, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
-	my $sums_only = grep { $_ eq 'sums only' } @how;
-	my $sql = $text =~ s/^\s*--.*\n//mgr;
-	$sql =~ s/^\s+|\s+$//g;
+	my ($sql, $name, $command, $sums_only) = @$statement{qw(sql session command sums_only)};
 
 	my ($before, $from) = ($self->{seen}, $self->_end_of_wal);
 	my @lines;
-	if ($sql =~ /^\\(restart|crash)$/)
+	if ($command && $command =~ /^(?:restart|crash)$/)
 	{
 		$aio->end_sessions;
-		$aio->stop_with_sessions($1 eq 'crash' ? 'QUIT' : 'INT');
+		$aio->stop_with_sessions($command eq 'crash' ? 'QUIT' : 'INT');
 		$aio->start_again;
 		$aio->warm_catalogs;
 		$self->_connect;
 		# the counters begin anew
 		return $sql, grep { /^(?:class|pool) / } _changes($before, $self->{seen});
 	}
-	return $sql, $self->_pages($1), _changes($before, $self->_look) if $sql =~ /^\\pages (\w+)$/;
-	return $sql, $self->_write(split / /, $1) if $sql =~ /^\\write (.*)$/;
-	my $session = $self->_session($name, $database);
+	return $sql, $self->_pages(@{ $statement->{arguments} }), _changes($before, $self->_look) if ($command // '') eq 'pages';
+	return $sql, $self->_write(@{ $statement->{arguments} }) if ($command // '') eq 'write';
+	die "$sql: there is no such command\n" if $command;
+	my $session = $self->_session($name, $statement->{database});
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;
 	my $log = $aio->log_size;
 	$session->starts($sql)->wait_for_end;
@@ -396,9 +385,9 @@ sub _recorded
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $self = TestAio::Recording->new($aio);
 	my @found;
-	for my $text (TestAio::Wire::statements(slurp_file("$scripts/$name.sql") =~ s/^(\\\w+.*)$/$1;/mgr))
+	for (script($name))
 	{
-		my ($statement, @lines) = $self->_statement($text);
+		my ($statement, @lines) = $self->_statement($_);
 		push @found, [ $statement, join '', map { "$_\n" } @lines ];
 	}
 	my $file = "$name." . _version($aio) . '.out';
@@ -433,10 +422,7 @@ sub recordings
 			sub {
 				my ($aio) = @_;
 				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules;
-				$aio->scenario($name, sub {
-					$aio->sql("CREATE EXTENSION IF NOT EXISTS $_") for split ' ', $modules;
-					_recorded($aio, $name);
-				}, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $name));
+				$aio->scenario($name, sub { _recorded($aio, $name) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $name));
 			},
 			# with sync, nothing depends on what happens first
 			methods => ['sync'],

@@ -1,4 +1,5 @@
 -- Pages that are broken, one field of the header after the other, in a cluster without checksums.
+-- not replayed: writes blocks without WAL
 CREATE TABLE t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i, repeat('x', 1900) FROM generate_series(0, 79) i;
 CREATE INDEX t_n ON t (n);

@@ -1,4 +1,5 @@
 -- pg_prewarm, pg_buffercache, pageinspect, pg_visibility, pgstattuple, amcheck
+-- not replayed: needs contrib modules
 CREATE TABLE t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i, repeat('x', 1900) FROM generate_series(0, 399) i;
 CREATE INDEX t_n ON t (n);

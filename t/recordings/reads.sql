@@ -1,4 +1,5 @@
 -- Reads and streams that SQL asks for, of shared and of temporary tables.
+-- not replayed: writes blocks without WAL
 CREATE TABLE t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i, repeat('x', 1900) FROM generate_series(0, 799) i;
 CREATE UNLOGGED TABLE u (n int) WITH (autovacuum_enabled = off);

@@ -111,8 +111,10 @@ SELECT evict_rel('heap');
 SET enable_seqscan = off;
 SET enable_indexscan = off;
 SELECT sum(n) FROM heap WHERE m IN (7, 30);
-RESET ALL;
-SET search_path = recorded, public;
+RESET effective_io_concurrency;
+RESET io_combine_limit;
+RESET enable_seqscan;
+RESET enable_indexscan;
 -- sums only
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;

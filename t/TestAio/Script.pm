@@ -1,0 +1,54 @@
+# Scripts of SQL for recordings (TestAio/Recording.pm) and replay (t/267_replay.pl).
+#
+# A comment before a statement may tell how to run it:
+#	-- as bob	in another session, which has this name; "as bob in other": of another database
+#	-- sums only	only sums are the same in each run, such as when several processes share the blocks
+# A line "-- not replayed: reason" leaves the script out of t/267_replay.pl.
+#
+# In place of a statement there may be
+#	\restart, \crash	stops the server and starts it again
+#	\pages RELATION		a checkpoint, and what is in the relation's files then
+#	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
+
+package TestAio::Script;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Utils qw(slurp_file);
+use TestAio::Wire;
+
+our @EXPORT = qw(script scripts_in_wal);
+
+our $directory = dirname(dirname(__FILE__)) . '/recordings';
+
+# The names of the scripts whose writes are all in the WAL; the others have the comment "not
+# replayed".
+sub scripts_in_wal
+{
+	return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } map { m{(\w+)\.sql$} } sort glob "$directory/*.sql";
+}
+
+# The statements of a script, in their order, as hashes: sql, session, database, sums_only; or
+# command, and its arguments.
+sub script
+{
+	my ($name) = @_;
+	my @statements;
+	for my $text (TestAio::Wire::statements(slurp_file("$directory/$name.sql") =~ s/^(\\\w+.*)$/$1;/mgr))
+	{
+		my @how = $text =~ /^\s*-- (.+)$/mg;
+		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
+		my $sql = $text =~ s/^\s*--.*\n//mgr;
+		$sql =~ s/^\s+|\s+$//g;
+		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
+		push @statements, {
+			sql => $sql, session => $session, database => $database, sums_only => scalar(grep { $_ eq 'sums only' } @how),
+			command => $command, arguments => \@arguments };
+	}
+	return @statements;
+}
+
+1;
