@@ -148,6 +148,9 @@ for_each_io_method(
 				$aio->proves($t);
 				$aio->end_sessions;
 			}
+			$aio->sql('ALTER SYSTEM RESET ALL; ALTER SYSTEM SET io_max_concurrency = -1');
+			while_stopped($aio, sub {});
+			$aio->gives("SELECT current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", 't', 'io_max_concurrency = -1: as many as the buffers allow');
 			$aio->sql('ALTER SYSTEM RESET ALL');
 			while_stopped($aio, sub {});
 		}, skip => $aio->method eq 'worker' ? undef : 'the same with each io_method');

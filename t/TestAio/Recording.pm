@@ -152,6 +152,7 @@ sub _masked
 	my $files = $self->{files};
 	$text =~ s{\b((?:base|pg_tblspc/\d+/\w+)/)\d+/(t\d+_)?(\d+)}{"FILE OF " . ($files->{$3} // 'another')}ge;
 	$text =~ s{pg_toast_\d+}{pg_toast_OID}g;
+	$text =~ s{pg_temp_\d+}{pg_temp_N}g;
 	$text =~ s{((?:cutoff|relfrozenxid|relminmxid): )\d+}{$1XID}g;
 	# planning reads catalogs
 	$text =~ s{^Planning:\n(?:  .*\n?)+}{}gm;

@@ -55,6 +55,13 @@ SELECT runs, blocks, hits, reads, read_bytes, waits FROM read_stream_run('t', AR
 SELECT runs, blocks, hits, reads, read_bytes, waits FROM read_stream_run('t', ARRAY[0], fork => 'vm');
 SELECT runs, blocks, hits, reads, read_bytes, waits FROM read_stream_run('t', ARRAY[0, 1, 2], fork => 'fsm');
 SELECT runs, blocks, hits, reads, read_bytes, waits FROM read_stream_run('t', '{}');
+-- a stream that is reset or ended while a read that was cut short waits for its turn
+SET effective_io_concurrency = 1;
+SELECT k, (read_stream_run('t', ARRAY(SELECT generate_series(0, 63)), reset_at => ARRAY[k + length(cold)])).hits
+FROM generate_series(1, 50, 3) k, LATERAL (SELECT concat(evict_rel('t'), read_rel_block_ll('t', 20), read_rel_block_ll('t', 40), left(k::text, 0)) AS cold) e;
+SELECT k, (read_stream_run('t', ARRAY(SELECT generate_series(0, 63)), end_at => k + length(cold))).hits
+FROM generate_series(1, 50, 3) k, LATERAL (SELECT concat(evict_rel('t'), read_rel_block_ll('t', 20), read_rel_block_ll('t', 40), left(k::text, 0)) AS cold) e;
+RESET effective_io_concurrency;
 -- other sizes of reads
 SET io_combine_limit = 3;
 SELECT evict_rel('t');

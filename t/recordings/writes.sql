@@ -92,6 +92,22 @@ UPDATE small SET body = 'u' WHERE n % 100 = 0;
 SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'u') FROM small;
 -- as carol
 DROP TABLE small;
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE in_place LOCATION '';
+CREATE TEMP TABLE moved (n int, body text STORAGE PLAIN);
+INSERT INTO moved SELECT i, repeat('m', 1900) FROM generate_series(1, 40) i;
+ALTER TABLE moved SET TABLESPACE in_place;
+SELECT count(*), sum(n) FROM moved;
+DROP TABLE moved;
+DROP TABLESPACE in_place;
+-- rows without columns: a page has room for 291, whatever is free
+CREATE TABLE hollow () WITH (autovacuum_enabled = off);
+INSERT INTO hollow SELECT FROM generate_series(1, 1000);
+DELETE FROM hollow WHERE ctid < '(2,0)';
+VACUUM (TRUNCATE off) hollow;
+INSERT INTO hollow SELECT FROM generate_series(1, 700);
+SELECT count(*), max(ctid) FROM hollow;
+\pages hollow
 -- unlogged
 CREATE UNLOGGED TABLE unlogged (n int, s serial) WITH (autovacuum_enabled = off);
 INSERT INTO unlogged SELECT generate_series(1, 2000);
