@@ -2,6 +2,8 @@
 #
 # A comment before a statement may tell how to run it:
 #	-- as bob	in another session, which has this name; "as bob in other": of another database
+#	-- waits for bob	it begins, and waits for a lock of bob; its end comes later:
+#	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
 #	-- sums only	only sums are the same in each run, such as when several processes share the blocks
 # A line "-- not replayed: reason" leaves the script out of t/267_replay.pl.
 #
@@ -31,7 +33,7 @@ sub scripts_in_wal
 	return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } map { m{(\w+)\.sql$} } sort glob "$directory/*.sql";
 }
 
-# The statements of a script, in their order, as hashes: sql, session, database, sums_only; or
+# The statements of a script, in their order, as hashes: sql, session, database, sums_only, how (all comments); or
 # command, and its arguments.
 sub script
 {
@@ -45,7 +47,9 @@ sub script
 		$sql =~ s/^\s+|\s+$//g;
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
 		push @statements, {
-			sql => $sql, session => $session, database => $database, sums_only => scalar(grep { $_ eq 'sums only' } @how),
+			sql => $sql, session => $session, database => $database, how => \@how,
+			# when several sessions go on at once, their order is luck
+			sums_only => (grep({ $_ eq 'sums only' } @how) || grep({ /^then / } @how) > 1),
 			command => $command, arguments => \@arguments };
 	}
 	return @statements;

@@ -1,0 +1,10 @@
+# What statements that meet rows of other sessions return, report, read, write and count.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Recording;
+
+recordings([qw(rows)], dies => 1, conf => { log_lock_waits => 'off' }, log => [qr{ERROR:  could not (?:obtain lock|serialize)}]);
+done_testing();

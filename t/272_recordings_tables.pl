@@ -1,0 +1,10 @@
+# What indexes, copies and statistics of rows in progress return, report, read, write and count.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Recording;
+
+recordings([qw(tables)], dies => 1, conf => { log_lock_waits => 'off' });
+done_testing();

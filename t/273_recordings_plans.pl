@@ -1,0 +1,10 @@
+# What EXPLAIN says of plans of every kind.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+use TestAio;
+use TestAio::Recording;
+
+recordings([qw(plans)], conf => { log_lock_waits => 'off' });
+done_testing();

@@ -1,0 +1,164 @@
+-- Indexes, copies and statistics made while rows are in progress or recently dead.
+-- not replayed: sessions wait for others
+CREATE TABLE heap (n int, k int, t text, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 80);
+INSERT INTO heap SELECT i, i % 20, 't' || i % 300, repeat('x', 300) FROM generate_series(0, 799) i;
+CREATE INDEX heap_n ON heap (n);
+ANALYZE heap;
+-- rows of the own transaction
+BEGIN;
+UPDATE heap SET body = 'hot' WHERE n < 10;
+UPDATE heap SET body = 'hot again' WHERE n < 5;
+DELETE FROM heap WHERE n BETWEEN 20 AND 25;
+INSERT INTO heap VALUES (5000, 1, 'new', '');
+SAVEPOINT s;
+INSERT INTO heap VALUES (5001, 1, 'aborted', '');
+DELETE FROM heap WHERE n BETWEEN 30 AND 35;
+ROLLBACK TO s;
+CREATE INDEX heap_own ON heap (t);
+CREATE UNIQUE INDEX heap_unique ON heap (n, k);
+ANALYZE (VERBOSE) heap;
+SELECT reltuples, relpages FROM pg_class WHERE relname = 'heap';
+COMMIT;
+\pages heap_own
+SET enable_seqscan = off;
+SELECT n, body FROM heap WHERE t IN ('t1', 't7', 't21', 'new', 'aborted') AND n < 100 ORDER BY 1;
+-- others' rows, when it is analyzed
+-- as bob
+BEGIN;
+-- as bob
+INSERT INTO heap SELECT i, 1, 'bob', '' FROM generate_series(6000, 6009) i;
+-- as bob
+DELETE FROM heap WHERE n BETWEEN 40 AND 49;
+-- as bob
+UPDATE heap SET body = 'bob' WHERE n BETWEEN 50 AND 59;
+ANALYZE (VERBOSE) heap;
+VACUUM (VERBOSE) heap;
+-- as bob
+ROLLBACK;
+VACUUM (VERBOSE) heap;
+-- HOT chains that a snapshot keeps are copied as they are
+DROP INDEX heap_own;
+-- as bob
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+-- as bob
+SELECT 1;
+UPDATE heap SET t = 'changed', body = '' WHERE n BETWEEN 100 AND 109;
+DELETE FROM heap WHERE n BETWEEN 110 AND 114;
+VACUUM (FULL, VERBOSE) heap;
+UPDATE heap SET body = 'second' WHERE n BETWEEN 105 AND 107;
+UPDATE heap SET n = n + 10000 WHERE n BETWEEN 108 AND 109;
+CLUSTER VERBOSE heap USING heap_n;
+\pages heap
+-- an index of the column that has changed is not for that snapshot
+UPDATE heap SET t = 'changed' WHERE n BETWEEN 115 AND 117;
+REINDEX (VERBOSE) INDEX heap_n;
+CREATE INDEX heap_broken ON heap (t);
+SELECT indcheckxmin, indisvalid FROM pg_index WHERE indexrelid = 'heap_broken'::regclass;
+EXPLAIN (COSTS off) SELECT n FROM heap WHERE t = 'changed';
+-- as bob
+SET enable_seqscan = off;
+-- as bob
+EXPLAIN (COSTS off) SELECT n FROM heap WHERE t = 't105';
+-- as bob
+SELECT count(*), min(t), max(body) FROM heap WHERE n BETWEEN 100 AND 119;
+VACUUM (VERBOSE) heap;
+-- as bob
+COMMIT;
+VACUUM (VERBOSE) heap;
+SELECT n, body FROM heap WHERE t = 'changed' ORDER BY 1;
+-- redirected items have their roots in new indexes
+UPDATE heap SET body = 'r' WHERE n BETWEEN 200 AND 230;
+VACUUM heap;
+UPDATE heap SET body = 'rr' WHERE n BETWEEN 200 AND 215;
+CREATE INDEX heap_k ON heap (k) WHERE body LIKE 'r%';
+SELECT count(*), sum(n) FROM heap WHERE k = 3 AND body LIKE 'r%';
+\pages heap_k
+-- an index built while others insert
+-- as carol
+BEGIN;
+-- as carol
+INSERT INTO heap VALUES (7000, 70, 'carol', 'r');
+-- as bob
+-- waits for carol
+CREATE INDEX CONCURRENTLY heap_slow ON heap (k, n) WHERE n > 100;
+-- as dave
+BEGIN;
+-- as dave
+INSERT INTO heap SELECT i, 71, 'dave', 'r' FROM generate_series(95, 104) i;
+-- as dave
+UPDATE heap SET body = 'dave' WHERE n = 300;
+-- as carol
+-- then bob waits for dave
+COMMIT;
+-- as dave
+-- then bob ends
+COMMIT;
+\pages heap_slow
+SELECT k, n FROM heap WHERE k > 60 AND n > 100 ORDER BY k, n;
+-- it finds a duplicate
+INSERT INTO heap VALUES (7000, 75, 'twice', '');
+CREATE UNIQUE INDEX heap_bad ON heap (k, n, t, body) WHERE n = 7000;
+CREATE UNIQUE INDEX heap_twice ON heap (n) WHERE n >= 7000;
+CREATE UNIQUE INDEX CONCURRENTLY heap_twice ON heap (n) WHERE n >= 7000;
+SELECT indisvalid, indisready FROM pg_index WHERE indexrelid = 'heap_twice'::regclass;
+DELETE FROM heap WHERE t = 'twice';
+REINDEX INDEX CONCURRENTLY heap_twice;
+SELECT indisvalid, indisready FROM pg_index WHERE indexrelid = 'heap_twice'::regclass;
+REINDEX (VERBOSE) TABLE CONCURRENTLY heap;
+-- copies by index and by sort, of partitions, of dropped columns
+CREATE TABLE toasted (n int, gone int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
+INSERT INTO toasted SELECT (i * 37) % 101, i, repeat('t', 2500 + i) FROM generate_series(0, 100) i;
+CREATE INDEX toasted_n ON toasted (n);
+ANALYZE toasted;
+DELETE FROM toasted WHERE n % 4 = 0;
+ALTER TABLE toasted DROP COLUMN gone;
+SET enable_sort = off;
+CLUSTER VERBOSE toasted USING toasted_n;
+SELECT n, length(body), substr(body, 2499, 3), ctid FROM toasted LIMIT 5;
+SELECT sum(length(substr(body, 1990, 30))), sum(length(substr(body, 2, 4))) FROM toasted;
+RESET enable_sort;
+DELETE FROM toasted WHERE n % 4 = 1;
+CLUSTER VERBOSE toasted;
+CLUSTER toasted USING heap_n;
+ALTER TABLE toasted SET WITHOUT CLUSTER;
+CLUSTER toasted;
+CREATE TABLE parted (n int, v text) PARTITION BY RANGE (n);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (100) WITH (autovacuum_enabled = off);
+CREATE TABLE parted_2 (v text, n int) WITH (autovacuum_enabled = off);
+ALTER TABLE parted ATTACH PARTITION parted_2 FOR VALUES FROM (100) TO (300);
+INSERT INTO parted SELECT i, 'v' || i % 7 FROM generate_series(0, 299) i;
+CREATE INDEX parted_n ON parted (n DESC);
+CLUSTER VERBOSE parted USING parted_n;
+REINDEX (VERBOSE) TABLE parted;
+UPDATE parted SET n = n + 100 WHERE n BETWEEN 90 AND 99;
+VACUUM (FULL) parted;
+-- statistics
+CREATE STATISTICS parted_stat (ndistinct, dependencies, mcv) ON n, v FROM parted;
+CREATE STATISTICS heap_stat ON (n % 10), (k + 1) FROM heap;
+ALTER TABLE heap ALTER n SET (n_distinct = -0.5);
+ALTER TABLE heap ALTER body SET STATISTICS 0;
+ANALYZE (VERBOSE) parted;
+ANALYZE (VERBOSE) heap (n, k);
+SELECT attname, inherited, null_frac, n_distinct, most_common_vals, most_common_freqs FROM pg_stats WHERE schemaname = 'recorded' AND tablename IN ('parted', 'parted_2') ORDER BY tablename, 1, 2;
+SELECT attname, n_distinct, correlation FROM pg_stats WHERE tablename = 'heap' ORDER BY 1;
+SELECT statistics_name, n_distinct, dependencies FROM pg_stats_ext WHERE schemaname = 'recorded' ORDER BY 1, 2;
+SELECT statistics_name, expr, n_distinct FROM pg_stats_ext_exprs WHERE schemaname = 'recorded' ORDER BY 1, 2;
+CREATE TABLE kinds (p point, x xid, w text, a int[], u bool) WITH (autovacuum_enabled = off);
+INSERT INTO kinds SELECT point(i, i), '5', CASE WHEN i % 5 = 0 THEN repeat('w', 1200) ELSE 'w' || i % 3 END, ARRAY[i % 3, i % 7], NULL FROM generate_series(1, 200) i;
+ANALYZE kinds;
+SELECT attname, null_frac, avg_width, n_distinct, most_common_vals, most_common_elems FROM pg_stats WHERE tablename = 'kinds' ORDER BY 1;
+ANALYZE kinds (p, p);
+ANALYZE (BUFFER_USAGE_LIMIT '256kB', SKIP_LOCKED) heap, kinds;
+VACUUM (ANALYZE, BUFFER_USAGE_LIMIT 100) heap;
+-- locked tables
+BEGIN;
+LOCK TABLE kinds;
+-- as bob
+ANALYZE (SKIP_LOCKED) kinds;
+-- as bob
+VACUUM (SKIP_LOCKED, ANALYZE) kinds;
+ROLLBACK;
+\crash
+\pages heap
+SELECT count(*), sum(n) FROM heap;
+SELECT count(*), sum(n) FROM parted;
