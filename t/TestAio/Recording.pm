@@ -3,8 +3,10 @@
 #
 #	recordings('scans', …)		runs t/recordings/scans.sql, …
 #
-# t/recordings/scans.19.out has what server 19 did.  A difference is a bug of the server, or a
-# change that was meant: TEST_AIO_RECORD=1 writes the file again, for a reviewer to read.
+# t/recordings/scans.18.out has what server 18 did.  A difference is a bug of the server, or a
+# change that was meant: TEST_AIO_RECORD=DIRECTORY writes the file there, for a reviewer to read.
+# TEST_AIO_RECORDINGS=DIRECTORY compares with the files there, such as those of a server without
+# a patch.
 #
 # TestAio/Script.pm describes the scripts.
 #
@@ -198,8 +200,8 @@ sub _wal
 	my $pg_wal = $self->{aio}->node->data_dir . '/pg_wal';
 	my (@order, %records);
 	# left to itself, pg_waldump reads the segment size from any file, also from one that is still empty
-	my ($first, $last) = split /\|/, $self->{aio}->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to')");
-	for (split /\n/, `"$bindir/pg_waldump" --path="$pg_wal" --start=$from --end=$to $first $last 2>/dev/null`)
+	my $files = join ' ', split /\|/, $self->{aio}->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
+	for (split /\n/, `"$bindir/pg_waldump" --path="$pg_wal" --start=$from --end=$to $files 2>/dev/null`)
 	{
 		my ($manager, $length, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? desc: (\S+)/ or next;
 		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
@@ -353,6 +355,11 @@ sub _statement
 	}
 	return $sql, $self->_pages(@{ $statement->{arguments} }), _changes($before, $self->_look) if ($command // '') eq 'pages';
 	return $sql, $self->_write(@{ $statement->{arguments} }) if ($command // '') eq 'write';
+	if (($command // '') eq 'end')
+	{
+		$aio->end_session(delete $self->{sessions}{ $statement->{arguments}[0] });
+		return $sql, _changes($before, $self->_look);
+	}
 	die "$sql: there is no such command\n" if $command;
 	my $session = $self->_session($name, $statement->{database});
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;

@@ -10,6 +10,7 @@
 # In place of a statement there may be
 #	\restart, \crash	stops the server and starts it again
 #	\pages RELATION		a checkpoint, and what is in the relation's files then
+#	\end NAME		ends a session
 #	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
 
 package TestAio::Script;

@@ -80,16 +80,22 @@ UPDATE heap SET v = 100 WHERE n BETWEEN 20 AND 22;
 -- as bob
 -- waits for alice
 UPDATE heap SET v = v + 1 WHERE n = 20 RETURNING n, v;
--- as carol
--- waits for alice
-SELECT n, v FROM heap WHERE n = 21 AND v < 50 FOR UPDATE;
--- as dave
--- waits for alice
-DELETE FROM heap WHERE n = 22 AND v < 200 RETURNING ctid, v;
 -- as erin
 SELECT n FROM heap WHERE n BETWEEN 19 AND 23 FOR UPDATE SKIP LOCKED;
 -- then bob ends
+COMMIT;
+BEGIN;
+UPDATE heap SET v = 49 + v WHERE n = 21;
+-- as carol
+-- waits for alice
+SELECT n, v FROM heap WHERE n = 21 AND v < 120 FOR UPDATE;
 -- then carol ends
+COMMIT;
+BEGIN;
+UPDATE heap SET v = 150 WHERE n = 22;
+-- as dave
+-- waits for alice
+DELETE FROM heap WHERE n = 22 AND v < 200 RETURNING ctid, v;
 -- then dave ends
 COMMIT;
 -- two updates, then a delete: the chain is followed
@@ -101,11 +107,7 @@ DELETE FROM heap WHERE n = 31;
 -- as bob
 -- waits for alice
 SELECT n, v FROM heap WHERE n = 30 FOR SHARE;
--- as carol
--- waits for alice
-UPDATE heap SET v = v + 1 WHERE n = 31;
 -- then bob ends
--- then carol ends
 COMMIT;
 -- a snapshot that is older: locks follow the chain, updates fail
 -- as bob
@@ -175,12 +177,9 @@ INSERT INTO heap VALUES (3000, 1, '');
 -- as bob
 -- waits for alice
 INSERT INTO heap VALUES (3000, 2, '') ON CONFLICT (n) DO UPDATE SET v = heap.v + excluded.v RETURNING v;
--- as carol
--- waits for alice
-INSERT INTO heap VALUES (3000, 3, '') ON CONFLICT DO NOTHING;
 -- then bob ends
--- then carol ends
 COMMIT;
+INSERT INTO heap VALUES (3000, 3, '') ON CONFLICT DO NOTHING;
 -- one has written its row, but not yet the index, when the other's is there
 CREATE FUNCTION slow(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN

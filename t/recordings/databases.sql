@@ -1,0 +1,173 @@
+-- Databases and tablespaces: made, copied, moved, renamed, dropped.
+-- not replayed: makes databases
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE there LOCATION '';
+CREATE TABLESPACE extra LOCATION '';
+-- relations move
+CREATE TABLE heap (n int, body text STORAGE PLAIN, big text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
+INSERT INTO heap SELECT i, repeat('x', 300), CASE WHEN i % 20 = 0 THEN repeat('b', 4000) END FROM generate_series(1, 800) i;
+CREATE INDEX heap_n ON heap (n) TABLESPACE extra;
+CREATE MATERIALIZED VIEW seen TABLESPACE extra AS SELECT n FROM heap WHERE n < 500;
+CREATE UNLOGGED TABLE unlogged (n int) WITH (autovacuum_enabled = off);
+INSERT INTO unlogged SELECT generate_series(1, 1000);
+CREATE INDEX unlogged_n ON unlogged (n);
+CREATE SEQUENCE seq;
+SELECT nextval('seq');
+VACUUM heap;
+CHECKPOINT;
+SELECT evict_rel('heap');
+ALTER TABLE heap SET TABLESPACE there;
+SELECT count(*), sum(n), sum(length(big)) FROM heap;
+ALTER TABLE heap SET TABLESPACE there;
+ALTER INDEX heap_n SET TABLESPACE there;
+ALTER MATERIALIZED VIEW seen SET TABLESPACE there;
+ALTER TABLE unlogged SET TABLESPACE there;
+ALTER INDEX unlogged_n SET TABLESPACE extra;
+\pages heap
+SET enable_seqscan = off;
+SELECT count(*), sum(n) FROM heap WHERE n BETWEEN 100 AND 200;
+SELECT count(*) FROM seen;
+SELECT count(*) FROM unlogged WHERE n < 50;
+-- dirty pages move, too; and what is taken back stays
+UPDATE heap SET body = 'dirty' WHERE n < 100;
+ALTER TABLE heap SET TABLESPACE extra;
+BEGIN;
+ALTER TABLE heap SET TABLESPACE pg_default;
+ROLLBACK;
+SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'dirty') FROM heap;
+BEGIN;
+SAVEPOINT one;
+ALTER TABLE heap SET TABLESPACE there;
+SAVEPOINT two;
+ALTER TABLE heap SET TABLESPACE pg_default;
+ROLLBACK TO two;
+RELEASE one;
+INSERT INTO heap VALUES (3000, 'after', NULL);
+COMMIT;
+SELECT count(*), sum(n) FROM heap;
+ALTER TABLE ALL IN TABLESPACE there SET TABLESPACE extra;
+ALTER INDEX ALL IN TABLESPACE there SET TABLESPACE extra NOWAIT;
+ALTER MATERIALIZED VIEW ALL IN TABLESPACE there SET TABLESPACE extra;
+SELECT relname, spcname FROM pg_class JOIN pg_tablespace s ON s.oid = reltablespace WHERE relnamespace = 'recorded'::regnamespace ORDER BY 1;
+REINDEX (TABLESPACE there) TABLE heap;
+REINDEX (TABLESPACE extra) INDEX CONCURRENTLY heap_n;
+ALTER INDEX heap_n RESET (fillfactor);
+CREATE TABLE parted (n int) PARTITION BY RANGE (n) TABLESPACE there;
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (100);
+ALTER TABLE parted SET TABLESPACE pg_default;
+CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (100) TO (200);
+CREATE INDEX parted_n ON parted (n) TABLESPACE extra;
+INSERT INTO parted SELECT generate_series(0, 199);
+SELECT relname, spcname FROM pg_class JOIN pg_tablespace s ON s.oid = reltablespace WHERE relname LIKE 'parted%' ORDER BY 1;
+SET temp_tablespaces = there;
+CREATE TEMP TABLE temporary AS SELECT generate_series(1, 1000) n;
+ALTER TABLE temporary SET TABLESPACE extra;
+SELECT count(*), sum(n) FROM temporary;
+DROP TABLE temporary;
+ALTER TABLE pg_class SET TABLESPACE there;
+ALTER TABLE heap SET TABLESPACE pg_global;
+DROP TABLESPACE extra;
+-- a crash: what is unlogged is empty, elsewhere as well
+INSERT INTO heap VALUES (4000, 'kept', NULL);
+\crash
+SELECT count(*), sum(n) FROM heap;
+SELECT count(*) FROM unlogged;
+SELECT count(*) FROM seen;
+SELECT count(*) FROM parted;
+\pages unlogged
+\pages unlogged_n
+-- a database, and copies of it
+SET allow_in_place_tablespaces = on;
+-- sums only
+CREATE DATABASE other TEMPLATE template0 STRATEGY wal_log LOCALE 'C' ENCODING 'UTF8' CONNECTION LIMIT 10;
+-- as dora in other
+CREATE TABLE t (n int PRIMARY KEY, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
+-- as dora in other
+INSERT INTO t SELECT i, repeat('x', 2500) FROM generate_series(1, 50) i;
+-- as dora in other
+CREATE UNLOGGED TABLE u (n int, s serial);
+-- as dora in other
+INSERT INTO u SELECT generate_series(1, 700);
+-- as dora in other
+CREATE UNLOGGED SEQUENCE useq;
+-- as dora in other
+SELECT nextval('useq'), nextval('useq');
+-- as dora in other
+CREATE TABLE e (n int) TABLESPACE extra;
+-- as dora in other
+INSERT INTO e SELECT generate_series(1, 300);
+-- as dora in other
+VACUUM t;
+\end dora
+-- sums only
+CREATE DATABASE by_log TEMPLATE other STRATEGY wal_log;
+-- sums only
+CREATE DATABASE by_file TEMPLATE other STRATEGY file_copy TABLESPACE there;
+-- as emil in by_log
+SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+-- as emil in by_log
+INSERT INTO t VALUES (1000, 'emil');
+-- as fay in by_file
+SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+-- as fay in by_file
+UPDATE t SET body = 'fay' WHERE n < 10;
+\end emil
+\end fay
+-- they move, there and back
+ALTER DATABASE by_log SET TABLESPACE there;
+ALTER DATABASE by_log SET TABLESPACE there;
+ALTER DATABASE by_log SET TABLESPACE extra;
+ALTER DATABASE by_file SET TABLESPACE pg_default;
+-- as emil in by_log
+SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
+-- as fay in by_file
+SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
+\end emil
+\end fay
+ALTER DATABASE by_log SET TABLESPACE pg_default;
+SELECT datname, datconnlimit, datistemplate, datallowconn, datlocprovider, spcname FROM pg_database d JOIN pg_tablespace s ON s.oid = dattablespace WHERE datname ~ '^(by|other)' ORDER BY 1;
+-- names, owners, limits
+ALTER DATABASE by_log RENAME TO renamed;
+ALTER DATABASE renamed RENAME TO by_file;
+CREATE ROLE keeper;
+ALTER DATABASE renamed OWNER TO keeper;
+ALTER DATABASE renamed WITH CONNECTION LIMIT 3 IS_TEMPLATE true;
+ALTER DATABASE renamed SET work_mem = '1MB';
+ALTER DATABASE renamed REFRESH COLLATION VERSION;
+DROP DATABASE renamed;
+-- as emil in renamed
+SELECT current_setting('work_mem'), count(*), max(n) FROM t;
+\end emil
+-- sums only
+CREATE DATABASE again TEMPLATE renamed STRATEGY file_copy OWNER keeper ALLOW_CONNECTIONS false;
+-- sums only
+CREATE DATABASE builtin TEMPLATE template0 LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LC_COLLATE 'C' LC_CTYPE 'C' ENCODING 'UTF8' OID 60000;
+CREATE DATABASE again;
+CREATE DATABASE wrong STRATEGY other;
+CREATE DATABASE wrong TEMPLATE missing;
+CREATE DATABASE wrong TEMPLATE other TABLESPACE extra;
+CREATE DATABASE wrong TEMPLATE other ENCODING 'LATIN1' LOCALE 'C';
+DROP DATABASE missing;
+DROP DATABASE IF EXISTS missing;
+DROP DATABASE postgres;
+BEGIN;
+CREATE DATABASE wrong;
+ROLLBACK;
+SELECT datname, datconnlimit, datistemplate, datallowconn, datlocprovider, pg_get_userbyid(datdba) = 'keeper' AS keeper, oid = 60000 AS own_oid FROM pg_database WHERE datname ~ '^(again|builtin|renamed|by|other)' ORDER BY 1;
+\crash
+-- as emil in renamed
+SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+-- as fay in by_file
+SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+\end emil
+\end fay
+ALTER DATABASE renamed IS_TEMPLATE false;
+DROP DATABASE renamed WITH (FORCE);
+DROP DATABASE by_file;
+DROP DATABASE again;
+DROP DATABASE builtin;
+DROP DATABASE other;
+DROP ROLE keeper;
+DROP TABLE heap, unlogged, parted CASCADE;
+DROP TABLESPACE there;
+DROP TABLESPACE extra;
