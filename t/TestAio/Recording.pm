@@ -63,11 +63,11 @@ my %counters = (
 			UNION ALL SELECT application_name, s.* FROM pg_stat_activity a, pg_stat_get_backend_io(a.pid) s
 				WHERE a.backend_type = 'client backend' AND application_name <> 'observer') s
 		WHERE object <> 'wal'},
-	table => 'SELECT name, to_jsonb(s) FROM pg_stat_all_tables s JOIN named ON oid = relid',
-	index => 'SELECT name, to_jsonb(s) FROM pg_stat_all_indexes s JOIN named ON oid = indexrelid',
-	block => q{SELECT name, to_jsonb(s) FROM pg_statio_all_tables s JOIN named ON oid = relid
-		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_indexes s JOIN named ON oid = indexrelid
-		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_sequences s JOIN named ON oid = relid},
+	table => 'SELECT name, to_jsonb(s) FROM pg_stat_all_tables s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))',
+	index => 'SELECT name, to_jsonb(s) FROM pg_stat_all_indexes s JOIN named ON oid = indexrelid WHERE indexrelid = ANY (ARRAY(SELECT oid FROM named))',
+	block => q{SELECT name, to_jsonb(s) FROM pg_statio_all_tables s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))
+		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_indexes s JOIN named ON oid = indexrelid WHERE indexrelid = ANY (ARRAY(SELECT oid FROM named))
+		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_sequences s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))},
 	# the observer's own statements count here, too
 	database => q{SELECT '', to_jsonb(s) - ARRAY['numbackends', 'xact_commit', 'blks_hit', 'blks_read', 'tup_returned', 'tup_fetched', 'blk_read_time',
 			'tup_inserted', 'tup_updated', 'tup_deleted', 'session_time', 'active_time', 'idle_in_transaction_time', 'sessions', 'sessions_abandoned',
@@ -110,7 +110,8 @@ sub _connect
 {
 	my ($self) = @_;
 	my $aio = $self->{aio};
-	$aio->sql($named);
+	# one plan for all looks
+	$aio->sql("$named; SET plan_cache_mode = force_generic_plan; PREPARE look AS $self->{query}");
 	$self->{sessions} = {};
 	# the first look reads catalogs
 	$self->_look;
@@ -134,11 +135,11 @@ sub _look
 {
 	my ($self) = @_;
 	my $aio = $self->{aio};
-	my %seen = map { my ($word, $name, $value) = split /\|/; ("$word $name" => $value) } split /\n/, $aio->sql($self->{query});
+	my %seen = map { my ($word, $name, $value) = split /\|/; ("$word $name" => $value) } split /\n/, $aio->sql('EXECUTE look');
 	for (split /\n/, $aio->sql('SELECT pg_relation_filenode(oid), name FROM named WHERE pg_relation_filenode(oid) IS NOT NULL'))
 	{
 		my ($file, $name) = split /\|/;
-		$self->{files}{$file} = $name;
+		$self->{files}{$file} //= $name;
 	}
 	$self->{seen} = \%seen;
 	return \%seen;
@@ -191,32 +192,56 @@ sub _blocks
 	return length $list <= $most_blocks ? $list : substr($list, 0, $most_blocks) . ' ... ' . _digest($list);
 }
 
-# Lines about the WAL between two positions.
-sub _wal
+# Bytes between two positions in the WAL.
+sub _distance
 {
-	my ($self, $from, $to, $sums_only) = @_;
-	return if $from eq $to;
-	my $bindir = $self->{aio}->node->config_data('--bindir');
-	my $pg_wal = $self->{aio}->node->data_dir . '/pg_wal';
-	my (@order, %records);
+	my ($from, $to) = map { my ($high, $low) = map { hex } split m{/}; $high * 2**32 + $low } @_;
+	return $to - $from;
+}
+
+# Fills in the lines about the WAL of each statement.  One pg_waldump for all takes as long as for
+# a few.
+sub _fill_in_wal
+{
+	my ($self, @parts) = @_;
+	my $aio = $self->{aio};
+	my @spans = map { ref $_ ? $_ : () } map { @{ $_->{lines} } } @parts;
+	return if !@spans;
+	my $bindir = $aio->node->config_data('--bindir');
+	my $pg_wal = $aio->node->data_dir . '/pg_wal';
 	# left to itself, pg_waldump reads the segment size from any file, also from one that is still empty
-	my $files = join ' ', split /\|/, $self->{aio}->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
-	for (split /\n/, `"$bindir/pg_waldump" --path="$pg_wal" --start=$from --end=$to $files 2>/dev/null`)
+	my ($from, $to) = ($spans[0]{from}, $spans[-1]{to});
+	my $files = join ' ', split /\|/, $aio->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
+	my $span = 0;
+	open my $records, '-|', "'$bindir/pg_waldump' --path='$pg_wal' --start=$from --end=$to $files 2>/dev/null" or die "pg_waldump: $!";
+	while (<$records>)
 	{
-		my ($manager, $length, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? desc: (\S+)/ or next;
+		my ($manager, $length, $lsn, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? lsn: (\S+), .*? desc: (\S+)/ or next;
+		$span++ while $span < $#spans && _distance($spans[$span]{to}, $lsn) >= 0;
 		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
 		  grep { $self->{files}{ $_->[0] } }
 		  map { m{^\d+/\d+/(\d+) (?:fork (\w+) )?blk (\d+)( FPW)?} ? [ $1, $2 // 'main', $3 . ($4 ? 'F' : '') ] : () } split / rel /;
 		if ($manager eq 'Storage' && m{/(\d+)(?: to (\d+) blocks.*)?$} && $self->{files}{$1}) { push @blocks, [ $self->{files}{$1}, '', $2 // '' ] }
 		next if !@blocks;
-		my $key = "$manager $description $blocks[0][0] $blocks[0][1]";
-		push @order, $key if !$records{$key};
-		my $record = $records{$key} //= { count => 0, bytes => 0, blocks => [] };
+		my $record = $spans[$span]{records}{"$manager $description $blocks[0][0] $blocks[0][1]"} //= { count => 0, bytes => 0, blocks => [] };
 		$record->{count}++;
 		$record->{bytes} += $length;
 		push @{ $record->{blocks} }, join '/', map { $_->[2] } @blocks;
 	}
-	return map { "wal $_: $records{$_}{count} of $records{$_}{bytes} bytes" . ($sums_only ? '' : ', blocks ' . _blocks(@{ $records{$_}{blocks} })) } sort @order;
+	close $records;
+	for (@parts)
+	{
+		@{ $_->{lines} } = map { ref $_ ? _wal_lines($_) : $_ } @{ $_->{lines} };
+	}
+	return;
+}
+
+# Lines about the WAL records of a statement.
+sub _wal_lines
+{
+	my ($span) = @_;
+	my $records = $span->{records};
+	return map { "wal $_: $records->{$_}{count} of $records->{$_}{bytes} bytes" . ($span->{sums_only} ? '' : ', blocks ' . _blocks(@{ $records->{$_}{blocks} })) } sort keys %$records;
 }
 
 # Lines about the reads that were traced.
@@ -385,7 +410,7 @@ sub _statement
 	my @changes = _changes($before, $self->_look, $sums_only);
 	# the rest reads and extends catalogs, and how many pages these have is not the same in each build
 	@changes = grep { !m{^io $name/relation/normal:} } @changes if $sql !~ /^(?:SELECT|EXPLAIN|INSERT|UPDATE|DELETE|MERGE|COPY|FETCH|MOVE)\b/;
-	push @lines, @changes, $self->_wal($from, $to, $sums_only);
+	push @lines, @changes, { from => $from, to => $to, sums_only => $sums_only, records => {} };
 	push @lines, $self->_reads if !$sums_only;
 	return ($name eq 'alice' ? '' : "$name: ") . $sql, @lines;
 }
@@ -421,12 +446,9 @@ sub _recorded
 	my ($aio, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $self = TestAio::Recording->new($aio);
-	my @found;
-	for (script($name))
-	{
-		my ($statement, @lines) = $self->_statement($_);
-		push @found, [ $statement, join '', map { "$_\n" } @lines ];
-	}
+	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
+	$self->_fill_in_wal(@parts);
+	my @found = map { [ $_->{statement}, join '', map { "$_\n" } @{ $_->{lines} } ] } @parts;
 	my $file = "$name." . _version($aio) . '.out';
 	if (my $target = $ENV{TEST_AIO_RECORD})
 	{
@@ -466,7 +488,7 @@ sub recordings
 			suffix => $name,
 			%params,
 			# no buffer is needed a second time, or it would be luck which
-			conf => { shared_buffers => '64MB', wal_writer_delay => '10s', track_io_timing => 'on', 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'off', %{ $params{conf} // {} } });
+			conf => { shared_buffers => '64MB', wal_writer_delay => '10s', wal_keep_size => '2GB', track_io_timing => 'on', 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'off', %{ $params{conf} // {} } });
 	}
 	return;
 }
