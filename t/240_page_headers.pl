@@ -106,6 +106,6 @@ for my $checksums (1, 0)
 				$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
 				$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
 			}) if !$checksums;
-		}, long => ['sync'], suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
+		}, long => [qw(sync io_uring)], suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 done_testing();
