@@ -1,7 +1,8 @@
 # Recordings: all that the statements of a script return, report and count, compared with what
 # is kept of an earlier run.
 #
-#	recordings('scans', …)		runs t/recordings/scans.sql, …
+#	recordings(['scans', …], …)	runs t/recordings/scans.sql, …, each on a server of its own
+#	recorded($aio, 'scans')		runs it in a scenario
 #
 # t/recordings/scans.18.out has what server 18 did.  A difference is a bug of the server, or a
 # change that was meant: TEST_AIO_RECORD=DIRECTORY writes the file there, for a reviewer to read.
@@ -25,9 +26,10 @@ use TestAio::Script;
 use Test::More;
 
 our @ISA = qw(TestAio::Observed);
-our @EXPORT = qw(recordings);
+our @EXPORT = qw(recordings recorded);
 
-my $directory = $ENV{TEST_AIO_RECORDINGS} // $TestAio::Script::directory;
+# Where the recordings are.
+sub _directory { return $ENV{TEST_AIO_RECORDINGS} // $TestAio::Script::directory }
 
 sub _session
 {
@@ -146,18 +148,18 @@ sub _parts
 
 # The version that recordings are kept for: all minor versions of a release behave the same, and
 # versions under development do not.
-sub _version { my ($aio) = @_; return $aio->setting('server_version') =~ /^(\d+)(\.\d+)? ?/ && $2 ? $1 : (split ' ', $aio->setting('server_version'))[0] }
+sub version { my ($aio) = @_; return $aio->setting('server_version') =~ /^(\d+)(\.\d+)? ?/ && $2 ? $1 : (split ' ', $aio->setting('server_version'))[0] }
 
 # Returns why there is nothing to compare a server with, or undef.
 sub _unknown
 {
 	my ($aio, $name) = @_;
-	my $version = _version($aio);
-	return -e "$directory/$name.$version.out" || $ENV{TEST_AIO_RECORD} ? undef : "there are no recordings of PostgreSQL $version";
+	my $version = version($aio);
+	return -e _directory() . "/$name.$version.out" || $ENV{TEST_AIO_RECORD} ? undef : "there are no recordings of PostgreSQL $version";
 }
 
 # Runs a script, and compares what it does with what is kept.
-sub _recorded
+sub recorded
 {
 	my ($aio, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -166,7 +168,7 @@ sub _recorded
 	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
 	$self->fill_in_wal(@parts);
 	my @found = map { [ $_->{statement}, join '', map { "$_\n" } @{ $_->{lines} } ] } @parts;
-	my $file = "$name." . _version($aio) . '.out';
+	my $file = "$name." . version($aio) . '.out';
 	if (my $target = $ENV{TEST_AIO_RECORD})
 	{
 		open my $out, '>', "$target/$file" or die "$target/$file: $!";
@@ -174,7 +176,7 @@ sub _recorded
 		close $out;
 		return fail("$file is written again; read it");
 	}
-	my @kept = _parts(slurp_file("$directory/$file"));
+	my @kept = _parts(slurp_file(_directory() . "/$file"));
 	is(join("\n", map { $_->[0] } @found), join("\n", map { $_->[0] } @kept), "$name: the statements") or return;
 	for my $number (0 .. $#found)
 	{
@@ -183,6 +185,20 @@ sub _recorded
 		is($lines =~ s/\n*\z//r, $self->_can_be($kept[$number][1]), "$name: $shown");
 	}
 	return;
+}
+
+# Settings of a server for recordings.
+sub settings
+{
+	return (
+		# no buffer is needed a second time, or it would be luck which
+		shared_buffers => '64MB',
+		# until pg_waldump has read it
+		wal_keep_size => '2GB',
+		wal_writer_delay => '10s',
+		track_io_timing => 'on',
+		'test_aio.trace_completions' => 'on',
+		'test_aio.reach_synchronous_reads' => 'off');
 }
 
 # Runs scripts, each on a server of its own.  Parameters: modules, names of
@@ -198,14 +214,13 @@ sub recordings
 			sub {
 				my ($aio) = @_;
 				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules;
-				$aio->scenario($name, sub { _recorded($aio, $name) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $name));
+				$aio->scenario($name, sub { recorded($aio, $name) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $name));
 			},
 			# with sync, nothing depends on what happens first
 			methods => ['sync'],
 			suffix => $name,
 			%params,
-			# no buffer is needed a second time, or it would be luck which
-			conf => { shared_buffers => '64MB', wal_writer_delay => '10s', wal_keep_size => '2GB', track_io_timing => 'on', 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'off', %{ $params{conf} // {} } });
+			conf => { settings(), %{ $params{conf} // {} } });
 	}
 	return;
 }
