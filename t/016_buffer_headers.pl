@@ -132,17 +132,18 @@ END
 
 		# one process at a time may wait
 		$aio->scenario('vacuum waits for a pin, and is canceled', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+			my ($alice, $bob, $carol, $dave) = $aio->sessions(qw(alice bob carol dave));
 			my $t = $aio->table('t', 4);
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
-			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+			# with one pin, the end of the waiter's own would wake it, and take its request back
+			$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;
 			$bob->starts("VACUUM (FREEZE) $t");
 			$bob->waits_on($cleanup_wait);
 			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
 			$bob->raises('57014', qr/canceling statement due to user request/, 'is canceled');
 			$carol->starts("VACUUM (FREEZE) $t");
 			$carol->waits_on($cleanup_wait, 'waits in its place');
-			$alice->sql('COMMIT');
+			$_->sql('COMMIT') for $alice, $dave;
 			$carol->ends('gets the lock');
 			$aio->proves($t);
 		});

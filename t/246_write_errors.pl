@@ -30,6 +30,7 @@ my $no_space = qr/could not write blocks? \d+(?:\.\.\d+)? in file "base\S+": No 
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
+		my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 
 		$aio->scenario('a dirty block, written to make room', sub {
 			my ($t, $other) = ($aio->table('t', 3), $aio->table('other', 1));
@@ -52,7 +53,7 @@ for_each_io_method(
 			$bob->sql("SELECT evict_rel('$t')");
 			$bob->gives("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$t'))", 0, 'then all are written');
 			$bob->gives("SELECT string_agg(blk::text, ',' ORDER BY blk) FROM $t", '0,1,2', 'and read again');
-		}, log => [ qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/ ]);
+		}, skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
 
 		$aio->scenario('a dirty block of a temporary table', sub {
 			my ($alice) = $aio->sessions('alice');

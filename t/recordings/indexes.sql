@@ -98,7 +98,9 @@ SELECT count(*) FROM shapes WHERE p <@ box '((3,3),(12,9))';
 SELECT n FROM shapes ORDER BY p <-> point '(20,20)' LIMIT 4;
 DELETE FROM shapes WHERE n % 6 = 0 OR n BETWEEN 1200 AND 1900;
 SELECT evict_rel('shapes'), evict_rel('by_point'), evict_rel('by_quad');
+SET client_min_messages = debug2;
 VACUUM (VERBOSE, INDEX_CLEANUP on, PARALLEL 0) shapes;
+SET client_min_messages = log;
 VACUUM (VERBOSE, INDEX_CLEANUP on, PARALLEL 0) shapes;
 \pages by_point
 \pages by_quad

@@ -61,6 +61,14 @@ SELECT relpages, reltuples, relallvisible FROM pg_class WHERE relname = 'tempora
 TRUNCATE temporary;
 INSERT INTO temporary SELECT i, 'after' FROM generate_series(1, 50) i;
 SELECT count(*), sum(n) FROM temporary;
+-- hint bits of single rows
+CREATE TEMP TABLE hinted (n int PRIMARY KEY);
+INSERT INTO hinted SELECT generate_series(1, 300);
+SELECT evict_rel('hinted');
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM hinted WHERE ctid = '(0,5)';
+SET enable_seqscan = off;
+EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT n FROM hinted WHERE n = 299;
+RESET enable_seqscan;
 CREATE TEMP TABLE emptied (n int) ON COMMIT DELETE ROWS;
 BEGIN;
 INSERT INTO emptied SELECT generate_series(1, 1000);
@@ -141,6 +149,13 @@ SELECT evict_rel('heap');
 -- a sample of 300 blocks at most
 ANALYZE (VERBOSE) parent;
 RESET default_statistics_target;
+-- a sample is brought into the order of the table
+CREATE TABLE ordered (n int) WITH (autovacuum_enabled = off);
+INSERT INTO ordered SELECT generate_series(1, 20000);
+ALTER TABLE ordered ALTER n SET STATISTICS 10;
+ANALYZE ordered;
+SELECT correlation > 0.99, n_distinct FROM pg_stats WHERE tablename = 'ordered';
+DROP TABLE ordered;
 -- a bulk load when checkpoints have been, and a crash
 CHECKPOINT;
 UPDATE heap SET body = 'crash' WHERE n % 7 = 0;
