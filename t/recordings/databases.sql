@@ -107,6 +107,8 @@ CREATE DATABASE by_file TEMPLATE other STRATEGY file_copy TABLESPACE there;
 SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
 -- as emil in by_log
 INSERT INTO t VALUES (1000, 'emil');
+-- as emil in by_log
+UPDATE u SET n = n WHERE n < 5;
 -- as fay in by_file
 SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
 -- as fay in by_file
