@@ -289,7 +289,7 @@ sub pages
 			# the map of free space is not in the WAL
 			# pages of GiST and SP-GiST have LSNs and transaction ids in places of their own
 			my ($items, $digest) = $kind =~ /gist/ ? ('', '') : $fork || $kind !~ /heap|btree|^$/ ? ('', $upper && _digest(substr $page, 24)) : _items($page, $lower, $kind ne 'btree');
-			push @lines, join ' ', "page $relation$fork $number:", $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new', grep { $_ ne '' } $items, substr $digest, 0, 8;
+			push @lines, join ' ', "page $relation$fork $number:", $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new', grep { $_ ne '' } $items, $digest;
 		}
 	}
 	my @rest = splice @lines, $most_pages;

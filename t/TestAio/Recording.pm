@@ -81,11 +81,11 @@ sub _statement
 	my ($self, $statement) = @_;
 	my $aio = $self->{aio};
 	my ($sql, $name, $command, $sums_only) = @$statement{qw(sql session command sums_only)};
-	my @how = @{ $statement->{how} };
+	my ($arguments, @how) = ($statement->{arguments}, @{ $statement->{how} });
 
 	my ($before, $from) = ($self->{seen}, $self->end_of_wal);
 	my @lines;
-	if ($command && $command =~ /^(?:restart|crash)$/)
+	if ($command =~ /^(?:restart|crash)$/)
 	{
 		$aio->end_sessions;
 		$aio->stop_with_sessions($command eq 'crash' ? 'QUIT' : 'INT');
@@ -96,11 +96,11 @@ sub _statement
 		# the counters begin anew
 		return $sql, grep { /^(?:class|pool) / } TestAio::Observed::changes($before, $self->{seen});
 	}
-	return $sql, $self->pages(@{ $statement->{arguments} }), TestAio::Observed::changes($before, $self->look) if ($command // '') eq 'pages';
-	return $sql, $self->_write(@{ $statement->{arguments} }) if ($command // '') eq 'write';
-	if (($command // '') eq 'end')
+	return $sql, $self->pages(@$arguments), TestAio::Observed::changes($before, $self->look) if $command eq 'pages';
+	return $sql, $self->_write(@$arguments) if $command eq 'write';
+	if ($command eq 'end')
 	{
-		$aio->end_session(delete $self->{sessions}{ $statement->{arguments}[0] });
+		$aio->end_session(delete $self->{sessions}{ $arguments->[0] });
 		return $sql, TestAio::Observed::changes($before, $self->look);
 	}
 	die "$sql: there is no such command\n" if $command;

@@ -51,7 +51,7 @@ sub script
 			sql => $sql, session => $session, database => $database, how => \@how,
 			# when several sessions go on at once, their order is luck
 			sums_only => (grep({ $_ eq 'sums only' } @how) || grep({ /^then / } @how) > 1),
-			command => $command, arguments => \@arguments };
+			command => $command // '', arguments => \@arguments };
 	}
 	return @statements;
 }
