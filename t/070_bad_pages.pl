@@ -16,6 +16,17 @@ sub damage
 	return;
 }
 
+# Returns the checksum that a block has in the file.
+sub checksum_on_disk
+{
+	my ($aio, $t, $block, $session) = @_;
+	open my $fh, '<:raw', $aio->file_of($t, $session) or die "open: $!";
+	seek $fh, $block * 8192 + 8, 0 or die "seek: $!";
+	(read $fh, my $checksum, 2) == 2 or die "read: $!";
+	close $fh or die "close: $!";
+	return unpack 'S', $checksum;
+}
+
 # Returns a text without the plurals and articles in which minor releases differ.
 sub wording
 {
@@ -89,8 +100,8 @@ for_each_io_method(
 					is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
 					$alice->warns($pattern, $read) if $severity ne 'ERROR';
 					$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-					$aio->logs(qr/LOG: .*page verification failed, calculated checksum \d+ but expected \d+/,
-						scalar(grep { /c/ } values %$damage), 'each checksum is logged');
+					my @checksums = sort map { checksum_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
+					is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
 					if ($severity ne 'ERROR')
 					{
 						my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");

@@ -63,10 +63,14 @@ for_each_io_method(
 		$aio->scenario('grows while reads queue up, to its maximum', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			shrink_to_one($aio);
-			queue_reads($aio, $alice, $t);
-			$aio->wait_for_workers(3);
-			is(workers($aio), 3, 'as many as io_max_workers');
+			# workers that have ended do not count
+			for my $round (1 .. 2)
+			{
+				shrink_to_one($aio);
+				queue_reads($aio, $alice, $t);
+				$aio->poll(sub { workers($aio) == 3 });
+				is(workers($aio), 3, "round $round: as many as io_max_workers");
+			}
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 

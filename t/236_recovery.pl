@@ -7,6 +7,9 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
+# What ps shows of a process.
+sub title { my ($pid) = @_; open my $fh, '<', "/proc/$pid/cmdline" or return; local $/; return <$fh> =~ tr/\0/ /r }
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -37,6 +40,7 @@ for_each_io_method(
 				if ($delay eq '-1')
 				{
 					ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+					like(title($startup), qr/ waiting\s*$/, 'its title says so') if defined title($startup);
 					$reader->gives('FETCH ALL FROM c', join("\n", 23 .. 39), 'the cursor goes on');
 					$reader->sql('COMMIT');
 				}
@@ -47,6 +51,7 @@ for_each_io_method(
 					ok($reader->error, 'the session that holds the pin gets an error');
 				}
 				$aio->replayed_by($standby);
+				unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
 				$standby->evict($t);
 				$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
 				$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
@@ -88,7 +93,7 @@ for_each_io_method(
 			$standby->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM $t"), 'the rows');
 			$aio->sql("DROP TABLE $t; DROP TABLESPACE in_place");
 			$aio->replayed_by($standby);
-		}, skip => $no_visibility // ($aio->method eq 'worker' ? undef : 'the same with each io_method'));
+		}, skip => $no_visibility // ($aio->repeats ? 'the same with each io_method' : undef));
 		ok($standby->stop, 'the standby stops');
 
 		# recovery_prefetch and full_page_writes
@@ -141,7 +146,7 @@ for_each_io_method(
 				$aio->evict($new);
 				$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
 				$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
-			}, dies => 1, skip => $aio->method eq 'sync' && $prefetch eq 'off' ? 'the same with each io_method' : undef);
+			}, dies => 1, skip => $aio->repeats && $prefetch eq 'off' ? 'the same with each io_method' : undef);
 		}
 
 		$aio->scenario('crash after DROP, TRUNCATE and extension', sub {
@@ -156,4 +161,4 @@ for_each_io_method(
 			$aio->proves($v, gen => 5, blocks => 5);
 			$aio->gives("SELECT to_regclass('$u') IS NULL", 't', 'the table is dropped');
 		}, dies => 1);
-	}, long => ['sync'], streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
+	}, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });

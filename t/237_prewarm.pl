@@ -87,13 +87,15 @@ for_each_io_method(
 
 		# loads the blocks that a file lists, after a restart
 		$aio->scenario('autoprewarm', sub {
-			my ($t, $u, $v) = ($aio->table('t', 50), $aio->table('u', 30), $aio->table('v', 20));
-			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 5, 44), pg_prewarm('$u', 'buffer'), pg_prewarm('$v', 'buffer')");
+			# the dump is sorted by file; tables that are made later have higher numbers
+			my ($first, $t, $u, $last) = map { $aio->table(@$_) } [ 'first', 10 ], [ 't', 50 ], [ 'u', 30 ], [ 'last', 20 ];
+			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 5, 44)");
+			$aio->sql("SELECT pg_prewarm('$_', 'buffer')") for $first, $u, $last;
 			$aio->gives('SELECT autoprewarm_dump_now() > 90', 't', 'the dump has more than 90 blocks');
 			my $file = $aio->node->data_dir . '/autoprewarm.blocks';
 			ok(-s $file, 'it is in a file');
-			# one of the tables becomes shorter, and one is dropped
-			$aio->sql("DELETE FROM $u WHERE blk >= 10; VACUUM (TRUNCATE on) $u; DROP TABLE $v");
+			# one of the tables becomes shorter, and the first and the last one are dropped
+			$aio->sql("DELETE FROM $u WHERE blk >= 10; VACUUM (TRUNCATE on) $u; DROP TABLE $first, $last");
 			open my $fh, '<', $file or die "$file: $!";
 			my @dump = <$fh>;
 			close $fh;
@@ -105,8 +107,8 @@ for_each_io_method(
 			$aio->start_again;
 			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
 			my ($loaded, $known) = $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/;
-			cmp_ok($loaded, '>', 50, "autoprewarm loads $loaded of $known blocks");
-			cmp_ok($loaded, '<=', $known - 40, 'without blocks that no longer exist');
+			cmp_ok($loaded, '>=', 50, "autoprewarm loads $loaded of $known blocks");
+			cmp_ok($loaded, '<=', $known - 50, 'without blocks that no longer exist');
 			is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
 			is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
 			$aio->proves($t);

@@ -93,6 +93,32 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		# each worker has settings of its own
+		$aio->scenario('a reload', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			until_workers($aio, $count);
+			my @before = workers($aio);
+			$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
+			my $logged = sub {
+				my $size = $aio->log_size;
+				$alice->fails("SELECT read_rel_block_ll('$t', 7)", 'XX001', qr/invalid page in block 7/);
+				return $aio->log_text($size) =~ /io worker LOG:  page verification failed/;
+			};
+			ok($logged->(), 'the worker that reads a bad page logs it');
+			for my $level ('fatal', 'warning')
+			{
+				$aio->alter_system(log_min_messages => $level);
+				# each of the workers, one after the other
+				my $in_a_row = 0;
+				ok($aio->poll(sub { $in_a_row = $logged->() == ($level eq 'warning') ? $in_a_row + 1 : 0; $in_a_row == 3 * $count }), "log_min_messages = $level: the workers obey");
+			}
+			is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
+			$aio->alter_system(log_min_messages => 'DEFAULT');
+			$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
+			$aio->proves($t, except => 'block 7 has no row');
+		}, log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
+
 		my %crashes = (
 			KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
 			ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');

@@ -115,6 +115,15 @@ for_each_io_method(
 			cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
 		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
+		# nothing shortens a file between pg_prewarm()'s look at its size and the read
+		$aio->scenario('a file that ends early', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			$aio->evict($t);
+			raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
+			$aio->proves($t);
+		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
+
 		# sessions that stand still in a system call
 		$aio->scenario('wait events', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -145,4 +154,4 @@ for_each_io_method(
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
 			$aio->proves($t, blocks => 40);
 		}, skip => $obstacle);
-	});
+	}, prefers => 'sync');

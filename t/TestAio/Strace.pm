@@ -9,7 +9,7 @@ use Exporter 'import';
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(no_strace system_calls blocks_of wait_event_at);
+our @EXPORT = qw(no_strace system_calls blocks_of wait_event_at raises_at_end_of_file);
 
 # Attaches strace to a process.  Returns the process id of strace at once.
 sub _attach
@@ -92,6 +92,19 @@ sub wait_event_at
 	kill 'CONT', $pid;
 	$session->ends($call);
 	return $seen;
+}
+
+# Test: a session's statement raises an error if its reads of a table find the end of the file.
+sub raises_at_end_of_file
+{
+	my ($aio, $session, $table, $sql, $pattern, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $pid = $session->pid;
+	my $tracer = _attach($pid, '-o', '/dev/null', '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0');
+	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
+	$session->fails($sql, 'XX001', $pattern, $name);
+	_detach($tracer);
+	return;
 }
 
 # Returns the blocks of the calls of one kind, in order.
