@@ -34,16 +34,17 @@ help:
 #                      PGHOST and PGPORT name, and on servers of its own
 # make check           test without installing anything, on the server of PG_CONFIG
 #                      if that is set, else on an 18 with assertions and injection
-#                      points that is set up first (some minutes, once)
+#                      points that is set up first (some minutes, once); most tests
+#                      with one io_method each
 #     SERVER=NAME          … on a server that "servers/provide --list" shows, or on one
 #                          compiled from a tree: source:/path/to/checkout[@revision]
 #     REGRESS=reads        … these regression tests only
 #     PROVE_TESTS='t/15*'  … these TAP tests only
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
-# make check-long      the rest of the explorer's scenarios, with two failures in a
-#                      schedule, every wait against every end, and by each
-#                      io_method what "make check" tests by one
+# make check-long      all tests, with each io_method, every wait against every end,
+#                      recordings, and all of the explorer's scenarios, with two
+#                      failures in a schedule
 # make check-all       the tests of "make check", without the explorer, on the servers of
 #                      "make servers"
 # make psql            psql on a server of its own, which lives as long as psql runs and
@@ -72,14 +73,13 @@ check:
 	@servers/run --data '$(server)' "$$PWD/servers/check"
 # of all tests, which REGRESS and PROVE_TESTS have not narrowed
 ifeq ($(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),)
-	@explorer/run --if-possible --self-test --server '$(server)'
+	@explorer/run --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:
 	@$(provide)
-	@explorer/run --server '$(server)' --tier long
-	@TEST_AIO_LONG=1 PROVE_TESTS="$$(echo $$(grep -lE 'long =>|TEST_AIO_LONG' t/*.pl))" servers/run --data '$(server)' "$$PWD/servers/check"
-	@TEST_AIO_WAITS=all PROVE_TESTS='t/180_waits.pl' servers/run --data '$(server)' "$$PWD/servers/check"
+	@TEST_AIO_LONG=1 TEST_AIO_WAITS=all servers/run --data '$(server)' "$$PWD/servers/check"
+	@explorer/run --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 
 check-all:
 	@servers/check-all

@@ -54,7 +54,7 @@ with_each_io_method(
 			notices($aio, "$what differs", $run, {}, [ "tiny: $statement", qr/^/ ]);
 		}
 	},
-	methods => ['sync'],
+	methods => ['sync'], long => 1,
 	conf => { TestAio::Recording::settings() });
 done_testing();
 

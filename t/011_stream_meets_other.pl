@@ -100,4 +100,4 @@ for_each_io_method(
 			});
 			$alice->returns('', 'succeeds');
 		}, skip => $aio->no_faults);
-	}, leaves => 'nothing');
+	}, each => 1, leaves => 'nothing');

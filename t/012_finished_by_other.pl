@@ -112,4 +112,4 @@ for_each_io_method(
 			$_->returns(1500, 'gets every block') for @sessions;
 			$aio->proves($t);
 		}, leaves => 'nothing');
-	}, conf => { io_max_concurrency => 4 });
+	}, prefers => 'io_uring', conf => { io_max_concurrency => 4 });

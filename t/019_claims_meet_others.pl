@@ -69,4 +69,4 @@ for_each_io_method(
 			$aio->proves($t, session => $alice);
 			$alice->gives("DROP TABLE $t", '', 'the table can be dropped');
 		}, skip => $aio->method eq 'sync' ? 'with sync a read is begun when it is waited for' : $aio->lacks('gate'));
-	}, leaves => 'nothing');
+	}, prefers => 'worker', leaves => 'nothing');

@@ -110,6 +110,6 @@ sub for_each_io_method_of
 				$aio->proves($t);
 				$aio->evict($t, $alice);
 			}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
-		}, conf => { io_max_concurrency => $max }, suffix => $max);
+		}, conf => { io_max_concurrency => $max }, suffix => $max, prefers => 'worker');
 	return;
 }

@@ -105,4 +105,4 @@ for_each_io_method(
 			$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
 			$aio->proves('mine', session => $alice);
 		});
-	});
+	}, prefers => 'io_uring');

@@ -146,6 +146,6 @@ for_each_io_method(
 			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 		}, skip => $starts_none);
-	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
+	}, prefers => 'worker', conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
 		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
 		'test_aio.reach_synchronous_reads' => 'on' });

@@ -70,4 +70,4 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
-	}, conf => { shared_buffers => '64MB' });
+	}, prefers => 'io_uring', conf => { shared_buffers => '64MB' });

@@ -89,5 +89,5 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 			: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
-	}, leaves => 'nothing', # for a look-ahead of a hundred blocks
+	}, prefers => 'worker', leaves => 'nothing', # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });

@@ -52,4 +52,4 @@ for_each_io_method(
 				$aio->proves($t);
 			}, skip => $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef);
 		}
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '64MB', max_worker_processes => 8, max_parallel_workers => 4 });
+	}, conf => { shared_buffers => '64MB', max_worker_processes => 8, max_parallel_workers => 4 });

@@ -98,4 +98,4 @@ for_each_io_method(
 			$bob->sql('ROLLBACK');
 			$aio->proves($tables[$_]) for 0 .. 2;
 		}, log => qr/LOG:  could not read blocks/);
-	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
+	}, prefers => 'io_uring', conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });

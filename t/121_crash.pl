@@ -100,6 +100,6 @@ for_each_io_method(
 			}, dies => 1,
 				skip => $aio->lacks('gate'));
 		}
-	}, leaves => 'nothing', # each crash leaves rings behind, one for each possible process
+	}, prefers => 'worker', leaves => 'nothing', # each crash leaves rings behind, one for each possible process
 	# the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

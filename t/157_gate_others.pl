@@ -105,5 +105,5 @@ for_each_io_method(
 			$bob->returns('1', 'has it now');
 			$aio->proves($_) for $t, $u;
 		}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
-	},
+	}, prefers => 'worker',
 	needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });

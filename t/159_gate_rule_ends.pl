@@ -57,4 +57,4 @@ for_each_io_method(
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 			$aio->proves($t);
 		});
-	}, needs => 'gate');
+	}, prefers => 'worker', needs => 'gate');

@@ -45,4 +45,4 @@ for_each_io_method(
 			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
 			$aio->proves($t);
 		});
-	});
+	}, prefers => 'io_uring');

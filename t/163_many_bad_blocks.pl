@@ -109,6 +109,6 @@ for_each_io_method(
 						qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
 			}
 		}
-	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
+	}, prefers => 'sync', conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
 		# each crash leaves rings behind, one for each possible process
 		max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

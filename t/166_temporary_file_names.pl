@@ -57,4 +57,4 @@ for_each_io_method(
 		}, skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
 			: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
 			log => qr/LOG:  could not read blocks 5\.\.5/);
-	});
+	}, prefers => 'io_uring');

@@ -91,4 +91,4 @@ for_each_io_method(
 				join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');
 			$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
 		});
-	}, needs => 'gate trace', methods => [qw(worker io_uring)]);
+	}, prefers => 'worker', needs => 'gate trace', methods => [qw(worker io_uring)]);

@@ -114,4 +114,4 @@ for_each_io_method(
 				'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
 			$aio->sql('SELECT io_device_end()');
 		});
-	}, needs => 'gate trace', methods => [qw(worker io_uring)]);
+	}, prefers => 'io_uring', needs => 'gate trace', methods => [qw(worker io_uring)]);

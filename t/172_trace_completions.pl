@@ -130,4 +130,4 @@ for_each_io_method(
 			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 			$aio->proves($t);
 		}, leaves => 'nothing');
-	}, needs => 'gate trace', conf => { 'test_aio.trace_completions' => 'on' });
+	}, prefers => 'io_uring', needs => 'gate trace', conf => { 'test_aio.trace_completions' => 'on' });

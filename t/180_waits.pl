@@ -17,7 +17,7 @@ for my $has_worker (1, 0)
 			my ($aio) = @_;
 			run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
 		},
-		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
+		needs => 'gate trace', each => 1, suffix => $has_worker ? 'worker' : 'alone',
 		# holds and devices for all relations are not to delay what sessions read of the catalogs
 		conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
 }

@@ -128,4 +128,4 @@ for_each_io_method(
 				$alice->gives("SELECT count(*) FROM scenario.e TABLESAMPLE $method (100)", 0, "$method: no rows of an empty table");
 			}
 		});
-	}, long => [qw(sync)]);
+	});

@@ -75,4 +75,4 @@ for_each_io_method(
 			like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=6200\S* loops=2\).*Parallel Seq Scan/s, 'a parallel scan is rescanned');
 			$alice->gives($join, "1|6200|19216900\n2|6200|19216900", 'each row once in each scan');
 		});
-	}, long => [qw(sync)]);
+	});

@@ -124,4 +124,4 @@ for_each_io_method(
 			my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 6799) i WHERE i % 50 < 10');
 			$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
 		});
-	}, long => [qw(sync)], conf => { shared_buffers => '32MB' });
+	}, prefers => 'worker', conf => { shared_buffers => '32MB' });

@@ -56,4 +56,4 @@ for_each_io_method(
 			is($fetches->(), 0, 'all-visible again');
 			$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
 		});
-	}, long => [qw(sync)], conf => { shared_buffers => '32MB' });
+	}, conf => { shared_buffers => '32MB' });

@@ -81,4 +81,4 @@ for_each_io_method(
 				}
 			});
 		}
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
+	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });

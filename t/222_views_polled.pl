@@ -112,4 +112,4 @@ for_each_io_method(
 				$aio->proves($t);
 			}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
 		}
-	});
+	}, prefers => 'worker');

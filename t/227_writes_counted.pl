@@ -144,6 +144,6 @@ for_each_io_method(
 				is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
 			}
 		});
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, checkpoint_flush_after => '256kB', bgwriter_lru_maxpages => 0,
+	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, checkpoint_flush_after => '256kB', bgwriter_lru_maxpages => 0,
 		# without, nothing is written back
 		fsync => 'on' });

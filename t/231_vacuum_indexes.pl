@@ -142,4 +142,4 @@ for_each_io_method(
 					$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
 			}
 		});
-	}, long => [qw(sync io_uring)]);
+	});

@@ -59,4 +59,4 @@ for_each_io_method(
 			$alice->sql('SET enable_seqscan = off');
 			$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'the new row, by the index');
 		}, skip => $aio->lacks('gate'));
-	}, long => [qw(sync io_uring)]);
+	});

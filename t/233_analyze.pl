@@ -82,4 +82,4 @@ for_each_io_method(
 			$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", join('|', $estimated, int($seen_dead / 600 * 1200 + 0.5)), 'n_live_tup and n_dead_tup are estimates, too');
 			$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
 		});
-	}, long => [qw(sync io_uring)]);
+	});

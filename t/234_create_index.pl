@@ -74,4 +74,4 @@ for_each_io_method(
 			$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '210|21945', 'the rows, by the index');
 			$aio->proves($t, blocks => 210);
 		});
-	}, long => [qw(sync io_uring)]);
+	});

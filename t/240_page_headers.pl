@@ -77,7 +77,7 @@ for my $checksums (1, 0)
 					}
 					break_page($aio, $t, 7, $original, {}, $checksums, $alice);
 					$aio->proves($t, session => $alice);
-				}, skip => $skip // ($ENV{TEST_AIO_LONG} || ($kind eq 'TEMP') == ($aio->method eq 'io_uring') ? undef : 'runs with another io_method, with each one if TEST_AIO_LONG=1'),
+				}, skip => $skip // ($kind eq 'TEMP' && !$ENV{TEST_AIO_LONG} ? 'runs only in "make check-long", or if TEST_AIO_LONG=1' : undef),
 					log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 			}
 
@@ -106,6 +106,6 @@ for my $checksums (1, 0)
 				$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
 				$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
 			}) if !$checksums;
-		}, long => [qw(sync io_uring)], suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
+		}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 done_testing();

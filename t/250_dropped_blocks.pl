@@ -125,4 +125,4 @@ END
 				$bob->gives("SELECT count(*), min(blk), max(blk) FROM $t", "$size|0|" . ($size - 1), 'each row once');
 			}
 		});
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB' });
+	}, conf => { shared_buffers => '16MB' });

@@ -92,4 +92,4 @@ for_each_io_method(
 			$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", "$size|$size", 'the rows on disk');
 			$aio->gives("SELECT count(*), sum(blk) FROM $u WHERE body = proof('$u', blk, 0)", '20|380', 'the rows of the other table');
 		}, dies => 1);
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB' });
+	}, conf => { shared_buffers => '16MB' });

@@ -68,5 +68,5 @@ END
 				$aio->sql('CHECKPOINT');
 			});
 		}
-	}, long => [qw(sync io_uring)], conf => { shared_buffers => '16MB' },
+	}, conf => { shared_buffers => '16MB' },
 	prepare => sub { my ($aio) = @_; $aio->lacks('pageinspect'); $aio->sql('CREATE DATABASE template TEMPLATE postgres') });

@@ -109,7 +109,7 @@ for_each_io_method(
 			$fill->();
 			$alice->sql('SELECT pg_buffercache_evict_all()');
 			is((buffers_of($aio, $t))[0], 0, 'nothing is left when all are evicted');
-		}, skip => $skip // ($aio->method eq 'worker' ? undef : 'the same with each io_method'));
+		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
 		$aio->scenario('what is refused', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(indexes)], dies => 1);
+recordings([qw(indexes)], long => 1, dies => 1);
 done_testing();

@@ -7,6 +7,6 @@ use TestAio;
 use TestAio::Recording;
 
 my $bad_pages = qr{client backend \w+ LOG:  (?:invalid page|page verification failed)};
-recordings([qw(checksums)], log => $bad_pages);
-recordings([qw(broken)], no_data_checksums => 1, log => $bad_pages);
+recordings([qw(checksums)], long => 1, log => $bad_pages);
+recordings([qw(broken)], long => 1, no_data_checksums => 1, log => $bad_pages);
 done_testing();

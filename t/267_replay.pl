@@ -62,6 +62,6 @@ for_each_io_method(
 			}, dies => 1);
 		}
 	},
-	methods => ['sync'],
+	methods => ['sync'], long => 1,
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });

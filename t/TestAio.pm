@@ -51,7 +51,10 @@
 #	versioned	settings by the major version from which on they are made
 #	workers		number of I/O workers
 #	methods		these io_methods only
-#	long		these io_methods only with TEST_AIO_LONG=1, as in "make check-long"
+#	each		with each of these io_methods, in "make check", too; without it and without
+#			TEST_AIO_LONG=1, which "make check-long" sets, only one takes its turn
+#	prefers		the one that takes its turn, if it can be used
+#	long		not at all without TEST_AIO_LONG=1
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
@@ -161,33 +164,53 @@ sub _stop
 	return;
 }
 
+# Returns those of these io_methods that a test is to run with.  If it prefers none, the number in
+# its file's name decides which one takes its turn, so that each has as many tests.
+sub _on_their_turn
+{
+	my ($params, @methods) = @_;
+	my ($each, $prefers, $long) = delete @$params{qw(each prefers long)};
+	return @methods if $ENV{TEST_AIO_LONG};
+	return if $long;
+	return @methods if $each || @methods < 2;
+	my ($preferred) = grep { $_ eq ($prefers // '') } @methods;
+	return $preferred if $preferred;
+	my ($number) = $name =~ /^(\d+)/ or return @methods;
+	return $methods[ $number % @methods ];
+}
+
 # Calls a function with a server of each io_method.  A server starts while the one before
 # it is in use, and stops while the one after it is.
 sub with_each_io_method
 {
 	my ($function, %params) = @_;
 	my @only = @{ delete $params{methods} // [] };
-	my %long = map { $_ => 1 } $ENV{TEST_AIO_LONG} ? () : @{ $params{long} // [] };
-	delete $params{long};
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
-	my @methods;
+	my @usable;
 	for my $method (_io_methods())
 	{
 		next if @only && !grep { $_ eq $method } @only;
-		my $obstacle = $long{$method} ? 'only with TEST_AIO_LONG=1' : _obstacle($method);
+		my $obstacle = _obstacle($method);
 	  SKIP: {
 			skip "io_method=$method: $obstacle", 1 if $obstacle;
 		}
-		push @methods, $method if !$obstacle;
+		push @usable, $method if !$obstacle;
+	}
+	my @methods = _on_their_turn(\%params, @usable);
+  SKIP: {
+		skip 'runs only in "make check-long", or if TEST_AIO_LONG=1', 1 if @usable && !@methods;
+		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;
 	}
 	my $launch = sub { @methods ? TestAio::Server->new(shift @methods, %params)->launch : undef };
+	my $repeats = 0;
 	my ($next, $previous) = ($launch->());
 	while (my $server = $next)
 	{
+		$server->{repeats} = $repeats++ > 0;
 		$next = $launch->();
 		_run($server, $function, $prepare, @needs);
 		_stop($_->begin_stop) for grep { $_->is_running } $server->standbys;

@@ -310,21 +310,27 @@ def choose(arguments: argparse.Namespace, major: int) -> list[Scenario]:
     return [one for one in chosen if not one.versions or major in one.versions]
 
 
+def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: list[str]) -> list[tuple[Scenario, str]]:
+    """Each scenario with the methods to explore it with: all, or in the quick tier one after the other."""
+    in_turn = arguments.tier == "quick" and not arguments.scenarios and not arguments.method
+    jobs = []
+    for place, scenario in enumerate(sorted(chosen, key=lambda one: one.name)):
+        methods = [method for method in scenario.methods if method in usable]
+        jobs += [(scenario, method) for method in ([methods[place % len(methods)]] if in_turn and methods else methods)]
+    return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
+
+
 def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path) -> int:
     start = time.monotonic()
     failed = []
-    obstacle = None
-    jobs = [(scenario, method) for scenario in chosen for method in arguments.method or scenario.methods
-            if method in scenario.methods]
-    order = {method: place for place, method in enumerate(scenarios.METHODS)}
-    for scenario, method in sorted(jobs, key=lambda job: (order[job[1]], job[0].tier != "quick", job[0].key, job[0].name)):
-        if method == "io_uring":
-            if obstacle is None:
-                obstacle = why_no_io_uring(arguments.server, work)
-                if obstacle:
-                    print(f"without io_uring: {obstacle}", flush=True)
-            if obstacle:
-                continue
+    usable = arguments.method or list(scenarios.METHODS)
+    if "io_uring" in usable:
+        obstacle = why_no_io_uring(arguments.server, work)
+        if obstacle:
+            print(f"without io_uring: {obstacle}", flush=True)
+            usable = [method for method in usable if method != "io_uring"]
+    jobs = methods_of(arguments, chosen, usable)
+    for scenario, method in jobs:
         try:
             well = exploration.explore(scenario, method)
         except ClusterError as error:

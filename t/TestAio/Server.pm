@@ -56,6 +56,8 @@ sub new
 		no_data_checksums => $params{no_data_checksums},
 		allows_streaming => $params{streaming});
 	my %conf = (%defaults, %{ $self->{conf} });
+	# a checkpoint is not to remove what a standby has not received yet
+	$conf{wal_keep_size} //= '1GB' if $params{streaming};
 	# the number of I/O workers, in the server's own settings
 	for my $version (grep { $self->major >= $_ } sort keys %{ $params{versioned} // {} })
 	{
@@ -308,6 +310,9 @@ sub stop_with_sessions
 	$self->{stopping} = $self->signal($signal);
 	return $self->end_stop;
 }
+
+# Has the test run with another io_method before?
+sub repeats { return $_[0]->{repeats} }
 
 sub node { return $_[0]->{node} }
 sub method { return $_[0]->{method} }

@@ -141,7 +141,7 @@ def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
 
 def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None]) -> Suite:
     """Runs the suite, or some of its files, with servers/check.  Its output is in logs/output."""
-    environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", **os.environ}
+    environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", "TEST_AIO_LONG": "1", **os.environ}
     environment = {name: value for name, value in environment.items() if name not in ("REGRESS", "PROVE_TESTS", "PROVE_FLAGS", "TEST_AIO_REQUIRE")}
     files = [name for name in tests if name != REGRESSION]
     if files:
