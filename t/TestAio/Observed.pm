@@ -286,9 +286,10 @@ sub pages
 		{
 			my $page = $pages[$number];
 			my ($flags, $lower, $upper, $special, $size) = unpack 'x10 S<5', $page;
-			# the map of free space is not in the WAL
+			my ($items, $digest) = ('', '');
+			if (!$fork && $kind =~ /^(?:heap|btree|)$/) { ($items, $digest) = _items($page, $lower, $kind ne 'btree') }
 			# pages of GiST and SP-GiST have LSNs and transaction ids in places of their own
-			my ($items, $digest) = $kind =~ /gist/ ? ('', '') : $fork || $kind !~ /heap|btree|^$/ ? ('', $upper && _digest(substr $page, 24)) : _items($page, $lower, $kind ne 'btree');
+			elsif ($kind !~ /gist/) { $digest = $upper && _digest(substr $page, 24) }
 			push @lines, join ' ', "page $relation$fork $number:", $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new', grep { $_ ne '' } $items, $digest;
 		}
 	}

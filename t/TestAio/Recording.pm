@@ -153,22 +153,22 @@ sub version { my ($aio) = @_; return $aio->setting('server_version') =~ /^(\d+)(
 # Returns why there is nothing to compare a server with, or undef.
 sub _unknown
 {
-	my ($aio, $name) = @_;
+	my ($aio, $kept_as) = @_;
 	my $version = version($aio);
-	return -e _directory() . "/$name.$version.out" || $ENV{TEST_AIO_RECORD} ? undef : "there are no recordings of PostgreSQL $version";
+	return -e _directory() . "/$kept_as.$version.out" || $ENV{TEST_AIO_RECORD} ? undef : "there are no recordings of PostgreSQL $version";
 }
 
-# Runs a script, and compares what it does with what is kept.
+# Runs a script, and compares what it does with what is kept, under its own name or another one.
 sub recorded
 {
-	my ($aio, $name) = @_;
+	my ($aio, $name, $kept_as) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $self = TestAio::Recording->observe($aio);
 	$aio->sql('CREATE SCHEMA recorded');
 	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
 	$self->fill_in_wal(@parts);
 	my @found = map { [ $_->{statement}, join '', map { "$_\n" } @{ $_->{lines} } ] } @parts;
-	my $file = "$name." . version($aio) . '.out';
+	my $file = join '.', $kept_as // $name, version($aio), 'out';
 	if (my $target = $ENV{TEST_AIO_RECORD})
 	{
 		open my $out, '>', "$target/$file" or die "$target/$file: $!";
@@ -202,23 +202,24 @@ sub settings
 }
 
 # Runs scripts, each on a server of its own.  Parameters: modules, names of
-# contrib modules that the scripts need; log and dies as of scenarios; and those of
-# for_each_io_method().
+# contrib modules that the scripts need; kept_as, the recordings' name if it is not the script's;
+# log and dies as of scenarios; and those of for_each_io_method().
 sub recordings
 {
 	my ($names, %params) = @_;
-	my ($modules, $log, $dies) = (delete $params{modules} // '', delete $params{log}, delete $params{dies});
+	my ($modules, $kept_as, $log, $dies) = delete @params{qw(modules kept_as log dies)};
 	for my $name (@$names)
 	{
+		my $kept = $kept_as // $name;
 		with_each_io_method(
 			sub {
 				my ($aio) = @_;
-				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules;
-				$aio->scenario($name, sub { recorded($aio, $name) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $name));
+				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules // '';
+				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $kept));
 			},
 			# with sync, nothing depends on what happens first
 			methods => ['sync'],
-			suffix => $name,
+			suffix => $kept,
 			%params,
 			conf => { settings(), %{ $params{conf} // {} } });
 	}
