@@ -68,18 +68,22 @@ help:
 # make distclean       remove the work directory "build" too
 # END
 
+# the explorer belongs to a whole run: one that REGRESS, PROVE_TESTS or GATE=no have not narrowed
+is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),,yes)
+
 check:
 	@$(provide)
 	@servers/run --data '$(server)' "$$PWD/servers/check"
-# of all tests, which REGRESS and PROVE_TESTS have not narrowed
-ifeq ($(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),)
+ifdef is_whole
 	@explorer/run --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:
 	@$(provide)
 	@TEST_AIO_LONG=1 TEST_AIO_WAITS=all servers/run --data '$(server)' "$$PWD/servers/check"
-	@explorer/run --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
+ifdef is_whole
+	@explorer/run --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
+endif
 
 check-all:
 	@servers/check-all

@@ -18,6 +18,9 @@ SELECT 1 / 0;
 \pages t
 END
 
+my $statements = 0;
+my %number = map { s/;$//r => ++$statements } split /\n/, $script;
+
 # what is changed in the recording, and the statement whose comparison fails then
 my @changes = (
 	[ 'a row', 'SELECT count(*) FROM t', qr/^row 1000$/m, 'row 999' ],
@@ -34,11 +37,13 @@ with_each_io_method(
 		my ($aio) = @_;
 		my $directory = PostgreSQL::Test::Utils::tempdir();
 		local $TestAio::Script::directory = $directory;
+		local $ENV{TEST_AIO_COMPARE_WITH} = $directory;
+		delete local $ENV{TEST_AIO_RECORD_INTO};
 		append($directory, 'tiny.sql', $script);
 		my $run = sub { $aio->sql('DROP SCHEMA IF EXISTS recorded CASCADE; DROP VIEW IF EXISTS named; DEALLOCATE ALL'); recorded($aio, 'tiny') };
 		my $file = 'tiny.' . TestAio::Recording::version($aio) . '.out';
 		{
-			local $ENV{TEST_AIO_RECORD} = $directory;
+			local $ENV{TEST_AIO_RECORD_INTO} = $directory;
 			notices($aio, 'it is recorded', $run, {}, [ "$file is written again; read it", qr/^/ ]);
 		}
 		my $kept = PostgreSQL::Test::Utils::slurp_file("$directory/$file");
@@ -51,7 +56,7 @@ with_each_io_method(
 			isnt($changed, $kept, "$what: the recording has it");
 			unlink "$directory/$file";
 			append($directory, $file, $changed);
-			notices($aio, "$what differs", $run, {}, [ "tiny: $statement", qr/^/ ]);
+			notices($aio, "$what differs", $run, {}, [ "tiny, $number{$statement}: $statement", qr/^/ ]);
 		}
 	},
 	methods => ['sync'], long => 1,

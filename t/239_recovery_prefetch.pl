@@ -1,5 +1,5 @@
-# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, and
-# how many reads are in progress.
+# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
+# blocks that are cached.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

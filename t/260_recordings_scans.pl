@@ -6,6 +6,6 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(scans)], long => 1);
-recordings([qw(rings)], long => 1, conf => { shared_buffers => '12MB' });
+recordings([qw(scans)]);
+recordings([qw(rings)], conf => { shared_buffers => '12MB' });
 done_testing();

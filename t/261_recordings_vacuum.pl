@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(vacuum)], long => 1, dies => 1);
+recordings([qw(vacuum)]);
 done_testing();

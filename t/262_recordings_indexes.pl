@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(indexes)], long => 1, dies => 1);
+recordings([qw(indexes)]);
 done_testing();

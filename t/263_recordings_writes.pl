@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(writes)], long => 1, dies => 1);
+recordings([qw(writes)]);
 done_testing();

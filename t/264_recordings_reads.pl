@@ -6,7 +6,7 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(reads)], long => 1, log => [
+recordings([qw(reads)], log => [
 	qr{client backend alice LOG:  (?:invalid page|page verification failed|ignoring checksum failure)},
 	qr{client backend alice WARNING:  (?:leaked AIO handle|open AIO batch at end)} ]);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(modules)], long => 1, modules => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck');
+recordings([qw(modules)], modules => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck');
 done_testing();

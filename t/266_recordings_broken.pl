@@ -8,6 +8,6 @@ use TestAio::Recording;
 
 my $bad_pages = qr{client backend \w+ LOG:  (?:invalid page|page verification failed)};
 # with checksums, every change of a byte is noticed
-recordings([qw(broken)], kept_as => 'broken_with_checksums', long => 1, log => $bad_pages);
-recordings([qw(broken)], long => 1, no_data_checksums => 1, log => $bad_pages);
+recordings([qw(broken)], kept_as => 'broken_with_checksums', log => $bad_pages);
+recordings([qw(broken)], no_data_checksums => 1, log => $bad_pages);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(minimal)], long => 1, dies => 1, conf => { wal_level => 'minimal', max_wal_senders => 0 });
+recordings([qw(minimal)], conf => { wal_level => 'minimal', max_wal_senders => 0 });
 done_testing();

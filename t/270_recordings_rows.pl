@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(rows)], long => 1, dies => 1, conf => { log_lock_waits => 'off' }, log => [qr{ERROR:  could not (?:obtain lock|serialize)}]);
+recordings([qw(rows)], log => [qr{ERROR:  could not (?:obtain lock|serialize)}]);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(paths)], long => 1, conf => { log_lock_waits => 'off' });
+recordings([qw(paths)]);
 done_testing();

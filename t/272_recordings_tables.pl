@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(tables)], long => 1, dies => 1, conf => { log_lock_waits => 'off' });
+recordings([qw(tables)]);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(plans)], long => 1, conf => { log_lock_waits => 'off' });
+recordings([qw(plans)]);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(index_pages brin)], long => 1, dies => 1);
+recordings([qw(index_pages brin)]);
 done_testing();

@@ -7,5 +7,5 @@ use TestAio;
 use TestAio::Recording;
 
 # with a template0, which the copies of a data directory lack
-recordings([qw(databases)], long => 1, dies => 1, initdb => ['--no-locale', '--encoding=UTF8']);
+recordings([qw(databases)], initdb => ['--no-locale', '--encoding=UTF8']);
 done_testing();

@@ -6,5 +6,5 @@ use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 
-recordings([qw(storage rewrites)], long => 1, dies => 1, conf => { max_prepared_transactions => 2 });
+recordings([qw(storage rewrites)], conf => { max_prepared_transactions => 2 });
 done_testing();

@@ -3,14 +3,15 @@
 #	row	the statement returned this
 #	said	it reported this
 #	log	the server's log has this as well
-#	io, table, index, block, database, server
+#	io, table, index, block, database
 #		a counter of pg_stat_io, pg_stat_all_tables, pg_stat_all_indexes,
-#		pg_statio_all_*, pg_stat_database, or of the whole server
+#		pg_statio_all_*, pg_stat_database
 #	class	what pg_class says of a relation, and the sizes of its forks
 #	pool	pages in the buffer pool, of these so many dirty; pages by usage count
 #	wal	WAL records about relations, with their blocks
 #	trace	reads, as first block + number of blocks, in their order
-#	page	a page in a file: flags, limits of its free space, its items, its bytes
+#	page	a page in a file: flags, limits of its free space, its items, its bytes; of GiST and
+#		SP-GiST, where chance decides between equal ways, only flags and limits
 
 package TestAio::Observed;
 
@@ -54,7 +55,6 @@ my %counters = (
 			'tup_inserted', 'tup_updated', 'tup_deleted', 'session_time', 'active_time', 'idle_in_transaction_time', 'sessions', 'sessions_abandoned',
 			'blk_write_time', 'temp_bytes', 'parallel_workers_to_launch', 'parallel_workers_launched']
 		FROM pg_stat_database s WHERE datname = current_database()},
-	server => q{SELECT 'recovery', to_jsonb(s) - ARRAY['wal_distance', 'block_distance', 'io_depth'] FROM pg_stat_recovery_prefetch s},
 );
 
 # States: a word, and a query that gives a name and a text.
@@ -123,7 +123,7 @@ sub masked
 {
 	my ($self, $text) = @_;
 	my $files = $self->{files};
-	$text =~ s{\b((?:base|pg_tblspc/\d+/\w+)/)\d+/(t\d+_)?(\d+)}{"FILE OF " . ($files->{$3} // 'another')}ge;
+	$text =~ s{\b(base|pg_tblspc/\d+/\w+)/\d+/(t\d+_)?(\d+)}{($1 eq 'base' ? '' : 'TABLESPACE/') . ($2 ? 'tN_' : '') . 'FILE OF ' . ($files->{$3} // 'another')}ge;
 	$text =~ s{pg_toast_\d+}{pg_toast_OID}g;
 	$text =~ s{pg_temp_\d+}{pg_temp_N}g;
 	$text =~ s{((?:cutoff|relfrozenxid|relminmxid): )\d+}{$1XID}g;
@@ -163,7 +163,7 @@ sub _blocks
 	return length $list <= $most_blocks ? $list : substr($list, 0, $most_blocks) . ' ... ' . _digest($list);
 }
 
-# Bytes between two positions in the WAL.
+# Bytes from one position in the WAL to another one behind it; negative if that is before it.
 sub _distance
 {
 	my ($from, $to) = map { my ($high, $low) = map { hex } split m{/}; $high * 2**32 + $low } @_;
@@ -190,6 +190,8 @@ sub fill_in_wal
 	{
 		my ($manager, $length, $lsn, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? lsn: (\S+), .*? desc: (\S+)/ or next;
 		$span++ while $span < $#spans && _distance($spans[$span]{to}, $lsn) >= 0;
+		# between two statements
+		next if _distance($lsn, $spans[$span]{from}) > 0;
 		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
 		  grep { $self->{files}{ $_->[0] } }
 		  map { m{^\d+/\d+/(\d+) (?:fork (\w+) )?blk (\d+)( FPW)?} ? [ $1, $2 // 'main', $3 . ($4 ? 'F' : '') ] : () } split / rel /;
@@ -241,14 +243,13 @@ sub changes
 	my (@lines, %counted);
 	for my $key (sort keys %{ { %$before, %$after } })
 	{
-		my ($word) = $key =~ /^(\w+)/;
+		my ($word, $whose, $counter) = $key =~ /^((\w+).*) (\w+)$/ ? ($2, $1, $3) : $key =~ /^(\w+)/;
 		my ($from, $to) = map { $_->{$key} } $before, $after;
 		next if ($from // '') eq ($to // '');
 		if ($states{$word}) { push @lines, "$key: " . ($to // 'none') if !($sums_only && $word eq 'pool'); next }
 		my $change = ($to // 0) - ($from // 0);
 		# how the processes cut the blocks into reads, and who finds a block in the pool, is luck
-		next if $change == 0 || $sums_only && $key =~ /^io |hit\b|_read\b/;
-		my ($whose, $counter) = $key =~ /^(.*) (\w+)$/;
+		next if $change == 0 || $sums_only && ($word eq 'io' || $counter =~ /_blks_(?:hit|read)$/);
 		push @{ $counted{$whose} }, "$counter " . ($counter =~ /time$/ ? 'some' : $counter =~ /^last_/ ? 'set' : sprintf '%+d', $change);
 	}
 	return sort @lines, map { "$_: " . join ', ', @{ $counted{$_} } } keys %counted;
@@ -269,6 +270,19 @@ sub _items
 	return (join(', ', map { "$count{$_} $_" } sort keys %count), _digest(@bytes));
 }
 
+# The same of a B-tree's page, and its place in the tree.
+sub _btree_page
+{
+	my ($number, $page, $lower, $special) = @_;
+	return ('metapage', _digest(substr $page, 24, $lower - 24)) if $number == 0;
+	my ($left, $right, $level, $flags) = unpack 'L<3 S<', substr $page, $special;
+	my $place = sprintf 'between %s and %s, level %s, 0x%x', map({ $_ || 'none' } $left, $right), $level, $flags;
+	# BTP_DELETED: a transaction id is in place of items
+	return ($place, '') if $flags & 4;
+	my ($items, $digest) = _items($page, $lower, 0);
+	return ("$place, $items", $digest);
+}
+
 # Lines about the pages of a relation's files.
 sub pages
 {
@@ -287,8 +301,8 @@ sub pages
 			my $page = $pages[$number];
 			my ($flags, $lower, $upper, $special, $size) = unpack 'x10 S<5', $page;
 			my ($items, $digest) = ('', '');
-			if (!$fork && $kind =~ /^(?:heap|btree|)$/) { ($items, $digest) = _items($page, $lower, $kind ne 'btree') }
-			# pages of GiST and SP-GiST have LSNs and transaction ids in places of their own
+			if (!$fork && $kind eq 'btree') { ($items, $digest) = _btree_page($number, $page, $lower, $special) }
+			elsif (!$fork && $kind =~ /^(?:heap|)$/) { ($items, $digest) = _items($page, $lower, 1) }
 			elsif ($kind !~ /gist/) { $digest = $upper && _digest(substr $page, 24) }
 			push @lines, join ' ', "page $relation$fork $number:", $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new', grep { $_ ne '' } $items, $digest;
 		}

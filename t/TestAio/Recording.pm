@@ -5,8 +5,8 @@
 #	recorded($aio, 'scans')		runs it in a scenario
 #
 # t/recordings/scans.18.out has what server 18 did.  A difference is a bug of the server, or a
-# change that was meant: TEST_AIO_RECORD=DIRECTORY writes the file there, for a reviewer to read.
-# TEST_AIO_RECORDINGS=DIRECTORY compares with the files there, such as those of a server without
+# change that was meant: TEST_AIO_RECORD_INTO=DIRECTORY writes the file there, for a reviewer to read.
+# TEST_AIO_COMPARE_WITH=DIRECTORY compares with the files there, such as those of a server without
 # a patch.
 #
 # TestAio/Script.pm describes the scripts.
@@ -29,7 +29,7 @@ our @ISA = qw(TestAio::Observed);
 our @EXPORT = qw(recordings recorded);
 
 # Where the recordings are.
-sub _directory { return $ENV{TEST_AIO_RECORDINGS} // $TestAio::Script::directory }
+sub _directory { return $ENV{TEST_AIO_COMPARE_WITH} // $TestAio::Script::directory }
 
 sub _session
 {
@@ -88,12 +88,13 @@ sub _statement
 	if ($command =~ /^(?:restart|crash)$/)
 	{
 		$aio->end_sessions;
-		$aio->stop_with_sessions($command eq 'crash' ? 'QUIT' : 'INT');
+		my $is_clean = $aio->stop_with_sessions($command eq 'crash' ? 'QUIT' : 'INT');
+		die "$sql: the shutdown is not clean\n" if !$is_clean && $command eq 'restart';
 		$aio->start_again;
 		$aio->warm_catalogs;
 		$self->{sessions} = {};
 		$self->begin;
-		# the counters begin anew
+		# a crash resets the counters, and those of sessions end with them
 		return $sql, grep { /^(?:class|pool) / } TestAio::Observed::changes($before, $self->{seen});
 	}
 	return $sql, $self->pages(@$arguments), TestAio::Observed::changes($before, $self->look) if $command eq 'pages';
@@ -126,8 +127,11 @@ sub _statement
 	# what is left in the pool is luck, too
 	$aio->sql("SELECT evict_rel(oid) FROM named WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '") if $sums_only;
 	my @changes = TestAio::Observed::changes($before, $self->look, $sums_only);
-	# the rest reads and extends catalogs, and how many pages these have is not the same in each build
-	@changes = grep { !m{^io $name/relation/normal:} } @changes if $sql !~ /^(?:SELECT|EXPLAIN|INSERT|UPDATE|DELETE|MERGE|COPY|FETCH|MOVE)\b/;
+	# the rest reads and extends catalogs, and how many pages these have is not the same in each build;
+	# a transaction counts when it ends
+	$self->{extends_catalogs}{$name} ||= $sql !~ /^(?:SELECT|EXPLAIN|INSERT|UPDATE|DELETE|MERGE|COPY|DECLARE|FETCH|MOVE|CLOSE|EXECUTE|WITH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b/;
+	@changes = grep { !m{^io $name/relation/normal:} } @changes if $self->{extends_catalogs}{$name};
+	$self->{extends_catalogs}{$name} = 0 if !$session->in_transaction;
 	push @lines, @changes, { from => $from, to => $to, sums_only => $sums_only, records => {} };
 	push @lines, $self->reads if !$sums_only;
 	return ($name eq 'alice' ? '' : "$name: ") . $sql, @lines;
@@ -148,14 +152,20 @@ sub _parts
 
 # The version that recordings are kept for: all minor versions of a release behave the same, and
 # versions under development do not.
-sub version { my ($aio) = @_; return $aio->setting('server_version') =~ /^(\d+)(\.\d+)? ?/ && $2 ? $1 : (split ' ', $aio->setting('server_version'))[0] }
+sub version
+{
+	my ($aio) = @_;
+	my ($version) = split ' ', $aio->setting('server_version');
+	return $version =~ s/^(\d+)\.\d+$/$1/r;
+}
 
 # Returns why there is nothing to compare a server with, or undef.
 sub _unknown
 {
 	my ($aio, $kept_as) = @_;
 	my $version = version($aio);
-	return -e _directory() . "/$kept_as.$version.out" || $ENV{TEST_AIO_RECORD} ? undef : "there are no recordings of PostgreSQL $version";
+	die "TEST_AIO_COMPARE_WITH=$ENV{TEST_AIO_COMPARE_WITH} has no $kept_as.$version.out\n" if $ENV{TEST_AIO_COMPARE_WITH} && !-e _directory() . "/$kept_as.$version.out";
+	return -e _directory() . "/$kept_as.$version.out" || $ENV{TEST_AIO_RECORD_INTO} ? undef : "there are no recordings of PostgreSQL $version";
 }
 
 # Runs a script, and compares what it does with what is kept, under its own name or another one.
@@ -166,10 +176,13 @@ sub recorded
 	my $self = TestAio::Recording->observe($aio);
 	$aio->sql('CREATE SCHEMA recorded');
 	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
+	my @waiting = grep { !$self->{sessions}{$_}->has_ended } sort keys %{ $self->{sessions} };
+	die "$name: nobody has waited for the end of @waiting\n" if @waiting;
+	note('no reads are compared: ' . $aio->lacks('trace')) if $aio->lacks('trace');
 	$self->fill_in_wal(@parts);
 	my @found = map { [ $_->{statement}, join '', map { "$_\n" } @{ $_->{lines} } ] } @parts;
 	my $file = join '.', $kept_as // $name, version($aio), 'out';
-	if (my $target = $ENV{TEST_AIO_RECORD})
+	if (my $target = $ENV{TEST_AIO_RECORD_INTO})
 	{
 		open my $out, '>', "$target/$file" or die "$target/$file: $!";
 		print $out map { "=== $_->[0]\n---\n$_->[1]\n" } @found;
@@ -182,7 +195,7 @@ sub recorded
 	{
 		my ($statement, $lines) = @{ $found[$number] };
 		my $shown = $statement =~ s/\s+/ /gr;
-		is($lines =~ s/\n*\z//r, $self->_can_be($kept[$number][1]), "$name: $shown");
+		is($lines =~ s/\n*\z//r, $self->_comparable($kept[$number][1]), "$name, ${\($number + 1)}: $shown");
 	}
 	return;
 }
@@ -197,17 +210,19 @@ sub settings
 		wal_keep_size => '2GB',
 		wal_writer_delay => '10s',
 		track_io_timing => 'on',
+		# how long a session waits is luck
+		log_lock_waits => 'off',
 		'test_aio.trace_completions' => 'on',
 		'test_aio.reach_synchronous_reads' => 'off');
 }
 
 # Runs scripts, each on a server of its own.  Parameters: modules, names of
 # contrib modules that the scripts need; kept_as, the recordings' name if it is not the script's;
-# log and dies as of scenarios; and those of for_each_io_method().
+# log as of scenarios; and those of for_each_io_method().
 sub recordings
 {
 	my ($names, %params) = @_;
-	my ($modules, $kept_as, $log, $dies) = delete @params{qw(modules kept_as log dies)};
+	my ($modules, $kept_as, $log) = delete @params{qw(modules kept_as log)};
 	for my $name (@$names)
 	{
 		my $kept = $kept_as // $name;
@@ -215,10 +230,11 @@ sub recordings
 			sub {
 				my ($aio) = @_;
 				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules // '';
-				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => $dies, log => $log, skip => $lacks[0] // _unknown($aio, $kept));
+				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $lacks[0] // _unknown($aio, $kept));
 			},
 			# with sync, nothing depends on what happens first
 			methods => ['sync'],
+			long => 1,
 			suffix => $kept,
 			%params,
 			conf => { settings(), %{ $params{conf} // {} } });
@@ -227,7 +243,7 @@ sub recordings
 }
 
 # A kept text without what this server cannot show.
-sub _can_be
+sub _comparable
 {
 	my ($self, $text) = @_;
 	$text =~ s/^trace .*\n//mg if !$self->{aio}{has_trace};

@@ -44,6 +44,8 @@ sub script
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
 		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
+		my @unknown = grep { /^(?:as|waits?|then|sums?)\b/ && !/^(?:as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only)$/ } @how;
+		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
 		my $sql = $text =~ s/^\s*--.*\n//mgr;
 		$sql =~ s/^\s+|\s+$//g;
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();

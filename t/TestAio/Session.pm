@@ -73,6 +73,8 @@ sub starts
 }
 
 # Returns true if the statement has ended.  Waits so many seconds for its end.
+sub in_transaction { return $_[0]->{wire}->in_transaction }
+
 sub has_ended
 {
 	my ($self, $wait) = @_;

@@ -61,7 +61,7 @@ sub system_calls
 	my $pid = $session->pid;
 	my $log = $aio->node->basedir . "/strace.$pid";
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
-	my $tracer = _attach($pid, '-y', '-e', 'trace=fadvise64,pread64,preadv,preadv2', '-o', $log);
+	my $tracer = _attach($pid, '-y', '-e', 'trace=fadvise64,pread64,preadv', '-o', $log);
 	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
 	$session->sql($sql);
 	_detach($tracer);
@@ -72,7 +72,8 @@ sub system_calls
 		next if $line !~ /\Q$file\E(?![0-9_])/;
 		if ($line =~ /^fadvise64\([^,]*, (\d+), (\d+), POSIX_FADV_WILLNEED\)/) { push @calls, [ 'advice', $1 / 8192, $2 / 8192 ] }
 		# strace does not show the sum of the vectors' lengths; the call returns it
-		elsif ($line =~ /^pread(?:64|v2?)\(.*, (\d+)(?:, \d+)?\)\s+= (\d+)$/) { push @calls, [ 'read', $1 / 8192, $2 / 8192 ] }
+		elsif ($line =~ /^pread(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { push @calls, [ 'read', $1 / 8192, $2 / 8192 ] }
+		else { die "strace says: $line" }
 	}
 	close $fh;
 	return @calls;

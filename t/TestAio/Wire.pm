@@ -106,6 +106,9 @@ sub receive
 	return;
 }
 
+# Is the session in a transaction block?
+sub in_transaction { return $_[0]->{in_transaction} }
+
 sub _take
 {
 	my ($self, $type, $body) = @_;
@@ -123,7 +126,7 @@ sub _take
 		}
 		push @{ $self->{rows} }, join '|', @columns;
 	}
-	elsif ($type eq 'Z') { $self->{unfinished}-- }
+	elsif ($type eq 'Z') { $self->{unfinished}--; $self->{in_transaction} = $body ne 'I' }
 	elsif ($type eq 'E' || $type eq 'N') { push @{ $self->{messages} }, _message($body) }
 	elsif ($type eq 'K') { $self->{pid} = unpack 'N', $body }
 	elsif ($type eq 'R') { die "the server wants a password\n" if unpack 'N', $body }
