@@ -82,5 +82,5 @@ for_each_io_method(
 			$aio->evict($t);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', $segment - 5, 10)", 10, 'read again');
 			is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows that stay');
-		}, skip => $ENV{TEST_AIO_LONG} ? undef : 'reads 2 GB: runs only in "make check-long", or if TEST_AIO_LONG=1');
+		}, skip => only_long());
 	}, prefers => 'worker');

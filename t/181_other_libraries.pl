@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use TestAio;
 use TestAio::Neighbours;
 
-$ENV{TEST_AIO_LONG} or plan skip_all => 'runs only in "make check-long", or if TEST_AIO_LONG=1';
+plan skip_all => only_long() if only_long();
 my $library = found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 

@@ -77,7 +77,7 @@ for my $checksums (1, 0)
 					}
 					break_page($aio, $t, 7, $original, {}, $checksums, $alice);
 					$aio->proves($t, session => $alice);
-				}, skip => $skip // ($kind eq 'TEMP' && !$ENV{TEST_AIO_LONG} ? 'runs only in "make check-long", or if TEST_AIO_LONG=1' : undef),
+				}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
 					log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 			}
 

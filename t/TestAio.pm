@@ -24,8 +24,8 @@
 #			}, skip => $aio->no_faults);
 #		});
 #
-# Each io_method that the server offers and the machine can run gets a server of its own,
-# and each scenario a schema and sessions of its own.  After each scenario the oracles of
+# With TEST_AIO_LONG=1 each io_method that the server offers and the machine can run gets a server of
+# its own, else one of them does; and each scenario a schema and sessions of its own.  After each scenario the oracles of
 # TestAio/Oracles.pm look for what it has left; no scenario mentions them.
 #
 # The methods of sessions and servers are in these files:
@@ -42,8 +42,11 @@
 #	TestAio::Vacuum		vacuum, reported: VACUUM's report
 #	TestAio::Plan		explained: numbers of EXPLAIN
 #	TestAio::Segments	long_table, right_rows: tables of three segments
-#	TestAio::Strace		system_calls: reads and advice that strace shows
+#	TestAio::Strace		system_calls, wait_event_at, raises_at_end_of_file: a session under strace
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
+#	TestAio::PageHeaders	page_of, break_page: pages with other headers
+#	TestAio::Recording	recordings: scripts whose effects are compared
+#	TestAio::Neighbours	beside, build_neighbours: other libraries
 #
 # for_each_io_method(sub, …) calls the sub with each server and ends the test;
 # with_each_io_method(sub, …) does not end it.  Parameters of both:
@@ -86,9 +89,12 @@ use Test::More;
 use TestAio::Required;
 use TestAio::Server;
 
-our @EXPORT = (qw(for_each_io_method with_each_io_method is_between), @Test::More::EXPORT);
+our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT);
 
 my $name = basename($0, '.pl');
+
+# Returns why what takes long does not run, or undef.
+sub only_long { return $ENV{TEST_AIO_LONG} ? undef : 'runs only in "make check-long", or if TEST_AIO_LONG=1' }
 
 # Test: a number is in this range.
 sub is_between
@@ -170,7 +176,7 @@ sub _on_their_turn
 {
 	my ($params, @methods) = @_;
 	my ($each, $prefers, $long) = delete @$params{qw(each prefers long)};
-	return @methods if $ENV{TEST_AIO_LONG};
+	return @methods if !only_long();
 	return if $long;
 	return @methods if $each || @methods < 2;
 	my ($preferred) = grep { $_ eq ($prefers // '') } @methods;
@@ -202,7 +208,7 @@ sub with_each_io_method
 	}
 	my @methods = _on_their_turn(\%params, @usable);
   SKIP: {
-		skip 'runs only in "make check-long", or if TEST_AIO_LONG=1', 1 if @usable && !@methods;
+		skip only_long(), 1 if @usable && !@methods;
 		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;
 	}
 	my $launch = sub { @methods ? TestAio::Server->new(shift @methods, %params)->launch : undef };
