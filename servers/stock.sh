@@ -104,7 +104,7 @@ provide_stock() {
 	make_early_files "$tmp"
 	step "downloading and unpacking about 170 MB" "$log" run_mmdebstrap "$tmp" "$mirror" || return 1
 	{
-		echo "recipe $(recipe_of "$(select_servers how stock | head -n 1)")"
+		echo "recipe $(recipe_of "$(select_servers how stock | sed -n 1p)")"
 		stock_versions "$tmp/root"
 	} >"$tmp/root/.test_aio"
 	rm -rf --one-file-system "$dir"

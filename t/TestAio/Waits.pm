@@ -119,6 +119,8 @@ my %waits = (
 	},
 	'completion_wait' => {
 		stays => 1,
+		# with sync, the gate is not to see what sessions read of the catalogs
+		methods => [qw(worker io_uring)],
 		# shown by the gate's worker with io_method=worker
 		event => qr/^(?:completion_wait|AioIoCompletion)$/,
 		skip => sub { return $_[0]->no_faults // ($_[0]->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') },
