@@ -6,30 +6,42 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use POSIX qw(WNOHANG);
-use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(no_strace system_calls blocks_of wait_event_at raises_at_end_of_file);
 
-# Attaches strace to a process.  Returns the process id of strace at once.
+# Standard error of each strace that runs, which it must be able to write to.
+my %messages;
+
+# Attaches strace to a process.  Returns the process id of strace, or undef if it cannot attach.
 sub _attach
 {
 	my ($pid, @options) = @_;
+	pipe my $messages, my $stderr or die "pipe: $!";
 	my $tracer = fork // die "fork: $!";
-	return $tracer if $tracer;
-	open STDERR, '>', '/dev/null';
-	exec 'strace', @options, '-p', $pid or exit 1;
+	if (!$tracer)
+	{
+		open STDERR, '>&', $stderr;
+		exec 'strace', @options, '-p', $pid or exit 1;
+	}
+	close $stderr;
+	$messages{$tracer} = $messages;
+	# it says so when the process has stopped for it: no system call passes unseen any more
+	while (my $line = <$messages>)
+	{
+		return $tracer if $line =~ /Process $pid attached/;
+	}
+	waitpid $tracer, 0;
+	delete $messages{$tracer};
+	return;
 }
 
-sub _detach { my ($tracer) = @_; kill 'TERM', $tracer; waitpid $tracer, 0; return }
-
-# Returns the process that traces a process, or 0.
-sub _tracer_of
+sub _detach
 {
-	my ($pid) = @_;
-	open my $fh, '<', "/proc/$pid/status" or return 0;
-	my ($tracer) = map { /^TracerPid:\s*(\d+)/ } <$fh>;
-	return $tracer // 0;
+	my ($tracer) = @_;
+	kill 'TERM', $tracer;
+	waitpid $tracer, 0;
+	delete $messages{$tracer};
+	return;
 }
 
 # Returns why this user cannot trace processes, or undef.
@@ -39,18 +51,10 @@ sub no_strace
 	my $child = fork // die "fork: $!";
 	if (!$child) { exec 'sleep', '60' or exit 1 }
 	my $tracer = _attach($child, '-o', '/dev/null');
-	my $attached;
-	# if strace may not attach, it ends
-	for (1 .. 6000)
-	{
-		$attached = _tracer_of($child);
-		last if $attached || waitpid($tracer, WNOHANG) == $tracer;
-		sleep 0.01;
-	}
-	_detach($tracer);
+	_detach($tracer) if $tracer;
 	kill 'KILL', $child;
 	waitpid $child, 0;
-	return $attached ? undef : 'strace may not attach to processes here (kernel.yama.ptrace_scope, or the container)';
+	return $tracer ? undef : 'strace may not attach to processes here (kernel.yama.ptrace_scope, or the container)';
 }
 
 # Returns the reads and the advice (POSIX_FADV_WILLNEED) about a table that a session gives the
@@ -61,8 +65,7 @@ sub system_calls
 	my $pid = $session->pid;
 	my $log = $aio->node->basedir . "/strace.$pid";
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
-	my $tracer = _attach($pid, '-y', '-e', 'trace=fadvise64,pread64,preadv', '-o', $log);
-	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
+	my $tracer = _attach($pid, '-y', '-e', 'trace=fadvise64,pread64,preadv', '-o', $log) // die "strace does not attach\n";
 	$session->sql($sql);
 	_detach($tracer);
 	open my $fh, '<', $log or die "$log: $!";
@@ -85,8 +88,7 @@ sub wait_event_at
 {
 	my ($aio, $session, $call, $event, $sql) = @_;
 	my $pid = $session->pid;
-	my $tracer = _attach($pid, '-o', '/dev/null', '-e', "trace=$call", '-e', "inject=$call:signal=SIGSTOP:when=1");
-	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
+	my $tracer = _attach($pid, '-o', '/dev/null', '-e', "trace=$call", '-e', "inject=$call:signal=SIGSTOP:when=1") // die "strace does not attach\n";
 	$session->starts($sql);
 	my $seen = $aio->poll(sub { $session->has_ended || $aio->wait_event($pid) eq $event }) && !$session->has_ended;
 	_detach($tracer);
@@ -101,8 +103,7 @@ sub raises_at_end_of_file
 	my ($aio, $session, $table, $sql, $pattern, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $pid = $session->pid;
-	my $tracer = _attach($pid, '-o', '/dev/null', '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0');
-	$aio->poll(sub { _tracer_of($pid) == $tracer }) or die "strace does not attach\n";
+	my $tracer = _attach($pid, '-o', '/dev/null', '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0') // die "strace does not attach\n";
 	$session->fails($sql, 'XX001', $pattern, $name);
 	_detach($tracer);
 	return;
