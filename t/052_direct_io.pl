@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use Fcntl;
 use FindBin;
 use lib $FindBin::RealBin;
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Required;
 
@@ -14,6 +15,20 @@ my $able = eval { sysopen(my $file, $probe, O_RDWR | O_CREAT | O_DIRECT) };
 unlink $probe;
 my $unable = unless_required('direct_io', $able ? undef : 'the file system of the tests cannot do direct I/O');
 plan skip_all => $unable if $unable;
+
+# Returns whether a session has files open for direct I/O: of those whose path matches, "yes", "no" or both.
+sub opened_for_direct_io
+{
+	my ($session, $path) = @_;
+	my %found;
+	for my $link (glob "/proc/${\$session->pid}/fd/*")
+	{
+		next if (readlink($link) // '') !~ $path;
+		my ($flags) = slurp_file($link =~ s{/fd/}{/fdinfo/}r) =~ /^flags:\s*(\d+)/m;
+		$found{ oct($flags) & O_DIRECT ? 'yes' : 'no' } = 1;
+	}
+	return join ', ', sort keys %found;
+}
 
 for_each_io_method(
 	sub {
@@ -73,4 +88,22 @@ for_each_io_method(
 			$aio->tell_truth;
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
+
+		for my $case ([ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ])
+		{
+			my ($setting, $data, $wal) = @$case;
+			$aio->scenario("files that are open with debug_io_direct = '$setting'", sub {
+				$aio->node->append_conf('postgresql.conf', "debug_io_direct = '$setting'");
+				ok($aio->stop, 'the server stops');
+				$aio->start_again;
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20);
+				# a session has a file of the WAL open if it has written WAL itself
+				$alice->sql("SELECT count(*) FROM $t; SELECT pg_logical_emit_message(false, '', '', flush => true)");
+				my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
+				is(opened_for_direct_io($alice, qr/\/\Q$file\E$/), $data, 'the table');
+				is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
+				$aio->proves($t);
+			}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+		}
 	}, leaves => 'nothing', conf => { debug_io_direct => 'data', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });

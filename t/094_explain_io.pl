@@ -7,6 +7,7 @@ use lib $FindBin::RealBin;
 use Config;
 use TestAio;
 use TestAio::Plan;
+use List::Util qw(sum0);
 
 # Returns true if the file system returns cached data at once.  One that does not know
 # RWF_NOWAIT cannot, and io_uring has a kernel thread read.
@@ -98,4 +99,51 @@ for_each_io_method(
 			my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};
 			cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'the hold counts as a wait');
 		}, skip => $unknown // $aio->no_faults);
+
+		# which reads are complete in time is up to the machine
+		$aio->scenario('reads for which nobody waits', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 64);
+			$alice->sql("SET io_combine_limit = 1; SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
+			my $io;
+			ok($aio->poll(sub {
+					$aio->evict($t);
+					$io = explained($alice, 'IO', "SELECT blk FROM $t");
+					$io->{'I/O Waits'} < $io->{'I/O Count'};
+				}), 'fewer waits than reads') || diag($io->{plan});
+		}, skip => $unknown // ($aio->method eq 'sync' ? 'a session waits for each read' : undef));
+
+		for my $case ([ 'a sequential scan' => 'Seq Scan', "SELECT blk FROM %s" ],
+			[ 'a scan of a range' => 'Tid Range Scan', "SELECT blk FROM %s WHERE ctid >= '(0,1)' AND ctid < '(64,1)'" ],
+			[ 'a bitmap scan' => 'Bitmap Heap Scan', 'SELECT blk FROM %s WHERE blk < 1000' ],
+			[ 'a scan that is repeated' => 'Seq Scan', 'SELECT g FROM generate_series(-3, -1) g LEFT JOIN %s ON blk > g' ])
+		{
+			my ($what, $node, $query) = @$case;
+			$aio->scenario("each worker of $what", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 64);
+				$aio->sql("CREATE INDEX ON $t (blk); ANALYZE $t");
+				$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET random_page_cost = 0;'
+					  . ' SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_indexscan = off; SET enable_memoize = off');
+				$alice->sql($node =~ /Bitmap/ ? 'SET enable_seqscan = off' : 'SET enable_bitmapscan = off');
+				$aio->evict($t);
+				$aio->hold(relation => $t);
+				$alice->starts('EXPLAIN (ANALYZE, VERBOSE, BUFFERS, IO, FORMAT json) ' . sprintf $query, $t);
+				# until both workers have begun to read
+				ok($aio->poll(sub {
+						$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait')}) == 2;
+					}), 'two workers wait for reads');
+				$aio->release;
+				$alice->ends;
+				my @workers = workers_at($node, $alice->result);
+				is(scalar @workers, 2, "two workers at a $node") || diag($alice->result);
+				for my $worker (@workers)
+				{
+					cmp_ok($worker->{'I/O Count'}, '>', 0, 'has reads');
+					cmp_ok(abs($worker->{'I/O Count'} * $worker->{'Average I/O Size'} - $worker->{'Shared Read Blocks'}), '<', 0.5, 'of so many blocks as it has read') || diag($alice->result);
+				}
+				my $read = sum0(map { $_->{'Shared Read Blocks'} } @workers);
+				cmp_ok($read, '>=', 64, 'all blocks are read');
+			}, skip => $unknown // $aio->no_faults // ($aio->method eq 'sync' ? 'a hold has each process wait for its own read with the others' : undef));
+		}
 	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });

@@ -42,6 +42,26 @@ for_each_io_method(
 			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
 		}, leaves => 'nothing');
 
+		# an insertion that splits a leaf of a B-tree reads its neighbour under an exclusive lock
+		$aio->scenario('a lock on a buffer', sub {
+			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+			$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
+			$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
+			$aio->hold(relation => 'scenario.l_n', pid => $alice->pid);
+			$alice->starts('INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i');
+			$aio->holds(1, 'the read of the neighbour is held');
+			$bob->starts('CHECKPOINT');
+			$carol->starts('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM scenario.l WHERE n = 20000');
+			my ($checkpointer) = $aio->pids_of_type('checkpointer');
+			$carol->waits_on($aio->major < 19 ? 'BufferContent' : 'BufferShared');
+			my $event = $aio->major < 19 ? 'BufferContent' : 'BufferShareExclusive';
+			ok($aio->poll(sub { $aio->wait_event($checkpointer) eq $event }), "the checkpointer waits to write the leaf: $event") || diag($aio->activity($checkpointer));
+			$aio->release;
+			$alice->ends;
+			$bob->ends;
+			$carol->returns(1, 'the row');
+		}, skip => $aio->no_faults);
+
 		# whatever the last call was
 		$aio->scenario('no wait event after other calls', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -63,4 +83,4 @@ for_each_io_method(
 				}
 			}
 		}, leaves => 'nothing');
-	});
+	}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });

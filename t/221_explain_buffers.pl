@@ -97,5 +97,7 @@ for_each_io_method(
 			$alice->sql('COMMIT');
 			my $written = sum0(map { explained($alice, 'BUFFERS', "SELECT count(*) FROM $t")->{'Local Written Blocks'} } 1 .. 6);
 			is_between($written, 10, 11, 'scans need their buffers: each is written once');
+			$alice->sql("SELECT grow_rel('$t', 2)");
+			like($alice->sql("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT grow_rel('$t', 3)"), qr/Buffers: .*local written=3$/m, 'as text, blocks that are only written');
 		});
 	});

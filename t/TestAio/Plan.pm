@@ -7,7 +7,9 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(explained);
+use JSON::PP;
+
+our @EXPORT = qw(explained workers_at);
 
 # Runs a query under EXPLAIN (ANALYZE) with further options, "BUFFERS, WAL" for example.
 # Returns the numbers of the topmost node by their names in JSON, which include the numbers of the
@@ -18,6 +20,19 @@ sub explained
 	my $plan = $session->sql("EXPLAIN (ANALYZE, $options, COSTS off, TIMING off, SUMMARY off, FORMAT json) $query");
 	my ($topmost) = $plan =~ /"Plan": (\{.*?)(?:"Plans":|"Planning":|\z)/s;
 	return { plan => $plan, $topmost =~ /"([^"]+)": ([\d.]+)/g };
+}
+
+# Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
+sub workers_at
+{
+	my ($type, $output) = @_;
+	my @nodes = map { $_->{Plan} } @{ decode_json($output) };
+	while (my $node = shift @nodes)
+	{
+		return @{ $node->{Workers} // [] } if $node->{'Node Type'} eq $type;
+		push @nodes, @{ $node->{Plans} // [] };
+	}
+	return;
 }
 
 1;
