@@ -110,6 +110,16 @@ for_each_io_method(
 			$aio->proves($u);
 		}, skip => $unstoppable);
 
+		# there are places for 32 workers
+		$aio->scenario('workers that have gone leave their place to others', sub {
+			set_workers($aio, $_) for 20, 1, 20, 1;
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
+			set_workers($aio, 3);
+			$aio->logs(qr/could not find a free worker slot/, 0, 'no worker lacks a place');
+		}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'workers leave one by one, after some time');
+
 		$aio->scenario('no more workers than are set', sub {
 			set_workers($aio, 2);
 			my $t = $aio->table('t', 40);

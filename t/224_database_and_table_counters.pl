@@ -32,6 +32,53 @@ for_each_io_method(
 			$aio->sql('DROP DATABASE other');
 		});
 
+		$aio->scenario('a reset of one session', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$_->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()"), $aio->evict($t) for $alice, $bob;
+			my $reset = sub { return $aio->sql("SELECT bool_and(stats_reset > pg_postmaster_start_time()), sum(reads) FROM pg_stat_get_backend_io(${\$_[0]->pid})") };
+			like($reset->($_), qr/^\|[1-9]/, 'never reset') for $alice, $bob;
+			$aio->sql("SELECT pg_stat_reset_backend_stats(${\$alice->pid})");
+			is($reset->($alice), 't|0', 'the time of the reset');
+			like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
+		});
+
+		$aio->scenario('a reset of pg_stat_io', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $counts = q{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > now() - interval '1 minute') FROM pg_stat_io
+				WHERE backend_type = 'client backend' AND context = 'vacuum' AND object = 'relation'};
+			$alice->sql('SET track_io_timing = on');
+			my $vacuum = sub { $aio->evict($t); $alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()") };
+			for my $time (1, 2)
+			{
+				$vacuum->();
+				my @before = split /\|/, $aio->sql($counts);
+				is(scalar(grep { $_ > 0 } @before[0 .. 3]), 4, 'reads, bytes, time and hits') || diag("@before");
+				$aio->sql("SELECT pg_stat_reset_shared('io')");
+				$aio->gives($counts, '0|0|0|0|t', 'none after the reset, of which the time is shown');
+			}
+		});
+
+		# the places of sessions are given out in turns
+		$aio->scenario('a session in the place of another one', sub {
+			my $t = $aio->table('t', 20);
+			my $reads = "SELECT sum(reads) FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE context = 'vacuum'";
+			my $alice = $aio->session('first');
+			$aio->evict($t);
+			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
+			cmp_ok($alice->sql($reads), '>', 0, 'reads of VACUUM');
+			$aio->end_session($alice);
+			my $inherited = 0;
+			for my $place (1 .. $aio->setting('max_connections'))
+			{
+				my $next = $aio->session("next_$place");
+				$inherited += $next->sql($reads);
+				$aio->end_session($next);
+			}
+			is($inherited, 0, 'no later session has them');
+		}, leaves => 'nothing');
+
 		$aio->scenario('a reset of one table and of one index', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);

@@ -38,6 +38,27 @@ for_each_io_method(
 			is($writes, $buffers, 'pg_stat_io: as many writes');
 			is($bytes, $buffers * 8192, 'bytes');
 			is($writebacks, $buffers, 'each block is written back');
+			my ($said, $synced) = $aio->log_text =~ /.*checkpoint complete[^\n]*? wrote (\d+) buffers[^\n]*? sync files=(\d+)/s;
+			is($said, $buffers, 'the log says so');
+			# the table, pg_xact, and what the session has written of the catalogs
+			is_between($synced, 2, $buffers, 'and how many files are synced');
+		});
+
+		$aio->scenario('the time that syncing takes', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
+			my ($before) = $aio->sql($time) =~ /\|(.*)/;
+			$aio->alter_system(fsync => 'on', track_io_timing => 'on');
+			# until the checkpointer has read the settings, and reported
+			my ($syncs, $ms);
+			ok($aio->poll(sub {
+					$alice->sql("UPDATE $t SET gen = gen");
+					$aio->sql('CHECKPOINT');
+					($syncs, $ms) = split /\|/, $aio->sql($time);
+					return $syncs && $ms > $before;
+				}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
+			$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
 		});
 
 		# the background writer counts them, and reports them some time later
@@ -52,6 +73,14 @@ for_each_io_method(
 			$before = $after;
 			$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
 			cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
+			# each report is of another round of the background writer
+			for (1 .. 5)
+			{
+				my $last = $allocated->();
+				$alice->sql("SELECT invalidate_rel_block('$t', 7), read_rel_block_ll('$t', 7)");
+				$aio->poll(sub { $allocated->() > $last }) or fail('another report');
+			}
+			cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
 		});
 
 		# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
@@ -144,6 +173,8 @@ for_each_io_method(
 				is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
 			}
 		});
-	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, checkpoint_flush_after => '256kB', bgwriter_lru_maxpages => 0,
+	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4, checkpoint_flush_after => '256kB',
+		# the background writer reports often, and writes nothing
+		bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0,
 		# without, nothing is written back
 		fsync => 'on' });

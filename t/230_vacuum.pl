@@ -73,6 +73,23 @@ for_each_io_method(
 			$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
 		});
 
+		$aio->scenario('what its progress says', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
+			{
+				my ($mode, $options) = @$case;
+				$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
+				$aio->evict($t);
+				$aio->hold(relation => $t, pid => $alice->pid);
+				$alice->starts("VACUUM ($options) $t");
+				$aio->holds(1);
+				$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
+				$aio->release;
+				$alice->ends('VACUUM');
+			}
+		}, skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
+
 		# the catalog says that the table was frozen 2,147,483,000 transactions ago
 		$aio->scenario('failsafe', sub {
 			my ($alice) = $aio->sessions('alice');

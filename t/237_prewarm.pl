@@ -43,6 +43,18 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		$aio->scenario('privileges', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
+			$alice->sql('SET ROLE reader');
+			$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
+			$aio->sql("GRANT SELECT ON $t TO reader");
+			$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, 'scenario.t_i';
+			$alice->sql('RESET ROLE');
+			$aio->sql('DROP OWNED BY reader; DROP ROLE reader');
+		});
+
 		$aio->scenario('pg_prewarm of a bad block', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);

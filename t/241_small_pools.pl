@@ -56,6 +56,9 @@ with_each_io_method(
 			$alice->sql('ROLLBACK');
 			$aio->proves($t, session => $alice);
 			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'a session cannot get more buffers any more');
+			$aio->sql('CREATE ROLE later');
+			$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
+			$aio->sql('DROP ROLE later');
 		});
 	}, suffix => 'local');
 

@@ -139,6 +139,13 @@ for_each_io_method(
 				$alice->sql("SELECT blk FROM $t WHERE blk = 0 FOR UPDATE") if $event eq 'DataFileWrite';
 				ok(wait_event_at($aio, $alice, $call, $event, $sql), "$call: $event") || diag($aio->activity($alice->pid));
 			}
+			if ($aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'file_extend_method'"))
+			{
+				$aio->alter_system(file_extend_method => 'write_zeros');
+				$aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' });
+				ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
+				$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
+			}
 			$aio->proves($t);
 		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
 
