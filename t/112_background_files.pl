@@ -1,5 +1,5 @@
-# Files of dropped tables that the background writer has open: it closes them, or their space would
-# not be freed.
+# Files of dropped tables that the background writer has open: it closes them, or it would keep a
+# descriptor of each.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -60,7 +60,7 @@ for_each_io_method(
 			}
 		});
 
-		# the places of sessions are given out in turns
+		# the place that has been free for the longest time is given out next
 		$aio->scenario('a session in the place of another one', sub {
 			my $t = $aio->table('t', 20);
 			my $reads = "SELECT sum(reads) FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE context = 'vacuum'";

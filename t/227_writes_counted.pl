@@ -49,7 +49,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 20);
 			my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
 			my ($before) = $aio->sql($time) =~ /\|(.*)/;
-			$aio->alter_system(fsync => 'on', track_io_timing => 'on');
+			$aio->alter_system(track_io_timing => 'on');
 			# until the checkpointer has read the settings, and reported
 			my ($syncs, $ms);
 			ok($aio->poll(sub {

@@ -50,7 +50,8 @@ for_each_io_method(
 			$alice->sql('SET ROLE reader');
 			$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
 			$aio->sql("GRANT SELECT ON $t TO reader");
-			$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, 'scenario.t_i';
+			# 18.0 asks for a privilege on the index, of which there is none
+			$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, $aio->setting('server_version_num') < 180001 ? () : 'scenario.t_i';
 			$alice->sql('RESET ROLE');
 			$aio->sql('DROP OWNED BY reader; DROP ROLE reader');
 		});
