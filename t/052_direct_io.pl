@@ -7,6 +7,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use TestAio::Descriptors;
 use TestAio::Required;
 
 # Not every file system can do direct I/O.
@@ -21,9 +22,8 @@ sub opened_for_direct_io
 {
 	my ($session, $path) = @_;
 	my %found;
-	for my $link (glob "/proc/${\$session->pid}/fd/*")
+	for my $link (descriptors($session->pid, $path))
 	{
-		next if (readlink($link) // '') !~ $path;
 		my ($flags) = slurp_file($link =~ s{/fd/}{/fdinfo/}r) =~ /^flags:\s*(\d+)/m;
 		$found{ oct($flags) & O_DIRECT ? 'yes' : 'no' } = 1;
 	}

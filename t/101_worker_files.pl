@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Descriptors;
 
 # A file that can be opened for reading and writing and has a length, and that fails to be
 # read unless the kernel has a security module for keys.
@@ -33,7 +34,7 @@ sub replace_workers
 sub open_in_workers
 {
 	my ($aio, $file) = @_;
-	return scalar grep { (readlink($_) // '') =~ m{/\Q$file\E\b} } map { glob "/proc/$_/fd/*" } $aio->pids_of_type('io worker');
+	return scalar map { descriptors($_, qr{/\Q$file\E\b}) } $aio->pids_of_type('io worker');
 }
 
 for_each_io_method(

@@ -5,13 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-
-# How many descriptors a process has of a file, also after the file is removed.
-sub open_in
-{
-	my ($pid, $file) = @_;
-	return scalar grep { (readlink($_) // '') =~ m{/\Q$file\E( \(deleted\))?$} } glob "/proc/$pid/fd/*";
-}
+use TestAio::Descriptors;
 
 for_each_io_method(
 	sub {
@@ -22,12 +16,13 @@ for_each_io_method(
 			my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
 			my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 			my ($writer) = $aio->pids_of_type('background writer');
+			my $open = sub { return scalar(() = descriptors($writer, qr{/\Q$file\E( \(deleted\))?$})) };
 			# it cleans the dirty buffers that the sweep of the clock would come to
 			ok($aio->poll(sub {
 					$alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))");
-					open_in($writer, $file) > 0;
+					$open->() > 0;
 				}), 'the background writer has its file open');
 			$aio->sql("DROP TABLE $t; CHECKPOINT");
-			ok($aio->poll(sub { open_in($writer, $file) == 0 }), 'and closes it after a checkpoint');
+			ok($aio->poll(sub { $open->() == 0 }), 'and closes it after a checkpoint');
 		});
 	}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });

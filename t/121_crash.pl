@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Descriptors;
 use TestAio::Gate;
 
 # Returns the number of the postmaster's descriptors and mappings by kind.
@@ -13,7 +14,8 @@ sub resources
 {
 	my ($aio) = @_;
 	my $postmaster = $aio->postmaster_pid;
-	my @fds = map { readlink($_) // '' } glob "/proc/$postmaster/fd/*";
+	my @rings = descriptors($postmaster, qr/^anon_inode:\[io_uring\]/);
+	my @others = descriptors($postmaster, qr/^(?!anon_inode:\[io_uring\])./);
 	open my $maps, '<', "/proc/$postmaster/maps" or return;
 	my @maps = <$maps>;
 	close $maps;
@@ -21,8 +23,8 @@ sub resources
 	my ($locked) = map { /^VmLck:\s*(\d+)/ ? $1 : () } <$status>;
 	close $status;
 	return {
-		'io_uring descriptors' => scalar(grep { /^anon_inode:\[io_uring\]/ } @fds),
-		'other descriptors' => scalar(grep { !/^anon_inode:\[io_uring\]|^$/ } @fds),
+		'io_uring descriptors' => scalar @rings,
+		'other descriptors' => scalar @others,
 		'io_uring mappings' => scalar(grep { /io_uring/ } @maps),
 		'locked memory' => $locked // 0 };
 }

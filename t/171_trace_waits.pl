@@ -7,6 +7,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use TestAio::Descriptors;
 use TestAio::Trace;
 
 # Returns the number of completions in all rings that the kernel has posted and no process
@@ -15,7 +16,7 @@ sub unseen_completions
 {
 	my ($aio) = @_;
 	my $unseen = 0;
-	for my $fd (grep { (readlink($_) // '') eq 'anon_inode:[io_uring]' } glob "/proc/${\$aio->postmaster_pid}/fd/*")
+	for my $fd (descriptors($aio->postmaster_pid, qr/^anon_inode:\[io_uring\]$/))
 	{
 		my %ring = slurp_file($fd =~ s/fd/fdinfo/r) =~ /^(CqHead|CqTail):\s*(\d+)/mg;
 		return -1 if !defined $ring{CqTail};

@@ -40,7 +40,8 @@
 #	TestAio::Trace		traced, traces_of
 #	TestAio::Rows		numbered_table, indexed_table: tables for scans
 #	TestAio::Vacuum		vacuum, reported: VACUUM's report
-#	TestAio::Plan		explained: numbers of EXPLAIN
+#	TestAio::Plan		explained, workers_at: numbers of EXPLAIN
+#	TestAio::Descriptors	descriptors: files that a process has open
 #	TestAio::Segments	long_table, right_rows: tables of three segments
 #	TestAio::Strace		system_calls, wait_event_at, raises_at_end_of_file: a session under strace
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
