@@ -6,19 +6,6 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Returns the blocks of a table's main fork of which the WAL has whole pages between two positions.
-sub whole_pages
-{
-	my ($aio, $table, $from, $to) = @_;
-	my $file = $aio->sql("SELECT pg_relation_filenode('$table')");
-	my @names = split /\|/, $aio->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
-	my @command = ($aio->node->config_data('--bindir') . '/pg_waldump', '--path=' . $aio->node->data_dir . '/pg_wal', "--start=$from", "--end=$to", @names);
-	open my $records, '-|', @command or die "@command: $!";
-	my @blocks = map { m{/$file blk (\d+) FPW}g } <$records>;
-	close $records or die "@command: $?";
-	return @blocks;
-}
-
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -41,7 +28,8 @@ for_each_io_method(
 				my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
 				$aio->sql('VACUUM (TRUNCATE off) scenario.p');
 				my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
-				is(join(',', whole_pages($aio, 'scenario.p', $from, $to)), $whole ? 2 : '', 'whole pages in the WAL');
+				my $file = $aio->sql("SELECT pg_relation_filenode('scenario.p')");
+				is(join(',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to)), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
 				my ($startup) = $standby->pids_of_type('startup');
 				my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
 				ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));

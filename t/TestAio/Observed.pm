@@ -178,15 +178,8 @@ sub fill_in_wal
 	my $aio = $self->{aio};
 	my @spans = map { ref $_ ? $_ : () } map { @{ $_->{lines} } } @parts;
 	return if !@spans;
-	my $bindir = $aio->node->config_data('--bindir');
-	my $pg_wal = $aio->node->data_dir . '/pg_wal';
-	# left to itself, pg_waldump reads the segment size from any file, also from one that is still empty
-	my ($from, $to) = ($spans[0]{from}, $spans[-1]{to});
-	my $files = join ' ', split /\|/, $aio->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
-	my $errors = $aio->node->basedir . '/pg_waldump.errors';
 	my $span = 0;
-	open my $records, '-|', "'$bindir/pg_waldump' --path='$pg_wal' --start=$from --end=$to $files 2>'$errors'" or die "pg_waldump: $!";
-	while (<$records>)
+	for ($aio->wal_records($spans[0]{from}, $spans[-1]{to}))
 	{
 		my ($manager, $length, $lsn, $description) = /^rmgr: (\w+) +len \(rec\/tot\): +(\d+)\/.*? lsn: (\S+), .*? desc: (\S+)/ or next;
 		$span++ while $span < $#spans && _distance($spans[$span]{to}, $lsn) >= 0;
@@ -202,7 +195,6 @@ sub fill_in_wal
 		$record->{bytes} += $length;
 		push @{ $record->{blocks} }, join '/', map { $_->[2] } @blocks;
 	}
-	close $records or die "pg_waldump from $from to $to, $files: " . slurp_file($errors) . "\n";
 	for (@parts)
 	{
 		@{ $_->{lines} } = map { ref $_ ? _wal_lines($_) : $_ } @{ $_->{lines} };

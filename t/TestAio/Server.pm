@@ -102,6 +102,21 @@ sub replayed_by
 	return;
 }
 
+# Returns what pg_waldump says of each record between two positions in the WAL.
+sub wal_records
+{
+	my ($self, $from, $to) = @_;
+	my $node = $self->{node};
+	# left to itself, pg_waldump reads the segment size from any file, also from one that is still empty
+	my @files = split /\|/, $self->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
+	my $errors = $node->basedir . '/pg_waldump.errors';
+	my $command = "'${\$node->config_data('--bindir')}/pg_waldump' --path='${\$node->data_dir}/pg_wal' --start=$from --end=$to @files 2>'$errors'";
+	open my $records, '-|', $command or die "pg_waldump: $!";
+	my @records = <$records>;
+	close $records or die "pg_waldump from $from to $to: " . slurp_file($errors) . "\n";
+	return @records;
+}
+
 # Test: the server says that it has this io_method.
 sub is_method
 {
