@@ -83,4 +83,5 @@ for_each_io_method(
 				}
 			}
 		}, leaves => 'nothing');
+	# a B-tree's pages are read synchronously
 	}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
