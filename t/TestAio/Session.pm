@@ -72,9 +72,19 @@ sub starts
 	return $self;
 }
 
-# Returns true if the statement has ended.  Waits so many seconds for its end.
+# Waits until the server executes the statement that was started: a cancel ends it from then on.
+# Before, the server would take it for one that has come too late.
+sub is_executed
+{
+	my ($self) = @_;
+	$self->{server}->wait_for("SELECT state = 'active' FROM pg_stat_activity WHERE pid = ${\$self->pid}");
+	return $self;
+}
+
+# Returns true if a transaction is in progress.
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 
+# Returns true if the statement has ended.  Waits so many seconds for its end.
 sub has_ended
 {
 	my ($self, $wait) = @_;
