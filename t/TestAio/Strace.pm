@@ -7,7 +7,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(no_strace system_calls blocks_of wait_event_at raises_at_end_of_file);
+our @EXPORT = qw(no_strace system_calls written_by blocks_of wait_event_at raises_at_end_of_file);
 
 # Standard error of each strace that runs, which it must be able to write to.
 my %messages;
@@ -57,20 +57,29 @@ sub no_strace
 	return $tracer ? undef : 'strace may not attach to processes here (kernel.yama.ptrace_scope, or the container)';
 }
 
+# Returns the system calls of these kinds that a process does while a function runs, as lines with
+# the paths of files.
+sub _calls_during
+{
+	my ($aio, $pid, $kinds, $function) = @_;
+	my $log = $aio->node->basedir . "/strace.$pid";
+	my $tracer = _attach($pid, '-y', '-e', "trace=$kinds", '-o', $log) // die "strace does not attach\n";
+	$function->();
+	_detach($tracer);
+	open my $fh, '<', $log or die "$log: $!";
+	my @calls = <$fh>;
+	close $fh;
+	return @calls;
+}
+
 # Returns the reads and the advice (POSIX_FADV_WILLNEED) about a table that a session gives the
 # kernel while it runs a statement, as ["read" or "advice", first block, number of blocks].
 sub system_calls
 {
 	my ($aio, $session, $table, $sql) = @_;
-	my $pid = $session->pid;
-	my $log = $aio->node->basedir . "/strace.$pid";
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
-	my $tracer = _attach($pid, '-y', '-e', 'trace=fadvise64,pread64,preadv', '-o', $log) // die "strace does not attach\n";
-	$session->sql($sql);
-	_detach($tracer);
-	open my $fh, '<', $log or die "$log: $!";
 	my @calls;
-	while (my $line = <$fh>)
+	for my $line (_calls_during($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
 	{
 		next if $line !~ /\Q$file\E(?![0-9_])/;
 		if ($line =~ /^fadvise64\([^,]*, (\d+), (\d+), POSIX_FADV_WILLNEED\)/) { push @calls, [ 'advice', $1 / 8192, $2 / 8192 ] }
@@ -78,8 +87,28 @@ sub system_calls
 		elsif ($line =~ /^pread(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { push @calls, [ 'read', $1 / 8192, $2 / 8192 ] }
 		else { die "strace says: $line" }
 	}
-	close $fh;
 	return @calls;
+}
+
+# Returns what a process does with the files of a table while a function runs: for each file the
+# blocks that it writes, those that it writes back (sync_file_range), in ascending order, and
+# "synced" if it syncs the file.
+sub written_by
+{
+	my ($aio, $pid, $table, $function) = @_;
+	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
+	my %done;
+	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,sync_file_range,fsync,fdatasync', $function))
+	{
+		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
+		my $of_file = $done{$name} //= { written => {}, flushed => {}, synced => '' };
+		if ($line =~ /^pwrite(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { $of_file->{written}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
+		elsif ($line =~ /^sync_file_range\([^,]*, (\d+), (\d+), SYNC_FILE_RANGE_WRITE\)\s+= 0$/) { $of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
+		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
+		else { die "strace says: $line" }
+	}
+	my $blocks = sub { my ($set) = @_; return join ',', sort { $a <=> $b } keys %$set };
+	return { map { $_ => [ $blocks->($done{$_}{written}), $blocks->($done{$_}{flushed}), $done{$_}{synced} ] } keys %done };
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of this kind.  Returns
