@@ -60,7 +60,8 @@ for_each_io_method(
 		$aio->scenario('autovacuum', sub {
 			my ($bob) = $aio->sessions('bob');
 			my $t = $aio->table('t', 100);
-			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0)");
+			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)");
+			my $begun = $aio->sql('SELECT clock_timestamp()');
 			$aio->sql("DELETE FROM $t WHERE blk = 50");
 			$aio->sql('SELECT pg_stat_force_next_flush()');
 			$aio->evict($t);
@@ -74,6 +75,8 @@ for_each_io_method(
 			$aio->wait_for($is_held);
 			$aio->gate_release;
 			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+			$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
+			$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
 			set_autovacuum($aio, 'off');
 			$aio->proves($t, except => 'block 50 has no row');
 		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);

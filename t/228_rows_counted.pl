@@ -38,6 +38,44 @@ for_each_io_method(
 			}
 		});
 
+		$aio->scenario('savepoints', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.s';
+			my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+			# rows are dead that an aborted subtransaction has made, too
+			my $change = sub { my ($n) = @_; return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
+			for my $case ([ 'RELEASE a', '20/6/2/18/8' ], [ 'ROLLBACK TO a', '20/6/2/9/17' ])
+			{
+				my ($end, $wanted) = @$case;
+				$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off)");
+				$alice->sql("BEGIN; ${\$change->(100)}; SAVEPOINT a; ${\$change->(200)}; $end; COMMIT");
+				$alice->sql('SELECT pg_stat_force_next_flush()');
+				$aio->gives($counts, $wanted =~ tr{/}{|}r, $end);
+			}
+		});
+
+		# what a transaction has changed before it truncates the table counts if it is rolled back only
+		$aio->scenario('TRUNCATE', sub {
+			my ($alice) = $aio->sessions('alice');
+			my %ends = (
+				'COMMIT' => [ [ 'COMMIT', q{PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'} ], '15/0/0/5/0' ],
+				'ROLLBACK' => [ [ 'ROLLBACK', q{PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'} ], '13/2/1/10/5' ]);
+			for my $end (sort keys %ends)
+			{
+				my ($how, $wanted) = @{ $ends{$end} };
+				for my $n (0, 1)
+				{
+					my $t = "scenario.\L${end}_$n";
+					my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+					$alice->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
+					$alice->sql("BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)");
+					$alice->sql($_) for split /; /, $how->[$n];
+					$alice->sql('SELECT pg_stat_force_next_flush()');
+					$aio->gives($counts, $wanted =~ tr{/}{|}r, $how->[$n]);
+				}
+			}
+		});
+
 		$aio->scenario('dead rows', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = 'scenario.d';
@@ -60,4 +98,4 @@ for_each_io_method(
 			$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
 			$look->('ANALYZE of pages that are pruned');
 		});
-	}, methods => ['worker'], conf => { shared_buffers => '16MB' });
+	}, methods => ['worker'], conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
