@@ -5,6 +5,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Vacuum;
+use Time::HiRes qw(time);
 
 for_each_io_method(
 	sub {
@@ -31,6 +32,26 @@ for_each_io_method(
 			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
 			$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
 			$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
+		});
+
+		$aio->scenario('what the report says of I/O', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 200);
+			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
+			$alice->sql('SET track_io_timing = on');
+			$aio->evict($t);
+			my $begun = time;
+			my $report = vacuum($alice, 'TRUNCATE off', $t);
+			my $took = time - $begun;
+			my ($reads, $dirtied) = map { reported($report, $_) } qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
+			my ($read_rate, $write_rate) = map { reported($report, qr/avg $_ rate: ([\d.]+) MB/) } qw(read write);
+			is_between($reads, 200, 220, 'blocks read');
+			is_between($dirtied, 50, 70, 'pages made dirty');
+			# with three digits after the point
+			cmp_ok($read_rate + 0.001, '>=', $reads / 128 / $took, 'they are read in no more than the time of the statement');
+			cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'both rates are of the same time');
+			like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
+			like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
 		});
 
 		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
@@ -94,26 +115,31 @@ for_each_io_method(
 		$aio->scenario('failsafe', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 100);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
+			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
 			$alice->sql('SET allow_system_table_mods = on');
 			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
 			my $dead = sub { return pages_with_dead($aio, $t, 100) };
 			$aio->evict($t);
 			$alice->notices;
 			my $vacuum = "VACUUM (TRUNCATE on, VERBOSE) $t";
-			if ($aio->major >= 19 && !$aio->no_faults)
-			{
-				$aio->hold(relation => $t, pid => $alice->pid);
-				$alice->starts($vacuum);
-				$aio->holds(1);
-				$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
-				$aio->release;
-				$alice->ends($vacuum);
-			}
-			else { $alice->sql($vacuum) }
+			my $reads = $aio->change_during(
+				"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
+				sub {
+					return $alice->sql($vacuum) if $aio->major < 19 || $aio->no_faults;
+					$aio->hold(relation => $t, pid => $alice->pid);
+					$alice->starts($vacuum);
+					$aio->holds(1);
+					$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
+					$aio->release;
+					$alice->ends($vacuum);
+				}, $alice);
 			$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+			my ($ring, $normal) = split m{/}, $reads;
+			is($ring, 0, 'it reads nothing into a ring');
+			is_between($normal, 100, 150, 'but elsewhere');
 			my $report = join "\n", $alice->notices;
-			like($report, qr/index scan bypassed by failsafe: 25 pages from table .* have 25 dead item identifiers/, 'it leaves the index alone');
+			like($report, qr/index scan bypassed by failsafe: 25 pages from table .* have 25 dead item identifiers/, 'it leaves the indexes alone');
+			unlike($report, qr/^index "/m, 'also that of GIN, which VACUUM cleans up at its end') || diag($report);
 			is($dead->(), 25, 'it leaves the dead line pointers') if !$aio->lacks('pageinspect');
 			$aio->gives("SELECT age(relfrozenxid) < 1000 FROM pg_class WHERE oid = '$t'::regclass", 't', 'it freezes the table');
 			$aio->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", '75|3725', 'the rows');
