@@ -36,6 +36,16 @@ for_each_io_method(
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
 		});
 
+		# the file must not be shorter than the WAL says
+		$aio->scenario('the record of a truncation', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
+			my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+			$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
+			$alice->gives("SELECT pg_relation_size('$t') / 8192, pg_current_wal_flush_lsn() > '$before'", '11|t', 'is written before the table is cut off');
+		});
+
 		# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
 		$aio->scenario('a row that comes meanwhile', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -59,4 +69,4 @@ for_each_io_method(
 			$alice->sql('SET enable_seqscan = off');
 			$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'the new row, by the index');
 		}, skip => $aio->lacks('gate'));
-	});
+	}, conf => { wal_writer_delay => '10s' });

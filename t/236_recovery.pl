@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Vacuum;
 
 # What ps shows of a process.
 sub title { my ($pid) = @_; open my $fh, '<', "/proc/$pid/cmdline" or return; local $/; return <$fh> =~ tr/\0/ /r }
@@ -78,14 +79,22 @@ for_each_io_method(
 				substr($page, 8, 2) = pack 's', $checksum;
 				$aio->overwrite($aio->file_of($t), $block * 8192, $page);
 			};
+			my $empty_page_is_visible = sub {
+				my ($alice) = $aio->sessions('alice');
+				like(vacuum($alice, 'TRUNCATE off', $t), qr/visibility map: 1 pages set all-visible, 1 pages set all-frozen \(0 were all-visible\)/, 'VACUUM reports the empty page');
+				# the page itself says so on disk, too
+				$aio->evict($t);
+				$aio->gives("SELECT all_visible, all_frozen, pd_all_visible FROM pg_visibility('$t', pg_relation_size('$t') / 8192 - 1)", 't|t|t', 'and notes it');
+				$aio->end_session($alice);
+			};
 			my @steps = ("DELETE FROM $t WHERE n = 5", "UPDATE $t SET n = n WHERE n = 9", "SELECT n FROM $t WHERE n = 13 FOR UPDATE", "SELECT n FROM $t WHERE n = 17 FOR KEY SHARE",
-				"INSERT INTO $t SELECT 100, 'x'", "VACUUM (TRUNCATE off) $t", "VACUUM (FREEZE, TRUNCATE off) $t", ($pageinspect ? $empty_page : ()), "VACUUM (TRUNCATE off) $t", "ALTER TABLE $t SET TABLESPACE in_place", "DELETE FROM $t WHERE n > 30", "VACUUM (TRUNCATE on) $t");
+				"INSERT INTO $t SELECT 100, 'x'", "VACUUM (TRUNCATE off) $t", "VACUUM (FREEZE, TRUNCATE off) $t", ($pageinspect ? ($empty_page, $empty_page_is_visible) : ()), "ALTER TABLE $t SET TABLESPACE in_place", "DELETE FROM $t WHERE n > 30", "VACUUM (TRUNCATE on) $t");
 			for my $step (@steps)
 			{
-				my $name = ref $step ? 'an empty page' : $step;
+				my $name = ref $step ? 'VACUUM of an empty page' : $step;
 				ref $step ? $step->() : $aio->sql($step);
 				# a page that the primary alone has comes to the standby when it is written
-				next if ref $step;
+				next if $step eq $empty_page;
 				$aio->replayed_by($standby);
 				is($standby->sql($map), $aio->sql($map), "$name: the maps agree");
 				$standby->gives("SELECT (SELECT count(*) FROM pg_check_frozen('$t')), (SELECT count(*) FROM pg_check_visible('$t'))", '0|0', 'and are right');
