@@ -9,7 +9,7 @@ use Exporter 'import';
 
 use JSON::PP;
 
-our @EXPORT = qw(explained workers_at);
+our @EXPORT = qw(explained node_at workers_at);
 
 # Runs a query under EXPLAIN (ANALYZE) with further options, "BUFFERS, WAL" for example.
 # Returns the numbers of the topmost node by their names in JSON, which include the numbers of the
@@ -22,17 +22,20 @@ sub explained
 	return { plan => $plan, $topmost =~ /"([^"]+)": ([\d.]+)/g };
 }
 
-# Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
-sub workers_at
+# Returns what EXPLAIN (FORMAT json) says of the first node of a type, as a hash.
+sub node_at
 {
 	my ($type, $output) = @_;
 	my @nodes = map { $_->{Plan} } @{ decode_json($output) };
 	while (my $node = shift @nodes)
 	{
-		return @{ $node->{Workers} // [] } if $node->{'Node Type'} eq $type;
+		return $node if $node->{'Node Type'} eq $type;
 		push @nodes, @{ $node->{Plans} // [] };
 	}
-	return;
+	return {};
 }
+
+# Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
+sub workers_at { my ($type, $output) = @_; return @{ node_at($type, $output)->{Workers} // [] } }
 
 1;
