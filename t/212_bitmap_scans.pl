@@ -4,6 +4,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Plan;
 use TestAio::Rows;
 
 # Returns the heap blocks of a bitmap heap scan, by all processes, exact and lossy, and the rows
@@ -97,6 +98,29 @@ for_each_io_method(
 			$alice->gives("SELECT string_agg(n::text, ',' ORDER BY n) FROM $t WHERE m = 12", '12,62,112,162,312,362', 'no deleted row, and the new version of a row');
 		});
 
+		# two rows of a page are locked as rows, more as a page (max_pred_locks_per_page)
+		$aio->scenario('what serializable transactions lock', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 100);
+			my %scans = ('bitmap' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'index' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'seq' => 'relation');
+			for my $scan (sort keys %scans)
+			{
+				$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;' . " SET enable_${scan}scan = on");
+				$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE n IN (100, 104, 108, 200, 201, 202, 203)");
+				$aio->gives("SELECT string_agg(concat(locktype, ' ' || page, '.' || tuple), ', ' ORDER BY page, tuple) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock'", $scans{$scan}, "$scan scan");
+				$alice->sql('COMMIT');
+			}
+		});
+
+		$aio->scenario('and of lossy pages', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 1700);
+			$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'");
+			$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE m < 49");
+			$aio->gives("SELECT locktype, count(*) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock' GROUP BY 1", 'page|1700', 'each page');
+			$alice->sql('COMMIT');
+		});
+
 		$aio->scenario('parallel bitmap heap scans', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = indexed_table($aio, 1700);
@@ -117,6 +141,10 @@ for_each_io_method(
 				$alice->gives("SELECT count(*), count(DISTINCT n), sum(n) FROM $t WHERE m < 49 AND n >= 4",
 					$alice->sql("SELECT count(*), count(DISTINCT i), sum(i) FROM generate_series(4, 6799) i WHERE i % 50 < 49"), 'each row once');
 			}
+			# the leader sees of the index what a worker has done
+			$alice->sql('SET parallel_leader_participation = off');
+			my $index = node_at('Bitmap Index Scan', $alice->sql("EXPLAIN (ANALYZE, VERBOSE, FORMAT json) SELECT n FROM $t WHERE m < 49 AND n >= 4"));
+			is($index->{'Index Searches'}, 1, 'one search of the index, by a worker') || diag(explain($index));
 			# without a join condition, the left side of a left join is the outer one
 			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
 			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t WHERE m < 10 OFFSET 0) s ON true GROUP BY g ORDER BY g";
@@ -124,4 +152,4 @@ for_each_io_method(
 			my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 6799) i WHERE i % 50 < 10');
 			$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
 		});
-	}, prefers => 'worker', conf => { shared_buffers => '32MB' });
+	}, prefers => 'worker', conf => { shared_buffers => '32MB', max_pred_locks_per_relation => 2000 });
