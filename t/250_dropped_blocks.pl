@@ -67,6 +67,24 @@ END
 			}
 		});
 
+		# PendingRelDelete of a subtransaction that has been released goes with the one around it
+		$aio->scenario('savepoints', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = map { $aio->table($_, 40) } qw(t u);
+			my %file = map { $_ => $aio->file_of($_) } $t, $u;
+			$aio->sql("SELECT evict_rel('$_')") for $t, $u;
+			$alice->sql("BEGIN; SAVEPOINT a; CREATE TABLE scenario.kept AS SELECT generate_series(1, 400); TRUNCATE $t; RELEASE a; SAVEPOINT b");
+			$alice->sql("CREATE TABLE scenario.not_kept AS SELECT generate_series(1, 400); DROP TABLE $u");
+			my $not_kept = $aio->file_of('scenario.not_kept', $alice);
+			$alice->sql('ROLLBACK TO b; COMMIT');
+			$aio->sql("CHECKPOINT; SELECT evict_rel('scenario.kept')");
+			$aio->gives("SELECT (SELECT count(*) FROM scenario.kept), (SELECT count(*) FROM $t), to_regclass('scenario.not_kept')", '400|0|', 'what was released stays, what was rolled back has gone');
+			$aio->proves($u);
+			ok(-e $file{$u}, 'the file of a table that is dropped after all stays');
+			ok(!-e $file{$t}, 'that of the truncated table goes');
+			ok(!-e $not_kept, 'and that of the table which was rolled back');
+		});
+
 		# a byte of the visibility map has the bits of four pages: the table is cut off at each place in a byte
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{

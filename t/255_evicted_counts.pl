@@ -49,6 +49,21 @@ for_each_io_method(
 			$aio->proves($t, except => "block 19 has no row\n$gone");
 		}, skip => $skip);
 
+		$aio->scenario('superusers only', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 3);
+			$aio->sql("CREATE ROLE clerk; GRANT USAGE ON SCHEMA scenario TO clerk; GRANT SELECT ON $t TO clerk; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO clerk");
+			$alice->sql('SET ROLE clerk');
+			my %arguments = (evict_relation => "'$t'", evict => 1, mark_dirty_relation => "'$t'", mark_dirty => 1);
+			for my $function (split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_buffercache_(evict|mark_dirty)'"))
+			{
+				my ($name) = $function =~ /^pg_buffercache_(.*)/;
+				$alice->fails("SELECT * FROM $function(${\($arguments{$name} // '')})", '42501', qr/must be superuser to use $function\(\)/, $function);
+			}
+			$aio->end_session($alice);
+			$aio->sql('DROP OWNED BY clerk; DROP ROLE clerk');
+		}, skip => $skip);
+
 		# a buffer without a valid page cannot be evicted
 		$aio->scenario('under a read', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
