@@ -45,6 +45,20 @@ for_each_io_method(
 			}, skip => $aio->no_faults);
 		}
 
+		$aio->scenario('no more time than has passed', sub {
+			my $begun = $aio->sql('SELECT clock_timestamp()');
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 600);
+			$alice->sql("SET track_io_timing = on; SET backend_flush_after = '64kB'; SET temp_buffers = 100");
+			$alice->sql("CREATE TEMP TABLE temp (LIKE $t INCLUDING STORAGE); INSERT INTO temp SELECT * FROM $t; DELETE FROM temp; SELECT count(*) FROM temp");
+			$alice->sql("UPDATE $t SET gen = 0; SELECT evict_rel('$t'); SELECT count(*) FROM $t; SELECT evict_rel('$t'); VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
+			my $kinds = join ', ', map { "('${_}s', ${_}s, ${_}_time)" } qw(read write writeback extend);
+			my $times = "pg_stat_get_backend_io(${\$alice->pid}), LATERAL (VALUES $kinds) v(kind, operations, ms) WHERE object <> 'wal' AND operations > 0";
+			$aio->gives("SELECT string_agg(DISTINCT object || ': ' || kind, ', ') FROM $times",
+				'relation: extends, relation: reads, relation: writebacks, relation: writes, temp relation: extends, temp relation: reads, temp relation: writes', 'all kinds of operations');
+			$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'all took some time, and none took longer');
+		});
+
 		# the counters of a session are sums, too
 		$aio->scenario('the time of one session, and of all', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -67,4 +81,6 @@ for_each_io_method(
 			ok($differences[0] < 0.01 && $differences[1] < 0.01, 'the times are the same') || diag("$one, $all");
 			ok($_ > 0, 'a time') for (split m{/}, $one)[ 0, 1 ];
 		});
-	}, methods => ['worker'], workers => 1, conf => { shared_buffers => '16MB' });
+	}, methods => ['worker'], workers => 1, conf => { shared_buffers => '16MB',
+		# without, nothing is written back
+		fsync => 'on' });
