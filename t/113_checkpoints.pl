@@ -80,6 +80,27 @@ for_each_io_method(
 			is(join(' ', map { "$_ $done->{$_}[2]" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
 		}, skip => no_strace());
 
+		# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
+		$aio->scenario('during VACUUM FULL', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			$alice->sql('SET client_min_messages = debug1');
+			for my $checkpoints (0, 1)
+			{
+				$aio->evict($t, $alice);
+				$alice->notices;
+				$aio->hold(relation => $t, pid => $alice->pid);
+				$alice->starts("VACUUM FULL $t");
+				$aio->holds(1);
+				$aio->sql('CHECKPOINT') if $checkpoints;
+				$aio->release;
+				$alice->ends;
+				# no view counts this
+				is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
+				$aio->proves($t);
+			}
+		}, skip => $aio->no_faults);
+
 		$aio->scenario('the time that syncing takes', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
@@ -142,6 +163,6 @@ for_each_io_method(
 				is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
 			}
 		}, skip => $aio->major < 19 ? '18 has no options' : undef);
-	}, conf => { shared_buffers => '16MB', checkpoint_flush_after => '256kB',
+	}, conf => { shared_buffers => '16MB', checkpoint_flush_after => '256kB', wal_level => 'replica',
 		# without, nothing is written back
 		fsync => 'on' });
