@@ -43,6 +43,19 @@ for_each_io_method(
 			like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
 		});
 
+		$aio->scenario('processes that have statistics of their own', sub {
+			my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
+			my ($alice) = $aio->sessions('alice');
+			my $types = join ', ', map { "'$_'" } keys %has;
+			for my $row (split /\n/, $aio->sql("SELECT a.backend_type, a.pid, count(io.*), count(*) FILTER (WHERE io.backend_type = a.backend_type) FROM pg_stat_activity a LEFT JOIN LATERAL pg_stat_get_backend_io(a.pid) io ON true WHERE a.backend_type IN ($types) GROUP BY 1, 2"))
+			{
+				my ($type, $pid, $rows, $of_type) = split /\|/, $row;
+				is($rows > 0 ? 1 : 0, $has{$type}, "$type, process $pid");
+				is($of_type, $rows, 'which the rows name') if $rows;
+			}
+			$aio->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'none without a process');
+		});
+
 		$aio->scenario('a reset of pg_stat_io', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);

@@ -38,6 +38,24 @@ for_each_io_method(
 			}
 		});
 
+		$aio->scenario('a transaction in progress', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
+			# what has not been flushed counts here, too
+			my $flush = 'SELECT pg_stat_force_next_flush()';
+			$alice->sql($flush);
+			$alice->sql("BEGIN; SELECT count(*) FROM $t; CALL add_pages('$t', 60, 69)");
+			$alice->gives($counts, '1|60|10|0|0', 'a scan and inserts');
+			$alice->sql("SAVEPOINT a; DELETE FROM $t WHERE ctid = '(3,1)'; UPDATE $t SET gen = 1 WHERE ctid IN ('(5,1)', '(6,1)')");
+			$alice->gives($counts, '1|60|10|2|1', 'and those of a savepoint');
+			$alice->sql('ROLLBACK TO a');
+			$alice->gives($counts, '1|60|10|2|1', 'rolled back or not');
+			$alice->sql("ROLLBACK; $flush");
+			$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
+			$aio->proves($t);
+		});
+
 		$aio->scenario('savepoints', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = 'scenario.s';
