@@ -52,6 +52,26 @@ for_each_io_method(
 			$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');
 		});
 
+		# replay copies files, after it has written what its own buffers have of them
+		$aio->scenario('a database that is copied', sub {
+			$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
+			my $bob = $aio->session('bob', dbname => 'original');
+			$bob->sql("CREATE TABLE c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON c (i); UPDATE c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM c WHERE i % 4 = 1 AND i < 1000");
+			my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM c';
+			my $expected = $bob->sql($look);
+			$aio->end_session($bob);
+			$aio->sql('CREATE DATABASE copy TEMPLATE original STRATEGY file_copy');
+			$aio->replayed_by($standby);
+			my $reader = $standby->session('reader', dbname => 'copy');
+			$reader->gives($look, $expected, 'the rows');
+			$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM c WHERE i >= 1000', '100|119800', 'by the index');
+			$standby->end_session($reader);
+			$aio->sql("DROP DATABASE $_") for qw(copy original);
+			# or the standby replays that once more when it is restarted, and warns
+			$aio->sql('CHECKPOINT');
+			$aio->replayed_by($standby);
+		});
+
 		$aio->scenario('sessions wait, replay does not', sub {
 			my $t = $table->();
 			my ($startup) = $standby->pids_of_type('startup');

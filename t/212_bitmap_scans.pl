@@ -98,6 +98,28 @@ for_each_io_method(
 			$alice->gives("SELECT string_agg(n::text, ',' ORDER BY n) FROM $t WHERE m = 12", '12,62,112,162,312,362', 'no deleted row, and the new version of a row');
 		});
 
+		# the new version of the row is compared with the conditions again (EvalPlanQual)
+		for my $scan (qw(bitmap index seq tid))
+		{
+			$aio->scenario("a row that another session has changed, by a $scan scan", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = indexed_table($aio, 100);
+				my $condition = $scan eq 'tid' ? "ctid = ANY ('{\"(25,1)\",\"(26,1)\",\"(27,1)\"}'::tid[]) AND n < 1000" : 'n IN (100, 104, 108)';
+				for my $change ('n = n + 1000', 'm = -1')
+				{
+					$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_tidscan = off; SET enable_${scan}scan = on");
+					$aio->evict($t);
+					$bob->sql("BEGIN; UPDATE $t SET $change WHERE n = 104");
+					$alice->starts("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u");
+					$alice->waits_on('transactionid');
+					$bob->sql('COMMIT');
+					$alice->returns('100,108', "$change: the others are updated");
+					$aio->sql("UPDATE $t SET n = 104, m = 4 WHERE n = 1104 OR m < 0; UPDATE $t SET k = -k - 1 WHERE k < 0");
+					last if $scan eq 'tid';
+				}
+			});
+		}
+
 		# two rows of a page are locked as rows, more as a page (max_pred_locks_per_page)
 		$aio->scenario('what serializable transactions lock', sub {
 			my ($alice) = $aio->sessions('alice');
