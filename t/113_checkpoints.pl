@@ -164,5 +164,7 @@ for_each_io_method(
 			}
 		}, skip => $aio->major < 19 ? '18 has no options' : undef);
 	}, conf => { shared_buffers => '16MB', checkpoint_flush_after => '256kB', wal_level => 'replica',
+		# all that is written, checkpoints write
+		bgwriter_lru_maxpages => 0,
 		# without, nothing is written back
 		fsync => 'on' });

@@ -56,7 +56,7 @@ for_each_io_method(
 			my $times = "pg_stat_get_backend_io(${\$alice->pid}), LATERAL (VALUES $kinds) v(kind, operations, ms) WHERE object <> 'wal' AND operations > 0";
 			$aio->gives("SELECT string_agg(DISTINCT object || ': ' || kind, ', ') FROM $times",
 				'relation: extends, relation: reads, relation: writebacks, relation: writes, temp relation: extends, temp relation: reads, temp relation: writes', 'all kinds of operations');
-			$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'all took some time, and none took longer');
+			$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 AND operations >= 20 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'many take some time, none takes longer');
 		});
 
 		# the counters of a session are sums, too
