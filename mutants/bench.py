@@ -46,10 +46,11 @@ class Bench:
         return subprocess.run(self.command(*command, server=server), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def must(self, *command: str, server: str = "") -> None:
+    def must(self, *command: str, server: str = "") -> subprocess.CompletedProcess:
         done = self.inside(*command, server=server)
         if done.returncode != 0:
             sys.exit(f"mutants/{' '.join(command[:2])} failed:\n{done.stdout[-3000:]}")
+        return done
 
     def prepare(self) -> None:
         stamp = self.work / "complete"

@@ -14,17 +14,19 @@ mutant_switch_init(void)
 {
 	const char *number = getenv("MUTANT");
 	const char *path = getenv("MUTANTS_REACHED");
-	int			fd = path ? open(path, O_RDWR | O_CREAT, 0666) : -1;
 
 	if (number)
 		mutant_on = atoi(number);
-	if (fd >= 0 && ftruncate(fd, sizeof(unshared)) == 0)
+	if (path)
 	{
-		void	   *shared = mmap(NULL, sizeof(unshared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		int			fd = open(path, O_RDWR | O_CREAT, 0666);
 
-		if (shared != MAP_FAILED)
-			mutants_reached = shared;
-	}
-	if (fd >= 0)
+		/* a point that is reached unseen would never be tried */
+		if (fd < 0 || ftruncate(fd, sizeof(unshared)) != 0)
+			abort();
+		mutants_reached = mmap(NULL, sizeof(unshared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (mutants_reached == MAP_FAILED)
+			abort();
 		close(fd);
+	}
 }

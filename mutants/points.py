@@ -15,9 +15,8 @@ CONDITION = re.compile(r"\t+(?:else )?if \(")
 STATEMENT = re.compile(
     r"(?:\(void\) )?\w+\(|(?:\+\+|--)|\*?\(?\*?[A-Za-z_]\w*(?:(?:->|\.)\w+|\[[^\]]*\]|\))*(?:(?: [-+|&*/]?= )|\+\+;|--;)")
 LABEL = re.compile(r"\t+(?:case\b.*|\w+):\s*$")
-KEYWORDS = {"if", "while", "for", "switch", "return", "else", "do", "case", "default", "goto", "break", "continue",
-            "typedef", "static", "struct", "extern", "const", "sizeof", "union", "enum", "volatile", "register"}
-# Nobody but a developer sees these, or nothing works without them, or they are not statements.
+# Without these nothing works, or nothing changes but the memory and time that is used; or they say
+# what went wrong or how far something is, which is for a test of messages to compare.
 LEFT_ALONE = re.compile(
     r"\b(?:\w*Assert\w*|elog|ereport|err(?:msg|detail|hint|code|context)\w*|pfree|list_free\w*|palloc\w*|MemSet|memset"
     r"|INJECTION_POINT\w*|CHECK_FOR_INTERRUPTS|TRACE_\w+|VALGRIND_\w+|pg_assume|pg_unreachable|pgaio_debug\w*|va_\w+"
@@ -26,6 +25,7 @@ LEFT_ALONE = re.compile(
     r"|ResourceOwnerEnlarge|ReservePrivateRefCountEntry|error_context_stack|errcallback|\w*spin_delay)\b")
 BOUND = re.compile(r"([^<>=!?,\"'()]+(?:->\w+)*) (<=?|>=?) ([^<>=!?,\"']+(?:->\w+)*)")
 OTHER_BOUND = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+KINDS = ("left out", "always", "never", "term ignored", "bound")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Point:
     file: str
     function: str
     line: int
-    kind: str  # "left out", "always", "never", "term ignored", "bound"
+    kind: str  # one of KINDS
     text: str
 
     def __str__(self) -> str:
@@ -86,16 +86,16 @@ def terms_of(condition: str) -> tuple[list[str], set[str]]:
 
 
 class Instrumented:
-    """A file of the server with a switch at each point."""
+    """A file of the server with a switch at each point; the first has the number "first"."""
 
     def __init__(self, file: str, source: str, first: int):
         self.file = file
         self.blank = without_comments(source)
-        self.next = first
+        self.number = first  # of the next point
         self.points: list[Point] = []
         edits: list[tuple[int, int, str]] = []
         for function in FUNCTION.finditer(self.blank):
-            self.function = function.group(1)
+            self.function = function.group(1)  # that of the points which follow
             edits += self.edits_of(function.start(2), function.end(2))
         self.text = source
         for start, end, text in reversed(edits):
@@ -104,9 +104,9 @@ class Instrumented:
 
     def add(self, position: int, kind: str, text: str) -> int:
         line = self.blank.count("\n", 0, position) + 1
-        self.points.append(Point(self.next, self.file, self.function, line, kind, " ".join(text.split())))
-        self.next += 1
-        return self.next - 1
+        self.points.append(Point(self.number, self.file, self.function, line, kind, " ".join(text.split())))
+        self.number += 1
+        return self.number - 1
 
     def edits_of(self, start: int, end: int) -> Iterator[tuple[int, int, str]]:
         """What replaces which part of a function's body."""
@@ -137,11 +137,12 @@ class Instrumented:
 
     @staticmethod
     def is_statement(text: str) -> bool:
-        word = re.match(r"\w*", text)
-        return bool(text.endswith(";") and "#" not in text and STATEMENT.match(text) and not LEFT_ALONE.search(text)
-                    and (not word or word.group() not in KEYWORDS))
+        return bool(text.endswith(";") and "#" not in text and STATEMENT.match(text) and not LEFT_ALONE.search(text))
 
     def switched_condition(self, position: int, condition: str) -> str:
+        """The condition with its switches.  What it does besides happens in any case, and a switch
+        is reached only where it would make a difference.
+        """
         terms, operators = terms_of(condition)
         text = condition
         if len(operators) == 1:
@@ -149,11 +150,13 @@ class Instrumented:
             switched = []
             for term in terms:
                 number = self.add(position, "term ignored", f"{term.strip()} in {condition}")
-                switched.append(f"(MUTANT({number}) || ({term}))" if operator == "&&" else f"(!MUTANT({number}) && ({term}))")
+                switched.append(f"(({term}) || MUTANT({number}))" if operator == "&&" else f"(({term}) && !MUTANT({number}))")
             text = f" {operator} ".join(switched)
-        elif not operators and (bound := BOUND.fullmatch(condition)):
+        # the operands are evaluated twice
+        elif not operators and not re.search(r"\+\+|--", condition) and (bound := BOUND.fullmatch(condition)):
             left, sign, right = bound.groups()
             number = self.add(position, "bound", f"{condition} with {OTHER_BOUND[sign]}")
-            text = f"(MUTANT({number}) ? ({left}) {OTHER_BOUND[sign]} ({right}) : ({left}) {sign} ({right}))"
+            when_equal = f"!MUTANT({number})" if "=" in sign else f"MUTANT({number})"
+            text = f"(({left}) == ({right}) ? {when_equal} : ({left}) {sign} ({right}))"
         always, never = self.add(position, "always", condition), self.add(position, "never", condition)
-        return f"!MUTANT({never}) && (MUTANT({always}) || ({text}))"
+        return f"(({text}) || MUTANT({always})) && !MUTANT({never})"

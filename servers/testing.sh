@@ -71,7 +71,7 @@ run_regress() {
 # memory; a directory that the user has named is used whatever it can do.
 data_directory() {
 	local data=${TEST_AIO_DATA:-$state}
-	if [ "$data" = "${TEST_AIO_WORK:-}/data" ]; then
+	if [[ $data/ == "${TEST_AIO_WORK:-/nowhere}"/data/* ]]; then
 		dd if=/dev/zero of="$data/probe" bs=4096 count=1 oflag=direct 2>/dev/null || data=$state
 		rm -f "$TEST_AIO_DATA/probe"
 	fi
