@@ -32,10 +32,14 @@ sub node_at
 		return $node if $node->{'Node Type'} eq $type;
 		push @nodes, @{ $node->{Plans} // [] };
 	}
-	return {};
+	die "there is no $type in this plan: $output";
 }
 
 # Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
-sub workers_at { my ($type, $output) = @_; return @{ node_at($type, $output)->{Workers} // [] } }
+sub workers_at
+{
+	my ($type, $output) = @_;
+	return @{ node_at($type, $output)->{Workers} // [] };
+}
 
 1;

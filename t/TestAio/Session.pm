@@ -72,8 +72,8 @@ sub starts
 	return $self;
 }
 
-# Waits until the server executes the statement that was started: a cancel ends it from then on.
-# Before, the server would take it for one that has come too late.
+# Waits until the server executes the statement that was started: a cancel ends it from then on; one
+# that comes earlier is ignored.  The statement must not end by itself.
 sub is_executed
 {
 	my ($self) = @_;

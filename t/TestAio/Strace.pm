@@ -1,4 +1,5 @@
-# What a session asks of the kernel about the blocks of a table, as strace shows it.
+# What processes ask of the kernel about the blocks of a table, as strace shows it, and calls that
+# strace makes stop or fail.
 
 package TestAio::Strace;
 
@@ -64,8 +65,10 @@ sub _calls_during
 	my ($aio, $pid, $kinds, $function) = @_;
 	my $log = $aio->node->basedir . "/strace.$pid";
 	my $tracer = _attach($pid, '-y', '-e', "trace=$kinds", '-o', $log) // die "strace does not attach\n";
-	$function->();
+	my $lived = eval { $function->(); 1 };
+	my $error = $@;
 	_detach($tracer);
+	die $error if !$lived;
 	open my $fh, '<', $log or die "$log: $!";
 	my @calls = <$fh>;
 	close $fh;
