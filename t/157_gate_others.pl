@@ -66,18 +66,23 @@ for_each_io_method(
 			$aio->sql('SELECT pg_stat_force_next_flush()');
 			$aio->evict($t);
 			$aio->sql("SELECT io_hold('$t')");
-			set_autovacuum($aio, 'on');
 			my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
-			$aio->wait_for($is_held);
-			$bob->sql("SET deadlock_timeout = '10ms'");
-			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
-			$aio->sql('SELECT io_release_all()');
-			$aio->wait_for($is_held);
-			$aio->gate_release;
-			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-			$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
-			$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
+			my $lived = eval {
+				set_autovacuum($aio, 'on');
+				$aio->wait_for($is_held);
+				$bob->sql("SET deadlock_timeout = '10ms'");
+				$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
+				$aio->sql('SELECT io_release_all()');
+				$aio->wait_for($is_held);
+				$aio->gate_release;
+				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+				$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
+				$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
+				1;
+			};
+			my $error = $@;
 			set_autovacuum($aio, 'off');
+			die $error if !$lived;
 			$aio->proves($t, except => 'block 50 has no row');
 		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
 
