@@ -138,7 +138,9 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = indexed_table($aio, 1700);
 			$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'");
-			$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE m < 49");
+			$alice->sql('BEGIN ISOLATION LEVEL SERIALIZABLE');
+			my (undef, $lossy) = heap_blocks($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT count(body) FROM $t WHERE m < 49"));
+			cmp_ok($lossy, '>', 0, 'a lossy bitmap');
 			$aio->gives("SELECT locktype, count(*) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock' GROUP BY 1", 'page|1700', 'each page');
 			$alice->sql('COMMIT');
 		});
@@ -165,8 +167,11 @@ for_each_io_method(
 			}
 			# the leader sees of the index what a worker has done
 			$alice->sql('SET parallel_leader_participation = off');
-			my $index = node_at('Bitmap Index Scan', $alice->sql("EXPLAIN (ANALYZE, VERBOSE, FORMAT json) SELECT n FROM $t WHERE m < 49 AND n >= 4"));
+			my $plan = $alice->sql("EXPLAIN (ANALYZE, VERBOSE, FORMAT json) SELECT n FROM $t WHERE m < 49 AND n >= 4");
+			cmp_ok(node_at('Gather', $plan)->{'Workers Launched'}, '>', 0, 'workers alone');
+			my $index = node_at('Bitmap Index Scan', $plan);
 			is($index->{'Index Searches'}, 1, 'one search of the index, by a worker') || diag(explain($index));
+			$alice->sql('RESET parallel_leader_participation');
 			# without a join condition, the left side of a left join is the outer one
 			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
 			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t WHERE m < 10 OFFSET 0) s ON true GROUP BY g ORDER BY g";
