@@ -1,4 +1,5 @@
-# Time that sessions wait for reads, by the context in which they read (pg_stat_io).
+# Times in pg_stat_io: of waits for reads, by the context in which a session reads; neither missing nor
+# longer than possible; and the same in a session's own statistics.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

@@ -36,7 +36,8 @@ for_each_io_method(
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
 		});
 
-		# the file must not be shorter than the WAL says
+		# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
+		# wal_writer_delay is over
 		$aio->scenario('the record of a truncation', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 100);

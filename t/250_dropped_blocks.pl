@@ -67,7 +67,7 @@ END
 			}
 		});
 
-		# PendingRelDelete of a subtransaction that has been released goes with the one around it
+		# RELEASE hands the pending deletions of files over to the transaction around it
 		$aio->scenario('savepoints', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = map { $aio->table($_, 40) } qw(t u);
