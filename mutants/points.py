@@ -95,7 +95,7 @@ class Instrumented:
         self.points: list[Point] = []
         edits: list[tuple[int, int, str]] = []
         for function in FUNCTION.finditer(self.blank):
-            self.function = function.group(1)  # that of the points which follow
+            self.function = function.group(1)  # for add()
             edits += self.edits_of(function.start(2), function.end(2))
         self.text = source
         for start, end, text in reversed(edits):
