@@ -23,7 +23,7 @@ for_each_io_method(
 			{
 				$aio->evict($t);
 				$alice->starts($reads)->is_executed;
-				# often enough while it reads, but in any case
+				# pg_aios may never show a short read; the cancel is sent all the same
 				$aio->poll(sub { $aio->sql("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}") eq 't' }, 2) if !$sync && $round % 3 > 0;
 				$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
 				$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
