@@ -60,7 +60,9 @@ for_each_io_method(
 			my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
 			my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
 			$alice->sql('SET vacuum_freeze_min_age = 1000000');
-			for my $statement ("UPDATE $t SET gen = 1 WHERE blk < 5", "VACUUM (TRUNCATE off) $t", "DELETE FROM $t WHERE blk = 9")
+			for my $statement ("UPDATE $t SET gen = 1 WHERE blk < 5", "VACUUM (TRUNCATE off) $t",
+				# changes nothing but relallvisible
+				"BEGIN; DELETE FROM $t WHERE blk = 2; ROLLBACK", "DELETE FROM $t WHERE blk = 9")
 			{
 				$alice->sql($statement);
 				$alice->sql("ANALYZE $t");

@@ -40,7 +40,7 @@ END
 # Counters: a word, and a query that gives a name and a row of counters.
 my %counters = (
 	# hits in the context "normal" are of catalogs, too, and how many buffers these have is luck
-	io => q{SELECT concat_ws('/', name, object, context), to_jsonb(s) - CASE WHEN context = 'normal' THEN ARRAY['evictions', 'hits'] ELSE ARRAY['evictions'] END
+	io => q{SELECT concat_ws('/', name, object, context), to_jsonb(s) - CASE WHEN object = 'relation' AND context = 'normal' THEN ARRAY['evictions', 'hits'] ELSE ARRAY['evictions'] END
 		FROM (SELECT backend_type name, * FROM pg_stat_io WHERE backend_type = 'background worker'
 			UNION ALL SELECT application_name, s.* FROM pg_stat_activity a, pg_stat_get_backend_io(a.pid) s
 				WHERE a.backend_type = 'client backend' AND application_name <> 'observer') s

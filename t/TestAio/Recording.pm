@@ -11,7 +11,7 @@
 #
 # TestAio/Script.pm describes the scripts.
 #
-# TestAio/Observed.pm says what the lines of a recording mean.
+# TestAio/Observed.pm and TestAio/Steps.pm say what the lines of a recording mean.
 
 package TestAio::Recording;
 
@@ -23,6 +23,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Observed;
 use TestAio::Script;
+use TestAio::Steps;
 use Test::More;
 
 our @ISA = qw(TestAio::Observed);
@@ -53,14 +54,19 @@ sub _write
 	return;
 }
 
-# Waits until a session waits for a lock of another; returns the line about it.
+# What looks at statements that are under way.
+sub _stepper { my ($self) = @_; return $self->{stepper} //= TestAio::Steps->new($self->{aio}) }
+
+# Waits until a session waits for a lock of another; returns the lines about it.
 sub _waits
 {
 	my ($self, $session, $for) = @_;
 	my ($pid, $holder) = map { $_->pid } $session, $self->_session($for);
 	my $waits;
 	$self->{aio}->poll(sub { ($waits = $self->{aio}->sql("SELECT pg_blocking_pids($pid) @> ARRAY[$holder]") eq 't') || $session->has_ended });
-	return $waits ? "waits for $for" : "does not wait for $for";
+	return "does not wait for $for" if !$waits;
+	my $progress = TestAio::Steps::differences({}, $self->_stepper->progress($session));
+	return "waits for $for", $progress ? "progress $progress" : ();
 }
 
 # Waits for a session's statement; returns the lines about what it gives and reports.
@@ -93,6 +99,7 @@ sub _statement
 		$aio->start_again;
 		$aio->warm_catalogs;
 		$self->{sessions} = {};
+		delete $self->{stepper};
 		$self->begin;
 		# a crash resets the counters, and those of sessions end with them
 		return $sql, grep { /^(?:class|pool) / } TestAio::Observed::changes($before, $self->{seen});
@@ -108,9 +115,17 @@ sub _statement
 	my $session = $self->_session($name, $statement->{database});
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;
 	my $log = $aio->log_size;
-	$session->starts($sql);
-	push @lines, map { /^waits for (\w+)$/ ? $self->_waits($session, $1) : () } @how;
-	push @lines, $self->_outcome($session) if !@lines;
+	if (grep { $_ eq 'step by step' } @how)
+	{
+		my @steps = $self->_stepper->steps($session, $sql);
+		push @lines, $self->_outcome($session), @steps;
+	}
+	else
+	{
+		$session->starts($sql);
+		push @lines, map { /^waits for (\w+)$/ ? $self->_waits($session, $1) : () } @how;
+		push @lines, $self->_outcome($session) if !@lines;
+	}
 	for (@how)
 	{
 		my ($whose, $for) = /^then (\w+) (?:ends|waits for (\w+))$/ or next;

@@ -5,6 +5,7 @@
 #	-- waits for bob	it begins, and waits for a lock of bob; its end comes later:
 #	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
 #	-- sums only	only sums are the same in each run, such as when several processes share the blocks
+#	-- step by step	it reads all, and is stopped before each of its reads, for a look (TestAio/Steps.pm)
 # A line "-- not replayed: reason" leaves the script out of t/267_replay.pl.
 #
 # In place of a statement there may be
@@ -44,7 +45,7 @@ sub script
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
 		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
-		my @unknown = grep { /^(?:as|waits?|then|sums?)\b/ && !/^(?:as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only)$/ } @how;
+		my @unknown = grep { /^(?:as|waits?|then|sums?|steps?)\b/ && !/^(?:as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step)$/ } @how;
 		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
 		my $sql = $text =~ s/^\s*--.*\n//mgr;
 		$sql =~ s/^\s+|\s+$//g;

@@ -69,6 +69,23 @@ EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*) F
 SET enable_seqscan = off;
 EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT n FROM hinted WHERE n = 299;
 RESET enable_seqscan;
+-- indexes of a temporary table, of each kind
+CREATE TEMP TABLE kinds (n int, words text[], point point);
+CREATE INDEX kinds_hash ON kinds USING hash (n);
+CREATE INDEX kinds_gin ON kinds USING gin (words);
+CREATE INDEX kinds_gist ON kinds USING gist (point);
+CREATE INDEX kinds_brin ON kinds USING brin (n) WITH (pages_per_range = 1);
+INSERT INTO kinds SELECT i, ARRAY['w' || i % 7], point(i, i) FROM generate_series(1, 1500) i;
+SELECT evict_rel('kinds'), evict_rel('kinds_hash'), evict_rel('kinds_gin'), evict_rel('kinds_gist'), evict_rel('kinds_brin');
+SET enable_seqscan = off;
+SELECT words FROM kinds WHERE n = 700;
+SELECT count(*) FROM kinds WHERE words @> ARRAY['w3'];
+SELECT n FROM kinds WHERE point <@ box '((500, 500), (503, 503))';
+RESET enable_seqscan;
+DELETE FROM kinds WHERE n % 3 = 0;
+VACUUM (VERBOSE) kinds;
+SELECT count(*), sum(n) FROM kinds;
+DROP TABLE kinds;
 CREATE TEMP TABLE emptied (n int) ON COMMIT DELETE ROWS;
 BEGIN;
 INSERT INTO emptied SELECT generate_series(1, 1000);

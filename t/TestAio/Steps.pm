@@ -1,0 +1,117 @@
+# A statement that is stopped before each of its reads: what the views of progress say then, and
+# which blocks are pinned.  Lines for a recording (TestAio/Recording.pm):
+#	step	the block that is to be read, and what has changed in the view of progress since the
+#		step before
+#	pins	other blocks that are pinned meanwhile, if not the same as at the step before
+# It needs pg_buffercache.
+
+package TestAio::Steps;
+
+use strict;
+use warnings FATAL => 'all';
+
+# Columns that say nothing about progress, or differ between builds.
+my @ignored = qw(pid datid datname dead_tuple_bytes delay_time);
+
+# Prepares what is asked at each step.  The observer knows relations by the view "named"
+# (TestAio/Observed.pm).
+sub new
+{
+	my ($class, $aio) = @_;
+	my $views = join ' UNION ALL ', map { "SELECT pid, to_jsonb(v) AS row FROM $_ v" }
+	  split /\n/, $aio->sql(q{SELECT viewname FROM pg_views WHERE viewname ~ '^pg_stat_progress_(analyze|vacuum|repack|cluster|create_index|copy)$' ORDER BY 1});
+	my $ignored = join ', ', map { "'$_'" } @ignored;
+	$aio->sql(<<"END");
+PREPARE progress (int) AS
+	SELECT DISTINCT key, CASE WHEN key ~ 'relid\$' THEN coalesce((SELECT name FROM named WHERE oid = value::oid), 'another')
+			WHEN key = 'current_locker_pid' THEN (SELECT application_name FROM pg_stat_activity WHERE pid = value::int) ELSE value END
+	FROM ($views) v, jsonb_each_text(row)
+	WHERE pid = \$1 AND key NOT IN ($ignored) AND value NOT IN ('', '0')
+	ORDER BY 1, 2;
+PREPARE named_by_file (oid) AS SELECT name FROM named WHERE pg_relation_filenode(oid) = \$1;
+END
+	$aio->sql(<<'END');
+PREPARE pins AS
+	SELECT format('%s %s %s', name, (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1], relblocknumber)
+	FROM pg_buffercache JOIN named ON relfilenode = pg_relation_filenode(oid)
+	WHERE pinning_backends > 0
+	ORDER BY name, relforknumber, relblocknumber
+END
+	return bless { aio => $aio }, $class;
+}
+
+# What the views of progress say of a session.
+sub progress
+{
+	my ($self, $session) = @_;
+	my %shown;
+	for (split /\n/, $self->{aio}->sql("EXECUTE progress (${\$session->pid})"))
+	{
+		my ($key, $value) = split /\|/;
+		$shown{$key} = defined $shown{$key} ? "$shown{$key} or $value" : $value;
+	}
+	return \%shown;
+}
+
+# What differs between two looks at the progress, in one line.
+sub differences
+{
+	my ($before, $after) = @_;
+	return join ', ', map { "$_ " . ($after->{$_} // 'none') }
+	  grep { ($before->{$_} // '') ne ($after->{$_} // '') } sort keys %{ { %$before, %$after } };
+}
+
+# Performs the read that is held, if its process and number are given, and waits until the session
+# has come to the next.  Returns the session's state and what is held: number, file, fork and block.
+sub _next_read
+{
+	my ($self, $pid, @performed) = @_;
+	my $perform = join '', map { ", $_" } @performed;
+	my ($state, @held);
+	for (split /\n/, $self->{aio}->sql("SELECT kind, state, io_id, relfilenode, fork, blockno FROM io_settle(ARRAY[$pid]$perform) WHERE kind = 'process' OR held"))
+	{
+		my ($kind, $what, @read) = split /\|/;
+		if ($kind eq 'process') { $state = $what }
+		else { push @held, \@read }
+	}
+	return ($state, @held);
+}
+
+# Runs a statement step by step, with none of the relations in the pool, and returns the lines
+# about it.  The caller takes its outcome.
+sub steps
+{
+	my ($self, $session, $sql) = @_;
+	my $aio = $self->{aio};
+	my $pid = $session->pid;
+	my ($seen, $pinned, @lines) = ({}, '');
+	$aio->sql("SELECT pg_buffercache_evict_relation(oid) FROM named WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '");
+	my $rule = $aio->sql("SELECT io_hold(fork => NULL, pid => $pid)");
+	$session->starts($sql);
+	my $latest = time + $aio->timeout;
+	my @performed;
+	while (!$session->has_ended)
+	{
+		my ($state, @held) = $self->_next_read($pid, @performed);
+		# the session has not begun the statement or has ended it; or it waits for the snapshot of this
+		# very look
+		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock)$/ && !$session->has_ended && time < $latest;
+		last if $session->has_ended;
+		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'held read' || @held != 1;
+		my ($io_id, $file, $fork, $block) = @{ $held[0] };
+		@performed = ($pid, $io_id);
+		# catalogs are read, too
+		my $name = $aio->sql("EXECUTE named_by_file ($file)");
+		next if $name eq '';
+		my $now = $self->progress($session);
+		push @lines, "step $name $fork $block" . (%$now || %$seen ? ': ' . (differences($seen, $now) || 'the same') : '');
+		$seen = $now;
+		my $pins = join ', ', grep { $_ ne "$name $fork $block" } split /\n/, $aio->sql('EXECUTE pins');
+		push @lines, 'pins ' . ($pins || 'none') if $pins ne $pinned;
+		$pinned = $pins;
+	}
+	$aio->sql("SELECT io_hold_end($rule)");
+	return @lines;
+}
+
+1;
