@@ -34,9 +34,13 @@ for_each_io_method(
 						$sum += $left;
 						$left -= $blocks;
 					}
+					$alice->sql('SET client_min_messages = debug1');
+					$alice->notices;
 					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
 								$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
 							}), $reads . '/' . $sum * 8192, 'reads and bytes');
+					is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
+					$alice->sql('RESET client_min_messages');
 					$aio->evict($t, $alice);
 					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
 								$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');

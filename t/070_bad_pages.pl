@@ -122,5 +122,18 @@ for_each_io_method(
 					$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
 				}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 			}
+
+			# whoever completes the read: a session does for its temporary tables
+			$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				damage($alice, $t, 3 => 'c', 4 => 'c');
+				$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
+				$alice->notices;
+				$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 5)");
+				my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
+				is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, 'once, to the session that completes it');
+				$alice->warns($pattern);
+			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
 		}
 	});
