@@ -41,6 +41,28 @@ for_each_io_method(
 			$alice->sql('COMMIT');
 		});
 
+		$aio->scenario('a parallel scan says where it stands', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = numbered_table($aio, 'r', 600, 1);
+			$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1') for $alice, $bob;
+			$alice->sql('SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET plan_cache_mode = force_generic_plan');
+			$alice->sql("PREPARE parallel AS SELECT count(*), sum(n) FROM $t");
+			like($alice->sql('EXPLAIN (COSTS off) EXECUTE parallel'), qr/Parallel Seq Scan/, 'a parallel plan') || return;
+			# it is planned for two processes, and one of them reads
+			$alice->sql('SET parallel_leader_participation = off');
+			$aio->evict($t);
+			$aio->hold(relation => $t, block => 300);
+			$alice->starts('EXECUTE parallel');
+			$aio->holds(1);
+			ok($aio->poll(sub {
+					$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
+				}), 'the parallel worker waits for block 300') || return $aio->release;
+			my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
+			ok($start >= 288 && $start % 16 == 0, "another scan begins there, at block $start");
+			$aio->release;
+			$alice->returns('600|179700', 'each row once');
+		}, skip => $aio->no_faults);
+
 		# a chunk has 6200 / 2048 blocks, rounded up to a power of two: 4
 		$aio->scenario('parallel', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
