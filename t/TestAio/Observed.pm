@@ -125,7 +125,7 @@ sub masked
 	my $files = $self->{files};
 	$text =~ s{\b(base|pg_tblspc/\d+/\w+)/\d+/(t\d+_)?(\d+)}{($1 eq 'base' ? '' : 'TABLESPACE/') . ($2 ? 'tN_' : '') . 'FILE OF ' . ($files->{$3} // 'another')}ge;
 	$text =~ s{pg_toast_\d+}{pg_toast_OID}g;
-	$text =~ s{pg_temp_\d+}{pg_temp_N}g;
+	$text =~ s{pg_(toast_)?temp_\d+}{pg_${\($1 // '')}temp_N}g;
 	$text =~ s{((?:cutoff|relfrozenxid|relminmxid): )\d+}{$1XID}g;
 	# builds with assertions need more
 	$text =~ s{\bdead item storage \d+\.\d+ MB}{dead item storage SOME}g;
