@@ -44,7 +44,7 @@ for_each_io_method(
 		$aio->scenario('a parallel scan says where it stands', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = numbered_table($aio, 'r', 600, 1);
-			$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1') for $alice, $bob;
+			$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;
 			$alice->sql('SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET plan_cache_mode = force_generic_plan');
 			$alice->sql("PREPARE parallel AS SELECT count(*), sum(n) FROM $t");
 			like($alice->sql('EXPLAIN (COSTS off) EXECUTE parallel'), qr/Parallel Seq Scan/, 'a parallel plan') || return;
