@@ -31,6 +31,17 @@ for_each_io_method(
 		my $segment = $boundaries[0];
 		my $size = 2 * $segment + SIDE;
 
+		# DROP DATABASE has all processes close their files
+		$aio->scenario('a process that begins with the third segment', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t) = long_table($aio, 't');
+			$aio->evict($t);
+			$aio->sql('CREATE DATABASE closes TEMPLATE template0');
+			$aio->sql('DROP DATABASE closes');
+			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment + 1)");
+			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
+		}, skip => $aio->method eq 'worker' ? undef : 'a session asks for the length, and so opens all segments');
+
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("at the boundaries, $kind", sub {

@@ -4,7 +4,9 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
+use File::Basename qw(basename);
 use TestAio;
+use TestAio::Descriptors;
 use TestAio::Segments;
 use TestAio::Vacuum;
 
@@ -21,6 +23,10 @@ for_each_io_method(
 			$aio->sql('CHECKPOINT');
 			$aio->evict($t);
 			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+			# the checkpointer closes all files after each checkpoint
+			$aio->sql("DELETE FROM $t WHERE blk = 2 * $segment + 1; CHECKPOINT");
+			$aio->evict($t);
+			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE - 1, 'a page of the third segment alone is written');
 			# the last blocks are removed, and new ones added on both sides of the second boundary
 			$aio->evict($t);
 			truncate "$file.2", 0 or die "$file.2: $!";
@@ -77,6 +83,7 @@ for_each_io_method(
 			$alice->sql("DELETE FROM $t WHERE blk >= $segment");
 			like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE on', $t), qr/pages: ${\($segment + SIDE)} removed, $segment remain/, 'VACUUM removes two segments');
 			is(file_sizes($file), "$segment 0 0", 'the table ends at the first boundary');
+			is(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has closed the empty files');
 			$alice->sql("SELECT grow_rel('$t', 5)");
 			is(file_sizes($file), "$segment 5 0", 'the second segment is in use again');
 			$aio->evict($t);

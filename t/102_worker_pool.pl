@@ -139,6 +139,15 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 
+		$aio->scenario('another worker after the interval', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			shrink_to_one($aio);
+			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
+			ok($aio->poll(sub { queue_reads($aio, $alice, $t); workers($aio) == 3 }), 'two more workers');
+			$aio->proves($t);
+		}, skip => $fixed // $unstoppable);
+
 		# counts from the start of the server, for which the postmaster has launched the first one
 		$aio->scenario('the least time between two new workers', sub {
 			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");

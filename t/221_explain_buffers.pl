@@ -45,12 +45,17 @@ for_each_io_method(
 		});
 
 		# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
-		$aio->scenario('what workers alone have done', sub {
+		my $parallel = sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = 'scenario.h';
 			$alice->sql("CALL make_table('$t', 120, '', 0); SET track_io_timing = on; SET parallel_leader_participation = off; SET max_parallel_workers_per_gather = 2;"
 				  . ' SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10; CHECKPOINT');
 			$aio->evict($t);
+			return ($alice, $t);
+		};
+
+		$aio->scenario('what workers alone have done', sub {
+			my ($alice, $t) = $parallel->();
 			my $found = explained($alice, 'BUFFERS, WAL', "SELECT count(*) FROM $t");
 			# since 19 a scan also looks at the visibility map
 			is_between($found->{'Shared Read Blocks'}, 120, 123, 'blocks that are read');
@@ -61,6 +66,14 @@ for_each_io_method(
 			my $scan = node_at('Seq Scan', $found->{plan});
 			is($scan->{$_}, $found->{$_}, "$_ of the scan") for 'Shared Dirtied Blocks', 'WAL Records', 'WAL FPI', 'WAL Bytes';
 			$aio->proves($t);
+		});
+
+		$aio->scenario('the WAL of workers, without BUFFERS', sub {
+			my ($alice, $t) = $parallel->();
+			my $found = explained($alice, 'BUFFERS off, WAL', "SELECT count(*) FROM $t");
+			cmp_ok($found->{$_}, '>=', 120, $_) for 'WAL Records', 'WAL FPI';
+			my $scan = node_at('Seq Scan', $found->{plan});
+			is($scan->{$_}, $found->{$_}, "$_ of the scan") for 'WAL Records', 'WAL FPI', 'WAL Bytes';
 		});
 
 		$aio->scenario('dirtied blocks, temporary blocks and WAL', sub {

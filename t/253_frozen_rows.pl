@@ -28,6 +28,28 @@ for_each_io_method(
 			$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
 		});
 
+		# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
+		$aio->scenario('skips visible pages, then frozen ones', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.v';
+			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
+			$alice->sql("VACUUM (FREEZE) $t");
+			$alice->sql("DELETE FROM $t WHERE n < 100");
+			$alice->sql("VACUUM (FREEZE, TRUNCATE off) $t");
+			$aio->sql("INSERT INTO $t SELECT i, repeat('y', 7000) FROM generate_series(0, 99) i");
+			$aio->gives("SELECT max(ctid) < '(100,0)' FROM $t WHERE n < 100", 't', 'new rows on the pages that were empty');
+			$alice->sql('SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0');
+			$alice->sql("VACUUM $t");
+			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|100', 'visible to all, half of them frozen') if !$aio->lacks('pg_visibility');
+			$aio->sql('SELECT txid_current()') for 1 .. 20;
+			$alice->sql("UPDATE $t SET n = n WHERE ctid IN ('(90,1)', '(110,1)')");
+			$aio->sql('SELECT txid_current()') for 1 .. 20;
+			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE ctid < '(90,0)') FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row that is not frozen');
+			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+			$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
+		});
+
 		# the last block that is changed, and settings
 		my %cases = (
 			'skips a long range' => [ 150, '' ],
