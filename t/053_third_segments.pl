@@ -33,11 +33,11 @@ for_each_io_method(
 
 		# DROP DATABASE has all processes close their files
 		$aio->scenario('a process that begins with the third segment', sub {
+			$aio->sql('CREATE DATABASE dropped TEMPLATE postgres');
 			my ($alice) = $aio->sessions('alice');
 			my ($t) = long_table($aio, 't');
 			$aio->evict($t);
-			$aio->sql('CREATE DATABASE closes TEMPLATE template0');
-			$aio->sql('DROP DATABASE closes');
+			$aio->sql('DROP DATABASE dropped');
 			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment + 1)");
 			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
 		}, skip => $aio->method eq 'worker' ? undef : 'a session asks for the length, and so opens all segments');
