@@ -18,6 +18,17 @@ sub set_autovacuum
 	return;
 }
 
+# Has autovacuum work while the function runs.
+sub with_autovacuum
+{
+	my ($aio, $function) = @_;
+	my $lived = eval { set_autovacuum($aio, 'on'); $function->(); 1 };
+	my $error = $@;
+	set_autovacuum($aio, 'off');
+	die $error if !$lived;
+	return;
+}
+
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
@@ -67,24 +78,46 @@ for_each_io_method(
 			$aio->evict($t);
 			$aio->sql("SELECT io_hold('$t')");
 			my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
-			my $lived = eval {
-				set_autovacuum($aio, 'on');
-				$aio->wait_for($is_held);
-				$bob->sql("SET deadlock_timeout = '10ms'");
-				$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
-				$aio->sql('SELECT io_release_all()');
-				$aio->wait_for($is_held);
-				$aio->gate_release;
-				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-				$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
-				$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
-				1;
-			};
-			my $error = $@;
-			set_autovacuum($aio, 'off');
-			die $error if !$lived;
+			with_autovacuum($aio, sub {
+					$aio->wait_for($is_held);
+					$bob->sql("SET deadlock_timeout = '10ms'");
+					$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
+					$aio->sql('SELECT io_release_all()');
+					$aio->wait_for($is_held);
+					$aio->gate_release;
+					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+					$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
+					$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
+				});
 			$aio->proves($t, except => 'block 50 has no row');
 		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
+
+		# the leader tells its workers of costs that a reload has changed
+		$aio->scenario('parallel autovacuum', sub {
+			my $t = 'scenario.a';
+			$aio->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(0, 4999); CREATE INDEX a_up ON $t (n); CREATE INDEX a_down ON $t (n DESC)");
+			$aio->sql("DELETE FROM $t WHERE n % 2 = 0; SELECT pg_stat_force_next_flush()");
+			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_parallel_workers = 1)");
+			$aio->evict($_) for 'scenario.a_up', 'scenario.a_down';
+			$aio->sql("SELECT io_hold('scenario.a_up'), io_hold('scenario.a_down')");
+			$aio->alter_system(autovacuum_max_parallel_workers => 1, min_parallel_index_scan_size => 0, log_min_messages => 'debug2');
+			my $since = $aio->log_size;
+			with_autovacuum($aio, sub {
+					my $held = 'SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type';
+					$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
+					$aio->alter_system(vacuum_cost_page_miss => 7);
+					$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
+					$aio->sql('SELECT io_hold_end()');
+					$aio->sql("$held = 'autovacuum worker'");
+					$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
+					$aio->sql('SELECT io_release_all()');
+					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+				});
+			$aio->alter_system(map { $_ => 'DEFAULT' } qw(autovacuum_max_parallel_workers min_parallel_index_scan_size log_min_messages vacuum_cost_page_miss));
+			like($aio->log_text($since), qr/DEBUG:  parallel autovacuum worker updated cost params: .*cost_page_miss=7\b/, 'the worker has the new cost');
+			$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
+		}, leaves => 'nothing', log => qr/postmaster DEBUG:  .* exited with exit code 0$/,
+			skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');
 
 		# 64 places, of which 18 leaves one empty
 		$aio->scenario('the queue of the I/O workers is full', sub {
