@@ -10,7 +10,7 @@ use Test::More;
 
 # Lines of a server log that are alarming unless a scenario expects them.
 my $alarming = qr/
-	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | exited\ with\ exit\ code
+	TRAP: | (?:PANIC|FATAL):\s | terminated\ by\ signal | LOG:\s.*exited\ with\ exit\ code
 	| ERROR:\ AddressSanitizer: | runtime\ error:
 	| (?:WARNING|ERROR):\s.*(?:leaked|leak:|was\ not\ closed|was\ not\ submitted|open\ AIO\ batch)
 	| LOG:\s.*(?:invalid\ page|could\ not(?!\ (?:send\ data\ to|receive\ data\ from)\ client)|zeroing|checksum\ failure|page\ verification)
