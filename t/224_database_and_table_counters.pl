@@ -28,6 +28,14 @@ for_each_io_method(
 			($read, $hit) = $scans->(3);
 			is($read, 0, 'three scans of cached blocks: blks_read');
 			cmp_ok($hit, '>=', 3 * $pages, 'blks_hit');
+			# no statement changes a catalog, but each looks up some of its rows
+			$bob->sql('CREATE INDEX o_i ON o (i); SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
+			my ($inserted, $updated, $deleted, $fetched) = split m{/}, $aio->change_during("SELECT tup_inserted, tup_updated, tup_deleted, tup_fetched FROM pg_stat_database WHERE datname = 'other'", sub {
+					$bob->sql('INSERT INTO o SELECT generate_series(31, 537); UPDATE o SET i = -i WHERE i BETWEEN 1 AND 20; DELETE FROM o WHERE i BETWEEN 500 AND 510');
+					$bob->sql('SELECT sum(i) FROM o WHERE i BETWEEN 100 AND 399');
+				}, $bob);
+			is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
+			is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 			$aio->end_session($bob);
 			$aio->sql('DROP DATABASE other');
 		});
