@@ -20,9 +20,11 @@ for_each_io_method(
 		# statement, whether its reads are synchronous
 		my @cases = (
 			[ 16, 16, '', $scan, 'false' ],
+			[ 1, 16, '', $scan, 'false' ],
 			[ 0, 16, '', $scan, 'true' ],
 			[ 0, 16, '', $stream, 'true' ],
 			[ 16, 0, '', $stream, 'false' ],
+			[ 16, 1, '', $vacuum, 'false' ],
 			[ 16, 0, '', $vacuum, 'true' ],
 			[ 0, 16, '', $vacuum, 'false' ],
 			[ 16, 0, '', 'ANALYZE %s', 'true' ],

@@ -72,6 +72,27 @@ for_each_io_method(
 			$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
 		});
 
+		# VACUUM waits for it, or joins it
+		$aio->scenario('vacuum, and a block that another session reads', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 40);
+			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
+			$alice->sql("SET track_io_timing = off; $vacuum");
+			$aio->evict($t);
+			$aio->hold(relation => $t, block => 20);
+			$bob->starts("SELECT read_rel_block_ll('$t', 20)");
+			$aio->holds(1);
+			my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
+					$alice->starts($vacuum);
+					$alice->waits_on_others_io;
+					$aio->release;
+					$alice->ends;
+				}, $alice);
+			$bob->ends;
+			is($hits, 1, 'counts as a hit in that context');
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+
 		$aio->scenario('vacuum', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 200);
