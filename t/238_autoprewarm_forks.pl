@@ -1,4 +1,5 @@
-# autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too.
+# autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too, and so does
+# each database.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -24,4 +25,25 @@ for_each_io_method(
 			is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
 			$aio->proves($_) for $t, $u, $v;
 		}, skip => $aio->lacks('pg_prewarm'));
+
+		# one worker after the other loads the blocks of a database
+		$aio->scenario('databases', sub {
+			my $t = $aio->table('t', 30);
+			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+			my $bob = $aio->session('bob', dbname => 'other');
+			$bob->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 3, 9)");
+			$aio->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 20, 25)");
+			# the copy has the same numbers of files
+			my $there = "SELECT string_agg(datname || ': ' || blocks, '; ' ORDER BY datname) FROM (SELECT datname, string_agg(relblocknumber::text, ',' ORDER BY relblocknumber) AS blocks"
+			  . " FROM pg_buffercache JOIN pg_database d ON d.oid = reldatabase WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 GROUP BY 1) b";
+			my $before = 'other: 3,4,5,6,7,8,9; postgres: 20,21,22,23,24,25';
+			$aio->gives($there, $before, 'before the restart');
+			$aio->end_session($bob);
+			ok($aio->stop, 'the server stops');
+			$aio->start_again;
+			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+			$aio->gives($there, $before, 'after it, the same blocks in each');
+			$aio->sql('DROP DATABASE other');
+			$aio->proves($t);
+		}, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 	}, methods => ['worker'], conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
