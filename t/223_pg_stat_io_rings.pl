@@ -77,7 +77,8 @@ for_each_io_method(
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 40);
 			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
-			$alice->sql("SET track_io_timing = off; $vacuum");
+			# it performs its own reads, or they might queue up behind the held one
+			$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
 			$aio->evict($t);
 			$aio->hold(relation => $t, block => 20);
 			$bob->starts("SELECT read_rel_block_ll('$t', 20)");
