@@ -62,7 +62,7 @@ for_each_io_method(
 			cmp_ok($found->{'Shared I/O Read Time'}, '>', 0, 'the time');
 			cmp_ok($found->{$_}, '>=', 120, $_) for 'Shared Dirtied Blocks', 'WAL Records', 'WAL FPI';
 			cmp_ok($found->{'WAL Bytes'}, '>', 120 * 7000, 'bytes of WAL');
-			# nothing else does so
+			# all of it is the scan's: the nodes above it make nothing dirty and write no WAL
 			my $scan = node_at('Seq Scan', $found->{plan});
 			is($scan->{$_}, $found->{$_}, "$_ of the scan") for 'Shared Dirtied Blocks', 'WAL Records', 'WAL FPI', 'WAL Bytes';
 			$aio->proves($t);

@@ -59,7 +59,7 @@ sub no_strace
 }
 
 # Returns the system calls of these kinds that a process does while a function runs, as lines with
-# the paths of files.
+# the paths of files.  A question mark before a kind: not every architecture has it.
 sub _calls_during
 {
 	my ($aio, $pid, $kinds, $function) = @_;
@@ -70,7 +70,8 @@ sub _calls_during
 	_detach($tracer);
 	die $error if !$lived;
 	open my $fh, '<', $log or die "$log: $!";
-	my @calls = <$fh>;
+	# a call that a signal has interrupted comes again
+	my @calls = grep { !/= (?:-1 EINTR|\? ERESTART)/ } <$fh>;
 	close $fh;
 	return @calls;
 }
@@ -101,12 +102,13 @@ sub written_by
 	my ($aio, $pid, $table, $function) = @_;
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
 	my %done;
-	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,sync_file_range,fsync,fdatasync', $function))
+	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
 	{
 		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
 		my $of_file = $done{$name} //= { written => {}, flushed => {}, synced => '' };
 		if ($line =~ /^pwrite(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { $of_file->{written}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
-		elsif ($line =~ /^sync_file_range\([^,]*, (\d+), (\d+), SYNC_FILE_RANGE_WRITE\)\s+= 0$/) { $of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
+		# sync_file_range2() has its flags in another place
+		elsif ($line =~ /^sync_file_range2?\([^,]*, (?:SYNC_FILE_RANGE_WRITE, )?(\d+), (\d+)(?:, SYNC_FILE_RANGE_WRITE)?\)\s+= 0$/) { $of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
 		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
 		else { die "strace says: $line" }
 	}
