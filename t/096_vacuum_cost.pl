@@ -59,6 +59,37 @@ for_each_io_method(
 			});
 		}
 
+		# it is a hit once it is there
+		$aio->scenario('a block that another session reads', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', $pages);
+			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1; SET vacuum_cost_page_dirty = 0; SET maintenance_io_concurrency = 0');
+			vacuum_all($alice, $t, 10000) for 1, 2;
+			my ($largest, $beyond) = ($pages, 10000);
+			while ($beyond - $largest > 1)
+			{
+				my $limit = int(($largest + $beyond) / 2);
+				((vacuum_all($alice, $t, $limit))[0] > 0 ? $largest : $beyond) = $limit;
+			}
+			note("hits reach a limit of $largest");
+			for my $case ([ $largest, 1 ], [ $largest + 1, 0 ])
+			{
+				my ($limit, $sleeps) = @$case;
+				$alice->sql("SELECT count(*) FROM $t; SELECT invalidate_rel_block('$t', 20); SET vacuum_cost_limit = $limit");
+				$aio->hold(relation => $t, block => 20);
+				$bob->starts("SELECT read_rel_block_ll('$t', 20)");
+				$aio->holds(1);
+				$alice->notices;
+				$alice->starts("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t");
+				$alice->waits_on_others_io;
+				$aio->release;
+				$alice->ends;
+				$bob->ends;
+				my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+				is($slept > 0 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
+			}
+		}, skip => $aio->no_faults);
+
 		$aio->scenario('ANALYZE', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', $pages);
