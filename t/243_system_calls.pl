@@ -14,19 +14,25 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $skip = $obstacle // $aio->lacks('pg_prewarm');
 
-		$aio->scenario('pg_prewarm', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
-			for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
-			{
-				my ($first, $last) = @$range;
-				my %calls = map { my $mode = $_; $aio->evict($t); ($mode => [ system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
-				is(join(',', blocks_of('advice', @{ $calls{prefetch} })), join(',', $first .. $last), "prefetch, $first to $last: advice about each block");
-				is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'prefetch: no read');
-				is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: reads of these blocks');
-				is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'read: no advice');
-			}
-		}, skip => $skip);
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("pg_prewarm, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 60, kind => $kind, session => $alice);
+				for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
+				{
+					my ($first, $last) = @$range;
+					my %calls = map { my $mode = $_; $aio->evict($t, $alice); ($mode => [ system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
+					is(join(',', blocks_of('advice', @{ $calls{prefetch} })), join(',', $first .. $last), "prefetch, $first to $last: advice about each block");
+					is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'prefetch: no read');
+					is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: reads of these blocks');
+					is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'read: no advice');
+				}
+				# cached blocks need none
+				$aio->warm($t, 10 .. 19) if $kind eq '';
+				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks') if $kind eq '';
+			}, skip => $skip);
+		}
 
 		$aio->scenario('streams', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -121,8 +127,29 @@ for_each_io_method(
 			my $t = $aio->table('t', 40);
 			$aio->evict($t);
 			raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
+		  SKIP: {
+				skip 'zero_damaged_pages is an assertion that fails in mdreadv()', 1 if $aio->has_assertions;
+				$alice->sql('SET zero_damaged_pages = on');
+				at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
+			}
 			$aio->proves($t);
 		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
+
+		# the kernel says EINTR for each call, and then does it
+		$aio->scenario('calls that are interrupted', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
+			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; $stream; SELECT pg_prewarm('$t', 'read')");
+			my @cases = ([ fadvise64 => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => "SELECT pg_prewarm('$t', 'read')" ], $aio->method eq 'io_uring' ? [ io_uring_enter => $stream ] : ());
+			for my $case (@cases)
+			{
+				my ($calls, $sql) = @$case;
+				$aio->evict($t);
+				while_interrupted($aio, $alice, $calls, sub { $alice->gives($sql, 60, "$calls: each is tried again") });
+			}
+			$aio->proves($t);
+		}, skip => $skip);
 
 		# sessions that stand still in a system call
 		$aio->scenario('wait events', sub {

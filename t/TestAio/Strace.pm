@@ -8,7 +8,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(no_strace system_calls written_by blocks_of wait_event_at raises_at_end_of_file);
+our @EXPORT = qw(no_strace system_calls written_by blocks_of wait_event_at while_interrupted at_end_of_file raises_at_end_of_file);
 
 # Standard error of each strace that runs, which it must be able to write to.
 my %messages;
@@ -64,11 +64,7 @@ sub _calls_during
 {
 	my ($aio, $pid, $kinds, $function) = @_;
 	my $log = $aio->node->basedir . "/strace.$pid";
-	my $tracer = _attach($pid, '-y', '-e', "trace=$kinds", '-o', $log) // die "strace does not attach\n";
-	my $lived = eval { $function->(); 1 };
-	my $error = $@;
-	_detach($tracer);
-	die $error if !$lived;
+	_while_strace($pid, $log, $function, '-y', '-e', "trace=$kinds");
 	open my $fh, '<', $log or die "$log: $!";
 	# a call that a signal has interrupted comes again
 	my @calls = grep { !/= (?:-1 EINTR|\? ERESTART)/ } <$fh>;
@@ -81,7 +77,7 @@ sub _calls_during
 sub system_calls
 {
 	my ($aio, $session, $table, $sql) = @_;
-	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
+	my $file = $session->sql("SELECT pg_relation_filepath('$table')");
 	my @calls;
 	for my $line (_calls_during($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
 	{
@@ -131,16 +127,38 @@ sub wait_event_at
 	return $seen;
 }
 
+# Runs a function while every second system call of these kinds that a session makes fails with EINTR.
+sub while_interrupted
+{
+	my ($aio, $session, $calls, $function) = @_;
+	return _while_strace($session->pid, '/dev/null', $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
+}
+
+# Runs a function while each read of a table by a session finds the end of the file.
+sub at_end_of_file
+{
+	my ($aio, $session, $table, $function) = @_;
+	return _while_strace($session->pid, '/dev/null', $function, '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0');
+}
+
+# Runs a function while strace, with these options, looks at a process and writes its lines to a file.
+sub _while_strace
+{
+	my ($pid, $file, $function, @options) = @_;
+	my $tracer = _attach($pid, '-o', $file, @options) // die "strace does not attach\n";
+	my $lived = eval { $function->(); 1 };
+	my $error = $@;
+	_detach($tracer);
+	die $error if !$lived;
+	return;
+}
+
 # Test: a session's statement raises an error if its reads of a table find the end of the file.
 sub raises_at_end_of_file
 {
 	my ($aio, $session, $table, $sql, $pattern, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $pid = $session->pid;
-	my $tracer = _attach($pid, '-o', '/dev/null', '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0') // die "strace does not attach\n";
-	$session->fails($sql, 'XX001', $pattern, $name);
-	_detach($tracer);
-	return;
+	return at_end_of_file($aio, $session, $table, sub { $session->fails($sql, 'XX001', $pattern, $name) });
 }
 
 # Returns the blocks of the calls of one kind, in order.
