@@ -8,6 +8,9 @@ use lib $FindBin::RealBin;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use TestAio::Strace;
+
+my $no_strace = no_strace();
 
 # Runs the server with these limits of the shell and these settings until it ends, and stops it if
 # it gets ready.  Returns its exit status, -1 if it does not end, and its log.
@@ -66,6 +69,13 @@ for_each_io_method(
 				: qr/FATAL:  insufficient file descriptors available to start server process/ ],
 			# dash and bash name it differently
 			[ 'processes', 'ulimit -p 1 2>/dev/null || ulimit -u 1;', qr/LOG:  could not fork .*: Resource temporarily unavailable/ ]);
+		if ($aio->method eq 'io_uring' && !$no_strace)
+		{
+			# strace says it instead of the kernel
+			my $without = sub { return "set -- strace -o /dev/null -e trace=io_uring_setup -e inject=io_uring_setup:error=$_[0] \"\$@\";" };
+			push @limits, [ 'permission', $without->('EPERM'), qr/${rings}Operation not permitted\n.*HINT:  Check if io_uring is disabled via \/proc\/sys\/kernel\/io_uring_disabled/ ],
+			  [ 'of a kernel', $without->('ENOSYS'), qr/${rings}Function not implemented\n.*HINT:  The kernel does not support io_uring/ ];
+		}
 		push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
 		for my $limit (@limits)
 		{
