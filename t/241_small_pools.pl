@@ -101,6 +101,20 @@ with_each_io_method(
 			$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
 			$aio->proves($t);
 		});
+
+		# while it lasts, no other session gets a buffer, not even for a catalog
+		$aio->scenario('all buffers are pinned', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
+			{
+				$alice->sql("BEGIN; $read; DECLARE c CURSOR FOR SELECT 1; CLOSE c; COMMIT");
+				$alice->fails('BEGIN; ' . join('; ', map { "DECLARE c$_ CURSOR FOR SELECT blk FROM $t WHERE ctid = '($_,1)'; MOVE 1 FROM c$_" } 0 .. 39) . "; $read", 'XX000', qr/no unpinned buffers available/, $read);
+				$alice->sql('ROLLBACK');
+				$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
+			}
+			$aio->proves($t);
+		});
 	}, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
 
 # By default io_max_concurrency is the number of buffers for each process, at most 64.
