@@ -507,7 +507,27 @@ sub pids_of_type
 	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
 }
 
-# Changes settings of the running server.
+# Returns what ALTER SYSTEM has set, as setting => value.
+sub _altered
+{
+	my ($self) = @_;
+	return { map { /^([\w.]+) = (.*)/ ? ($1 => $2) : () } split /\n/, slurp_file($self->node->data_dir . '/postgresql.auto.conf') };
+}
+
+# Notes what ALTER SYSTEM has set, for restore_settings().
+sub note_settings { my ($self) = @_; $self->{altered} = $self->_altered; return }
+
+# Undoes what ALTER SYSTEM has changed since note_settings().
+sub restore_settings
+{
+	my ($self) = @_;
+	my ($before, $now) = ($self->{altered}, $self->_altered);
+	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } } or return;
+	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed);
+	return;
+}
+
+# Changes settings of the running server; those that a scenario changes are restored at its end.
 sub alter_system
 {
 	my ($self, %settings) = @_;
@@ -544,10 +564,12 @@ sub scenario
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come
 		note("scenario: $name");
+		$self->note_settings;
 		$self->begin_scenario;
 		my $lived = eval { $body->($self); 1 };
 		fail("the scenario runs to its end: $@") if !$lived;
 		$self->end_scenario(%params);
+		$self->restore_settings;
 	};
 }
 
