@@ -40,6 +40,5 @@ for_each_io_method(
 			my ($clean, $ended);
 			ok($aio->poll(sub { $work->(); ($clean, $ended) = split /\|/, $aio->sql($counts); $ended >= 5 }), 'rounds are counted that end early');
 			is($clean, $ended, 'each after one buffer');
-			$aio->sql('ALTER SYSTEM RESET bgwriter_lru_maxpages; SELECT pg_reload_conf()');
 		});
 	}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });

@@ -115,7 +115,6 @@ for_each_io_method(
 					($syncs, $ms) = split /\|/, $aio->sql($time);
 					return $syncs && $ms > $before;
 				}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
-			$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
 		});
 
 		# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
@@ -145,7 +144,6 @@ for_each_io_method(
 			my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
 			delete @files{@synced};
 			is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
-			$aio->sql('ALTER SYSTEM RESET log_min_messages; SELECT pg_reload_conf()');
 		});
 
 		$aio->scenario('options of CHECKPOINT', sub {

@@ -113,7 +113,6 @@ for_each_io_method(
 					$aio->sql('SELECT io_release_all()');
 					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
 				});
-			$aio->alter_system(map { $_ => 'DEFAULT' } qw(autovacuum_max_parallel_workers min_parallel_index_scan_size log_min_messages vacuum_cost_page_miss));
 			like($aio->log_text($since), qr/DEBUG:  parallel autovacuum worker updated cost params: .*cost_page_miss=7\b/, 'the worker has the new cost');
 			$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
 		}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');

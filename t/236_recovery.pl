@@ -154,7 +154,6 @@ for_each_io_method(
 				$aio->evict($t);
 				$aio->evict($new);
 				$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
-				$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
 			}, dies => 1, skip => $aio->repeats && $prefetch eq 'off' ? 'the same with each io_method' : undef);
 		}
 

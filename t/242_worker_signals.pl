@@ -62,7 +62,6 @@ for_each_io_method(
 			my @workers = workers($aio);
 			my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
 			ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
-			$aio->alter_system(log_min_messages => 'DEFAULT');
 			$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
 		});
 
@@ -114,7 +113,6 @@ for_each_io_method(
 				ok($aio->poll(sub { $in_a_row = $logged->() == ($level eq 'warning') ? $in_a_row + 1 : 0; $in_a_row == 3 * $count }), "log_min_messages = $level: the workers obey");
 			}
 			is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
-			$aio->alter_system(log_min_messages => 'DEFAULT');
 			$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
 			$aio->proves($t, except => 'block 7 has no row');
 		}, log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);

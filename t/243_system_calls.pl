@@ -171,7 +171,6 @@ for_each_io_method(
 				$aio->alter_system(file_extend_method => 'write_zeros');
 				ok($aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' }), 'the session knows the setting');
 				ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
-				$aio->sql('ALTER SYSTEM RESET ALL; SELECT pg_reload_conf()');
 			}
 			$aio->proves($t);
 		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));

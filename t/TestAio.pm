@@ -25,8 +25,9 @@
 #		});
 #
 # With TEST_AIO_LONG=1 each io_method that the server offers and the machine can run gets a server of
-# its own, else one of them does; and each scenario a schema and sessions of its own.  After each scenario the oracles of
-# TestAio/Oracles.pm look for what it has left; no scenario mentions them.
+# its own, else one of them does.  Each scenario gets a schema and sessions of its own, and what it
+# sets by ALTER SYSTEM is restored at its end.  Then the oracles of TestAio/Oracles.pm look for what it
+# has left; no scenario mentions them.
 #
 # The methods of sessions and servers are in these files:
 #	TestAio/Session.pm	sql, gives, fails; starts, then returns, raises, waits_on; warns
@@ -43,7 +44,7 @@
 #	TestAio::Plan		explained, workers_at: numbers of EXPLAIN
 #	TestAio::Descriptors	descriptors: files that a process has open
 #	TestAio::Segments	long_table, right_rows: tables of three segments
-#	TestAio::Strace		system_calls, wait_event_at, raises_at_end_of_file: a session under strace
+#	TestAio::Strace		system_calls, while_interrupted, at_end_of_file: a session under strace
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
 #	TestAio::PageHeaders	page_of, break_page: pages with other headers
 #	TestAio::Recording	recordings: scripts whose effects are compared
