@@ -1,5 +1,5 @@
-# Times in pg_stat_io: of waits for reads, by the context in which a session reads; neither missing nor
-# longer than possible; and the same in a session's own statistics.
+# Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
+# neither missing nor longer than possible; and those of a session, which are a part of all.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;

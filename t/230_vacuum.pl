@@ -47,9 +47,9 @@ for_each_io_method(
 			my ($read_rate, $write_rate) = map { reported($report, qr/avg $_ rate: ([\d.]+) MB/) } qw(read write);
 			is_between($reads, 200, 220, 'blocks read');
 			is_between($dirtied, 50, 70, 'pages made dirty');
-			# with three digits after the point
-			cmp_ok($read_rate + 0.001, '>=', $reads / 128 / $took, 'they are read in no more than the time of the statement');
-			cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'both rates are of the same time');
+			# VACUUM takes a part of the time of the statement; rates have three digits after the point
+			cmp_ok($read_rate + 0.001, '>=', $reads / 128 / $took, 'the read rate is at least that of the whole statement');
+			cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'the read rate and the write rate have the ratio of the blocks');
 			like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
 			like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
 		});
