@@ -104,6 +104,13 @@ for_each_io_method(
 				is(opened_for_direct_io($alice, qr/\/\Q$file\E$/), $data, 'the table');
 				is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
 				$aio->proves($t);
+				# VACUUM writes the dirty pages of its ring itself
+				my $u = $aio->table('u', 100);
+				$aio->sql("DELETE FROM $u WHERE blk % 2 = 0; CHECKPOINT");
+				$aio->evict($u);
+				my $added = $aio->io_counts_during($alice, 'relation/vacuum', sub { $alice->sql("SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $u") });
+				cmp_ok($added->{writes}, '>=', 30, 'dirty pages are written');
+				is($added->{writebacks} > 0 ? 'yes' : 'no', $data eq 'yes' ? 'no' : 'yes', 'and written back');
 			}, skip => $aio->repeats ? 'the same with each io_method' : undef);
 		}
-	}, leaves => 'nothing', conf => { debug_io_direct => 'data', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });
+	}, leaves => 'nothing', conf => { debug_io_direct => 'data', fsync => 'on', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });

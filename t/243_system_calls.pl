@@ -99,6 +99,20 @@ for_each_io_method(
 			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
 		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
+		# There is advice about a run until the first of its reads has been waited for, whatever else is
+		# waited for.  The look-ahead goes beyond each run.
+		$aio->scenario('runs of three reads', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 240);
+			my @blocks = map { my $run = ($_ * 7 + 3) % 20; map { 12 * $run + $_ } 0 .. 11 } 0 .. 19;
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
+			$alice->sql("$stream; SET effective_io_concurrency = 16; SET io_combine_limit = 4");
+			$aio->evict($t);
+			my @calls = system_calls($aio, $alice, $t, $stream);
+			cmp_ok(scalar blocks_of('advice', @calls), '>', 200, 'advice about nearly all blocks');
+			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
+		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
 		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
 		# are cached
 		$aio->scenario('sequential scans', sub {
