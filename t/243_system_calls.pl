@@ -113,6 +113,16 @@ for_each_io_method(
 			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
 		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
+		$aio->scenario('one block that is not there', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 29)) || 100 || ARRAY(SELECT generate_series(0, 29)))";
+			$alice->sql("$stream; SET effective_io_concurrency = 16");
+			$alice->sql("SELECT invalidate_rel_block('$t', 100)");
+			my @calls = system_calls($aio, $alice, $t, $stream);
+			is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
+		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
 		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
 		# are cached
 		$aio->scenario('sequential scans', sub {
