@@ -63,8 +63,10 @@ hold_completion(PgAioHandle *ioh)
 			io_report_too_long(ioh);
 			break;
 		}
-		if (rules_await_change(Min(left / NS_PER_MS + 1, 1000)) && server_is_stopping())
+		/* before the wait, or each read would last a second while the server stops */
+		if (server_is_stopping())
 			break;
+		rules_await_change(Min(left / NS_PER_MS + 1, 1000));
 	}
 	ConditionVariableCancelSleep();
 }

@@ -86,6 +86,20 @@ for_each_io_method(
 			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
 		}
 
+		# not the first read alone: a second for each of them would be longer than the test waits
+		$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 250);
+			$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
+			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$alice->starts("SELECT count(*) FROM $t");
+			$aio->holds(1);
+			ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
+			$aio->node->start;
+			$aio->restarted;
+			$aio->proves($t);
+		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
+
 		$aio->scenario('the longest hold of a completion', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);

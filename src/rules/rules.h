@@ -81,7 +81,7 @@ extern bool rules_any(void);
 extern bool rules_judge(const RuleProvider *provider, PgAioHandle *ioh,
 						RuleVerdict *verdict);
 extern bool rule_holds(int id, PgAioHandle *ioh);
-extern bool rules_await_change(long timeout_ms);
+extern void rules_await_change(long timeout_ms);
 extern bool rules_first_match(RuleKind kind, PgAioHandle *ioh, Rule *found);
 
 /* table.c: for SQL functions */

@@ -332,13 +332,13 @@ rules_first_match(RuleKind kind, PgAioHandle *ioh, Rule *found)
 }
 
 /*
- * Waits for a change of the rules, with the wait event of a process that is held
- * at a completion.  Returns true if there was none in time.
+ * Waits for a change of the rules, at most this long, with the wait event of a
+ * process that is held at a completion.
  */
-bool
+void
 rules_await_change(long timeout_ms)
 {
-	return ConditionVariableTimedSleep(&table->changed, timeout_ms, table->wait_event);
+	(void) ConditionVariableTimedSleep(&table->changed, timeout_ms, table->wait_event);
 }
 
 /*
