@@ -30,7 +30,7 @@ our @ISA = qw(TestAio::Observed);
 our @EXPORT = qw(recordings recorded);
 
 # Where the recordings are.
-sub _directory { return $ENV{TEST_AIO_COMPARE_WITH} // $TestAio::Script::directory }
+sub _directory { return $ENV{TEST_AIO_COMPARE_WITH} || $TestAio::Script::directory }
 
 sub _session
 {
@@ -174,10 +174,12 @@ sub version
 	return $version =~ s/^(\d+)\.\d+$/$1/r;
 }
 
-# Returns why there is nothing to compare a server with, or undef.
-sub _unknown
+# Returns why a server cannot be compared, or undef.
+sub _incomparable
 {
 	my ($aio, $kept_as) = @_;
+	# in another cluster, catalogs have other pages, and what is made has other OIDs
+	return 'recordings need a cluster that is copied from the template of "make check"' if !$ENV{INITDB_TEMPLATE} || defined $ENV{PG_TEST_INITDB_EXTRA_OPTS};
 	my $version = version($aio);
 	die "TEST_AIO_COMPARE_WITH=$ENV{TEST_AIO_COMPARE_WITH} has no $kept_as.$version.out\n" if $ENV{TEST_AIO_COMPARE_WITH} && !-e _directory() . "/$kept_as.$version.out";
 	return -e _directory() . "/$kept_as.$version.out" || $ENV{TEST_AIO_RECORD_INTO} ? undef : "there are no recordings of PostgreSQL $version";
@@ -238,6 +240,8 @@ sub recordings
 {
 	my ($names, %params) = @_;
 	my ($modules, $kept_as, $log) = delete @params{qw(modules kept_as log)};
+	my $target = $ENV{TEST_AIO_RECORD_INTO};
+	die "TEST_AIO_RECORD_INTO=$target: not a directory that ${\(scalar getpwuid $>)} can write to\n" if $target && !(-d $target && -w _);
 	for my $name (@$names)
 	{
 		my $kept = $kept_as // $name;
@@ -245,7 +249,7 @@ sub recordings
 			sub {
 				my ($aio) = @_;
 				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules // '';
-				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $lacks[0] // _unknown($aio, $kept));
+				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $lacks[0] // _incomparable($aio, $kept));
 			},
 			# with sync, nothing depends on what happens first
 			methods => ['sync'],
