@@ -108,8 +108,20 @@ with_each_io_method(
 			my $t = $aio->table('t', 60);
 			for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
 			{
-				$alice->sql("BEGIN; $read; DECLARE c CURSOR FOR SELECT 1; CLOSE c; COMMIT");
-				$alice->fails('BEGIN; ' . join('; ', map { "DECLARE c$_ CURSOR FOR SELECT blk FROM $t WHERE ctid = '($_,1)'; MOVE 1 FROM c$_" } 0 .. 39) . "; $read", 'XX000', qr/no unpinned buffers available/, $read);
+				# so that nothing has to be looked up later
+				$alice->sql("BEGIN; SAVEPOINT s; $read; ROLLBACK TO s; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(0,1)'; COMMIT");
+				$alice->sql('BEGIN');
+				my ($pinned, $error) = (0);
+				while (!$error && $pinned < 40)
+				{
+					my $cursor = "c$pinned";
+					$error = $alice->starts("SAVEPOINT s; DECLARE $cursor CURSOR FOR SELECT blk FROM $t WHERE ctid = '($pinned,1)'; MOVE 1 FROM $cursor")->wait_for_end->error;
+					$pinned++ if !$error;
+				}
+				like($error->{message} // '', qr/^no unpinned buffers available$/, "a cursor after $pinned others");
+				cmp_ok($pinned, '<=', 32, 'not more than there are buffers');
+				$alice->sql('ROLLBACK TO s');
+				$alice->fails($read, 'XX000', qr/no unpinned buffers available/, $read);
 				$alice->sql('ROLLBACK');
 				$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
 			}

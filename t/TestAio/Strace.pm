@@ -7,6 +7,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use PostgreSQL::Test::Utils qw(slurp_file);
 
 our @EXPORT = qw(no_strace system_calls written_by blocks_of wait_event_at while_interrupted at_end_of_file raises_at_end_of_file);
 
@@ -65,11 +66,8 @@ sub _calls_during
 	my ($aio, $pid, $kinds, $function) = @_;
 	my $log = $aio->node->basedir . "/strace.$pid";
 	_while_strace($pid, $log, $function, '-y', '-e', "trace=$kinds");
-	open my $fh, '<', $log or die "$log: $!";
 	# a call that a signal has interrupted comes again
-	my @calls = grep { !/= (?:-1 EINTR|\? ERESTART)/ } <$fh>;
-	close $fh;
-	return @calls;
+	return grep { !/= (?:-1 EINTR|\? ERESTART)/ } split /^/, slurp_file($log);
 }
 
 # Returns the reads and the advice (POSIX_FADV_WILLNEED) about a table that a session gives the
@@ -128,10 +126,14 @@ sub wait_event_at
 }
 
 # Runs a function while every second system call of these kinds that a session makes fails with EINTR.
+# Returns the calls that have failed and those that have not, as two arrays of lines.
 sub while_interrupted
 {
 	my ($aio, $session, $calls, $function) = @_;
-	return _while_strace($session->pid, '/dev/null', $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
+	my $log = $aio->node->basedir . '/strace.' . $session->pid;
+	_while_strace($session->pid, $log, $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
+	my @lines = split /\n/, slurp_file($log);
+	return ([ grep { /EINTR/ } @lines ], [ grep { !/EINTR/ } @lines ]);
 }
 
 # Runs a function while each read of a table by a session finds the end of the file.
