@@ -63,7 +63,11 @@ hold_completion(PgAioHandle *ioh)
 			io_report_too_long(ioh);
 			break;
 		}
-		/* before the wait, or each read would last a second while the server stops */
+
+		/*
+		 * before the wait, or each read would last a second while the server
+		 * stops
+		 */
 		if (server_is_stopping())
 			break;
 		rules_await_change(Min(left / NS_PER_MS + 1, 1000));
