@@ -48,6 +48,25 @@ for_each_io_method(
 			}, leaves => 'nothing', skip => $aio->no_injection_points);
 		}
 
+		$aio->scenario('reads of other forks', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
+			for my $fork (qw(fsm vm main))
+			{
+				my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
+				$alice->sql($read);
+				$aio->evict($t);
+				$aio->hold(pid => $alice->pid);
+				$alice->starts($read);
+				$aio->holds(1);
+				$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
+				$aio->release;
+				$alice->returns(1, 'is read');
+			}
+			$aio->proves($t);
+		}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
+
 		$aio->scenario('a read that has not begun', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);

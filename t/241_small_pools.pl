@@ -102,6 +102,22 @@ with_each_io_method(
 			$aio->proves($t);
 		});
 
+		# its buffer is the next one's
+		$aio->scenario('a block that cannot be read, and later ones', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = map { $aio->table($_, 60) } qw(t u);
+			$aio->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+			$alice->sql('SET io_combine_limit = 4');
+			for (1 .. 3)
+			{
+				$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 59)))", 60, 'all buffers are used for others');
+			}
+			$aio->proves($u);
+			$aio->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
+			$aio->proves($t, except => "block 7 has no row\nblock 8 has no row");
+		}, log => qr/LOG:  invalid page in block [78] of relation/);
+
 		# while it lasts, no other session gets a buffer, not even for a catalog
 		$aio->scenario('all buffers are pinned', sub {
 			my ($alice) = $aio->sessions('alice');

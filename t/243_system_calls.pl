@@ -219,6 +219,16 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
 
+		$aio->scenario('the wait event of a submission', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			my $read = "SELECT count(*) FROM read_buffers('$t', 0, 4)";
+			$alice->sql($read);
+			$aio->evict($t);
+			ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
+			$aio->proves($t);
+		}, skip => $obstacle // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+
 		$aio->scenario('VACUUM that truncates', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 120);
