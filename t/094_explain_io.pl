@@ -73,10 +73,10 @@ for_each_io_method(
 			my $io = explained($alice, 'IO', "SELECT blk FROM $t");
 			is($io->{'I/O Count'} // 0, 0, 'no read of cached blocks');
 			# blocks that are found without looking ahead count for the average, too
-			$alice->sql("SELECT invalidate_rel_block('$t', b) FROM generate_series(0, 3) b");
+			$alice->sql("SELECT invalidate_rel_block('$t', b) FROM generate_series(56, 63) b");
 			$io = explained($alice, 'IO', "SELECT blk FROM $t");
-			cmp_ok($io->{'Max Prefetch Distance'}, '>', 1, 'after a few reads');
-			is_between($io->{'Average Prefetch Distance'}, 1, 1.2, 'and many cached blocks, the average');
+			cmp_ok($io->{'Max Prefetch Distance'}, '>', 1, 'many cached blocks, then a few reads: the look-ahead grows');
+			is_between($io->{'Average Prefetch Distance'}, 1, 1.3, 'the average, of all blocks') || diag($io->{plan});
 			# a cached block ends a read early
 			$aio->evict($t);
 			$aio->warm($t, map { 5 * $_ } 1 .. 12);
