@@ -77,10 +77,11 @@ mount_at() {
 }
 
 # The machine's own file system, except that what lies behind a closed door
-# (root's home, typically) is shown at the same path.
+# (root's home, typically) is shown at the same path, and that what servers leave
+# in shared memory when they are killed is gone at the end.
 mounts_outside() {
 	local path closed
-	mounts=(--dev-bind / / --proc /proc)
+	mounts=(--dev-bind / / --proc /proc --perms 1777 --tmpfs /dev/shm)
 	for path in "${reads[@]}" "${writes[@]}"; do
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue

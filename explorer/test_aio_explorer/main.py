@@ -30,8 +30,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", help="names of scenarios; default: those of the tier")
-    parser.add_argument("--server", default="18-instrumented",
-                        help="a name that servers/provide --list shows, or pg_config:/path/to/pg_config")
+    parser.add_argument("--server", default="18-instrumented", type=server_name,
+                        help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
     parser.add_argument("--tier", choices=("quick", "long"), default="quick",
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
@@ -285,13 +285,18 @@ class Exploration:
         return False
 
 
+def server_name(text: str) -> str:
+    """The server as servers/run names it."""
+    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
+
+
 def version_of(server: str, work: Path) -> tuple[int, bool]:
     """The major version, and whether it is one before the first release candidate."""
-    said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c", '"$PG_CONFIG" --version'],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    found = re.search(r"PostgreSQL (\d+)(devel|alpha|beta)?", said)
+    done = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c", '"$PG_CONFIG" --version'],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    found = re.search(r"PostgreSQL (\d+)(devel|alpha|beta)?", done.stdout)
     if not found:
-        raise ClusterError(f"{server}: pg_config --version says {said!r}")
+        raise ClusterError(done.stderr.strip().removeprefix("error: ") or f"{server}: pg_config --version says {done.stdout!r}")
     return int(found[1]), bool(found[2])
 
 
