@@ -133,6 +133,13 @@ gate_init(void)
 		return;
 	}
 
+	if (!IsPostmasterEnvironment)
+	{
+		part_stays_out(&gate_part, "the server runs in single-user mode",
+					   "Nobody could release a read there.");
+		return;
+	}
+
 	reason = io_method_obstacle(&hint);
 	if (reason == NULL && reach_synchronous_reads)
 	{
