@@ -60,6 +60,21 @@ with_each_io_method(
 			$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
 			$aio->sql('DROP ROLE later');
 		});
+
+		$aio->scenario('a block of a temporary table that cannot be read, and later ones', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100');
+			my ($t, $u) = map { $aio->table($_, 150, kind => 'TEMP', session => $alice) } qw(t u);
+			$alice->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+			for (1 .. 3)
+			{
+				$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 149)))", 150, 'all buffers are used for others');
+			}
+			$aio->proves($u, session => $alice);
+			$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
+			$aio->proves($t, session => $alice, except => "block 7 has no row\nblock 8 has no row");
+		}, log => qr/LOG:  invalid page in block [78] of relation/);
 	}, suffix => 'local');
 
 # INSERT would run out of buffers with 16, which is the minimum
