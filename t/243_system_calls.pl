@@ -172,7 +172,8 @@ for_each_io_method(
 				$aio->evict($t);
 				my ($interrupted, $done) = while_interrupted($aio, $alice, $calls, sub { $alice->gives($sql, 60, "$calls: all that was asked for") });
 				cmp_ok(scalar @$interrupted, '>=', $least, 'calls that are interrupted');
-				cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again');
+				# a wait for io_uring does not, if the read has ended meanwhile
+				cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
 			}
 			$aio->proves($t);
 		}, skip => $skip);
