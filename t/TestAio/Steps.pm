@@ -3,7 +3,11 @@
 #	step	the block that is to be read, and what has changed in the view of progress since the
 #		step before
 #	pins	other blocks that are pinned meanwhile, if not the same as at the step before
-# It needs pg_buffercache.
+# A statement that waits for another session has such lines, too:
+#	progress	what the view of progress shows while it waits
+# Zeros and nulls are left out; "none" is what has become one.  "a or b": two views show the statement,
+# and differ, as pg_stat_progress_cluster and pg_stat_progress_repack do in 19 about REPACK.
+# A step is a read of one block, so scripts set io_combine_limit to 1.  Steps need pg_buffercache.
 
 package TestAio::Steps;
 
@@ -30,14 +34,19 @@ PREPARE progress (int) AS
 	ORDER BY 1, 2;
 PREPARE named_by_file (oid) AS SELECT name FROM named WHERE pg_relation_filenode(oid) = \$1;
 END
-	$aio->sql(<<'END');
-PREPARE pins AS
+	return bless { aio => $aio }, $class;
+}
+
+# Returns the blocks that are pinned.
+sub _pins
+{
+	my ($self) = @_;
+	return split /\n/, $self->{aio}->sql(<<'END');
 	SELECT format('%s %s %s', name, (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1], relblocknumber)
 	FROM pg_buffercache JOIN named ON relfilenode = pg_relation_filenode(oid)
 	WHERE pinning_backends > 0
 	ORDER BY name, relforknumber, relblocknumber
 END
-	return bless { aio => $aio }, $class;
 }
 
 # What the views of progress say of a session.
@@ -77,8 +86,8 @@ sub _next_read
 	return ($state, @held);
 }
 
-# Runs a statement step by step, with none of the relations in the pool, and returns the lines
-# about it.  The caller takes its outcome.
+# Runs a statement step by step, with no block in the pool that can be evicted, and returns the
+# lines about it.  The caller takes its outcome.
 sub steps
 {
 	my ($self, $session, $sql) = @_;
@@ -93,8 +102,8 @@ sub steps
 	while (!$session->has_ended)
 	{
 		my ($state, @held) = $self->_next_read($pid, @performed);
-		# the session has not begun the statement or has ended it; or it waits for the snapshot of this
-		# very look
+		# the session has not begun the statement or has ended it; or CREATE INDEX CONCURRENTLY waits
+		# for the snapshot of this very query
 		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock)$/ && !$session->has_ended && time < $latest;
 		last if $session->has_ended;
 		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'held read' || @held != 1;
@@ -106,7 +115,7 @@ sub steps
 		my $now = $self->progress($session);
 		push @lines, "step $name $fork $block" . (%$now || %$seen ? ': ' . (differences($seen, $now) || 'the same') : '');
 		$seen = $now;
-		my $pins = join ', ', grep { $_ ne "$name $fork $block" } split /\n/, $aio->sql('EXECUTE pins');
+		my $pins = join ', ', grep { $_ ne "$name $fork $block" } $self->_pins;
 		push @lines, 'pins ' . ($pins || 'none') if $pins ne $pinned;
 		$pinned = $pins;
 	}
