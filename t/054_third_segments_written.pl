@@ -81,6 +81,7 @@ for_each_io_method(
 			$aio->evict($t);
 			$alice->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", 4 * SIDE . '|' . (2 * SIDE * 3 * $segment - 2 * SIDE), 'a scan');
 			$alice->sql("DELETE FROM $t WHERE blk >= $segment");
+			isnt(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has further files open');
 			like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE on', $t), qr/pages: ${\($segment + SIDE)} removed, $segment remain/, 'VACUUM removes two segments');
 			is(file_sizes($file), "$segment 0 0", 'the table ends at the first boundary');
 			is(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has closed the empty files');
