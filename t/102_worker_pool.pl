@@ -144,7 +144,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 60);
 			shrink_to_one($aio);
 			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
-			ok($aio->poll(sub { queue_reads($aio, $alice, $t); workers($aio) == 3 }), 'two more workers');
+			ok($aio->poll(sub { queue_reads($aio, $alice, $t); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 

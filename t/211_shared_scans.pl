@@ -58,7 +58,7 @@ for_each_io_method(
 					$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
 				}), 'the parallel worker waits for block 300') || return $aio->release;
 			my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
-			ok($start >= 288 && $start % 16 == 0, "another scan begins there, at block $start");
+			ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
 			$aio->release;
 			$alice->returns('600|179700', 'each row once');
 		}, skip => $aio->no_faults);
