@@ -9,6 +9,7 @@ use warnings FATAL => 'all';
 
 use Fcntl qw(F_SETFD);
 use IO::Select;
+use IPC::Run ();
 use List::Util qw(max min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -53,8 +54,8 @@ sub new
 	}, $class;
 	$node->init(
 		extra => $params{initdb},
-		no_data_checksums => $params{no_data_checksums},
 		allows_streaming => $params{streaming});
+	$self->_disable_data_checksums if $params{no_data_checksums};
 	my %conf = (%defaults, %{ $self->{conf} });
 	# a checkpoint is not to remove what a standby has not received yet
 	$conf{wal_keep_size} //= '1GB' if $params{streaming};
@@ -70,6 +71,18 @@ sub new
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
 	$node->append_conf('postgresql.conf', "io_method = '$method'\n");
 	return $self;
+}
+
+# Disables data checksums before the first start.  With initdb's option this would take seconds, since
+# PostgreSQL::Test::Cluster would not use its template.
+sub _disable_data_checksums
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	my $output = '';
+	IPC::Run::run [ $node->config_data('--bindir') . '/pg_checksums', '--disable', '--no-sync', '-D', $node->data_dir ], '>&', \$output
+	  or $output =~ /already disabled/ or die "pg_checksums: $output";
+	return;
 }
 
 # A standby of another server, made from a backup of it, started.
