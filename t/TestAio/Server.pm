@@ -146,14 +146,17 @@ sub _begins_to_run
 	my $node = $self->{node};
 	local %ENV = $node->_get_env(PGAPPNAME => undef);
 	# the server inherits an end of the pipe, which closes when the server ends
-	pipe my $ended, my $inherited or die "pipe: $!";
+	pipe $self->{ended}, my $inherited or die "pipe: $!";
 	fcntl $inherited, F_SETFD, 0 or die "fcntl: $!";
 	PostgreSQL::Test::Utils::system_or_bail('sh', '-c', 'exec setsid --fork "$@" </dev/null >>"$0" 2>&1',
 		$node->logfile, 'postgres', '-D', $node->data_dir, '--cluster-name=' . $node->name);
 	close $inherited;
-	$self->poll(sub { -s $self->_pid_file || IO::Select->new($ended)->can_read(0) });
+	$self->poll(sub { -s $self->_pid_file || $self->_has_ended(0) });
 	return -s $self->_pid_file;
 }
+
+# Has the server ended, with all of its processes?  Waits for it for so many seconds.
+sub _has_ended { my ($self, $seconds) = @_; return IO::Select->new($self->{ended})->can_read($seconds) }
 
 # Did the server end because no memory was left for its rings of io_uring?  They are locked memory,
 # of which each user has a limited amount, and servers of other tests may use all of it.
@@ -161,7 +164,7 @@ sub _lacked_memory
 {
 	my ($self) = @_;
 	# the server removes its status file before it writes the last line of its log
-	$self->poll(sub { $self->log_text(0) =~ /database system is shut down\n\z/ }, 1);
+	$self->_has_ended($self->timeout);
 	return $self->log_text(0) =~ /could not setup io_uring queue: Cannot allocate memory\n.*\n\z/;
 }
 
