@@ -114,6 +114,5 @@ for_each_io_method(
 				$aio->sql($command);
 				is(open_in_workers($aio, $file), 0, "$command: no worker has it open");
 			}
-			$aio->sql('DROP TABLESPACE elsewhere');
 		});
 	}, leaves => 'nothing', methods => ['worker']);

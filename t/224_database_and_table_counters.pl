@@ -36,8 +36,6 @@ for_each_io_method(
 				}, $bob);
 			is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
 			is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
-			$aio->end_session($bob);
-			$aio->sql('DROP DATABASE other');
 		});
 
 		$aio->scenario('a reset of one session', sub {

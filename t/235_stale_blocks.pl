@@ -41,7 +41,6 @@ for_each_io_method(
 				$bob->sql('DROP TABLE t, u');
 				$aio->end_session($bob);
 			}
-			$aio->sql('DROP TABLESPACE elsewhere');
 		});
 
 		# way => SQL that replaces the rows of a table %1$s; %2$s inserts the new rows

@@ -43,7 +43,6 @@ for_each_io_method(
 			$aio->start_again;
 			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
 			$aio->gives($there, $before, 'after it, the same blocks in each');
-			$aio->sql('DROP DATABASE other');
 			$aio->proves($t);
 		}, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 	}, methods => ['worker'], conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });

@@ -530,16 +530,33 @@ sub _altered
 	return { map { /^([\w.]+) = (.*)/ ? ($1 => $2) : () } split /\n/, slurp_file($self->node->data_dir . '/postgresql.auto.conf') };
 }
 
-# Notes what ALTER SYSTEM has set, for restore_settings().
-sub note_settings { my ($self) = @_; $self->{altered} = $self->_altered; return }
+# Returns the databases and tablespaces, as DROP names them, databases first.
+sub _databases_and_tablespaces
+{
+	my ($self) = @_;
+	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
+}
 
-# Undoes what ALTER SYSTEM has changed since note_settings().
-sub restore_settings
+# Notes what a scenario may change that is not in its schema, for restore_shared_state().
+sub note_shared_state
+{
+	my ($self) = @_;
+	$self->{altered} = $self->_altered;
+	$self->{shared} = { map { $_ => 1 } $self->_databases_and_tablespaces };
+	return;
+}
+
+# Undoes what ALTER SYSTEM has changed since note_shared_state(), and drops new databases and
+# tablespaces.
+sub restore_shared_state
 {
 	my ($self) = @_;
 	my ($before, $now) = ($self->{altered}, $self->_altered);
-	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } } or return;
-	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed);
+	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
+	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
+	my @new = grep { !$self->{shared}{$_} } $self->_databases_and_tablespaces or return;
+	$self->sql('DROP SCHEMA IF EXISTS scenario CASCADE');
+	$self->sql("DROP $_") for @new;
 	return;
 }
 
@@ -580,12 +597,12 @@ sub scenario
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come
 		note("scenario: $name");
-		$self->note_settings;
+		$self->note_shared_state;
 		$self->begin_scenario;
 		my $lived = eval { $body->($self); 1 };
 		fail("the scenario runs to its end: $@") if !$lived;
 		$self->end_scenario(%params);
-		$self->restore_settings;
+		$self->restore_shared_state;
 	};
 }
 
