@@ -11,7 +11,8 @@
 #
 # TestAio/Script.pm describes the scripts.
 #
-# TestAio/Observed.pm and TestAio/Steps.pm say what the lines of a recording mean.
+# TestAio/Observed.pm and TestAio/Steps.pm say what the lines of a recording mean.  One more:
+#	waits for NAME	the statement has begun, and waits for a lock of this session
 
 package TestAio::Recording;
 
