@@ -40,7 +40,7 @@ for_each_io_method(
 			$aio->sql('DROP DATABASE dropped');
 			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment + 1)");
 			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
-		}, skip => $aio->method eq 'worker' ? undef : 'a session asks for the length, and so opens all segments');
+		}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
 
 		for my $kind ('', 'TEMP')
 		{

@@ -103,12 +103,11 @@ for_each_io_method(
 			$aio->alter_system(autovacuum_max_parallel_workers => 1, min_parallel_index_scan_size => 0, log_min_messages => 'debug2');
 			my $since = $aio->log_size;
 			with_autovacuum($aio, sub {
-					my $held = 'SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type';
 					$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
 					$aio->alter_system(vacuum_cost_page_miss => 7);
 					$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
 					$aio->sql('SELECT io_hold_end()');
-					$aio->sql("$held = 'autovacuum worker'");
+					$aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker'");
 					$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
 					$aio->sql('SELECT io_release_all()');
 					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");

@@ -72,7 +72,7 @@ for_each_io_method(
 			$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
 		});
 
-		# VACUUM waits for it, or joins it
+		# VACUUM of 18 waits for that read, that of 19 joins it
 		$aio->scenario('vacuum, and a block that another session reads', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 40);
@@ -90,7 +90,7 @@ for_each_io_method(
 					$alice->ends;
 				}, $alice);
 			$bob->ends;
-			is($hits, 1, 'counts as a hit in that context');
+			is($hits, 1, 'the block counts as a hit in the context vacuum');
 			$aio->proves($t);
 		}, skip => $aio->no_faults);
 

@@ -51,17 +51,17 @@ for_each_io_method(
 			isnt($aio->cached($used), $before, 'reads without a ring evict such blocks');
 		}, skip => $aio->lacks('pg_buffercache'));
 
-		# or the next session that needs a buffer would take it from the ring
+		# a buffer that keeps the usage count 0 is the next that any other session takes, out of the ring
 		$aio->scenario('a ring uses buffers that nobody has used lately', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 40);
 			my $large = $aio->table('l', 2500);
-			my $unused = sub {
+			my $with_usage_count = sub {
 				return split /\n/, $aio->sql("SELECT bufferid || '/' || relblocknumber FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND usagecount = $_[0]");
 			};
 			$alice->sql("SELECT count(*) FROM $t");
 			my ($block, @buffers) = (0);
-			while (!(@buffers = $unused->(0)) && $block < 2500)
+			while (!(@buffers = $with_usage_count->(0)) && $block < 2500)
 			{
 				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series($block, $block + 9)))");
 				$block += 10;
@@ -69,7 +69,7 @@ for_each_io_method(
 			ok(scalar @buffers, 'other reads have taken the usage count of some buffers to 0') || return;
 			$alice->sql("SET vacuum_buffer_usage_limit = '128kB'");
 			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-			is(join(' ', grep { my $buffer = $_; grep { $_ eq $buffer } @buffers } $unused->(1)), join(' ', @buffers), 'VACUUM with a ring takes it to 1');
+			is(join(' ', grep { my $buffer = $_; grep { $_ eq $buffer } @buffers } $with_usage_count->(1)), join(' ', @buffers), 'VACUUM with a ring takes it to 1');
 			$aio->proves($t);
 		}, skip => $aio->lacks('pg_buffercache'));
 	});

@@ -36,7 +36,7 @@ for_each_io_method(
 			$alice->sql("VACUUM (FREEZE) $t");
 			$alice->sql("DELETE FROM $t WHERE n < 100");
 			$alice->sql("VACUUM (FREEZE, TRUNCATE off) $t");
-			# VACUUM does not see the older rows
+			# an insert and twenty transactions, twice: two ages
 			for my $rows ('0, 49', '50, 99')
 			{
 				$aio->sql("INSERT INTO $t SELECT i, repeat('y', 7000) FROM generate_series($rows) i");
