@@ -66,6 +66,27 @@ for_each_io_method(
 			}
 		}, skip => no_strace());
 
+		$aio->scenario('neighbours are written back together', sub {
+			my @tables = map { $aio->table($_, 40) } qw(t u);
+			# the last dirty block of the first table and the first one of the second are no neighbours
+			my @dirty = ([ 0 .. 4, 7, 9, 10 ], [ 11, 12, 30 ]);
+			my @requests = ('0+5 7+1 9+2', '11+2 30+1');
+			$aio->alter_system(checkpoint_flush_after => 256);
+			# sets hint bits
+			$aio->proves($_) for @tables;
+			$aio->sql('CHECKPOINT');
+			my ($checkpointer) = $aio->pids_of_type('checkpointer');
+			for my $seen (0, 1)
+			{
+				for my $table (1, 0)
+				{
+					$aio->sql("SELECT FROM $tables[$table] WHERE blk = $_ FOR UPDATE") for reverse @{ $dirty[$table] };
+				}
+				is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}[3], $requests[$seen], "the requests for $tables[$seen]");
+			}
+			$aio->proves($_) for @tables;
+		}, skip => no_strace());
+
 		# nothing is left to write into the file then
 		$aio->scenario('a truncated table', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -89,8 +89,8 @@ sub system_calls
 }
 
 # Returns what a process does with the files of a table while a function runs: for each file the
-# blocks that it writes, those that it writes back (sync_file_range), in ascending order, and
-# "synced" if it syncs the file.
+# blocks that it writes, those that it writes back (sync_file_range), in ascending order; "synced" if
+# it syncs the file; and the requests to write back, as first block + number of blocks.
 sub written_by
 {
 	my ($aio, $pid, $table, $function) = @_;
@@ -99,15 +99,19 @@ sub written_by
 	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
 	{
 		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
-		my $of_file = $done{$name} //= { written => {}, flushed => {}, synced => '' };
+		my $of_file = $done{$name} //= { written => {}, flushed => {}, synced => '', requests => [] };
 		if ($line =~ /^pwrite(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { $of_file->{written}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
 		# sync_file_range2() has its flags in another place
-		elsif ($line =~ /^sync_file_range2?\([^,]*, (?:SYNC_FILE_RANGE_WRITE, )?(\d+), (\d+)(?:, SYNC_FILE_RANGE_WRITE)?\)\s+= 0$/) { $of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
+		elsif ($line =~ /^sync_file_range2?\([^,]*, (?:SYNC_FILE_RANGE_WRITE, )?(\d+), (\d+)(?:, SYNC_FILE_RANGE_WRITE)?\)\s+= 0$/)
+		{
+			push @{ $of_file->{requests} }, $1 / 8192 . '+' . $2 / 8192;
+			$of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1;
+		}
 		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
 		else { die "strace says: $line" }
 	}
 	my $blocks = sub { my ($set) = @_; return join ',', sort { $a <=> $b } keys %$set };
-	return { map { $_ => [ $blocks->($done{$_}{written}), $blocks->($done{$_}{flushed}), $done{$_}{synced} ] } keys %done };
+	return { map { $_ => [ $blocks->($done{$_}{written}), $blocks->($done{$_}{flushed}), $done{$_}{synced}, "@{ $done{$_}{requests} }" ] } keys %done };
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of this kind.  Returns
