@@ -26,12 +26,12 @@ sub stress
 	$aio->sql('ALTER SYSTEM SET autovacuum = off');
 	$aio->sql('SELECT pg_reload_conf()');
 	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')");
-	for my $table (split /\n/, $aio->sql("SELECT oid::regclass FROM pg_class WHERE relnamespace = 'stress'::regnamespace AND relkind = 'r'"))
+	for my $table (split /\n/, $aio->sql("SELECT oid::regclass FROM pg_class WHERE relnamespace = 'scenario'::regnamespace AND relkind = 'r'"))
 	{
 		$aio->evict($table);
-		$aio->proves($table) if $table ne 'stress.c';
+		$aio->proves($table) if $table ne 'scenario.c';
 	}
-	$aio->gives('SELECT count(*), count(DISTINCT id) FROM stress.c', '3000|3000', 'rows of the table that was written to');
+	$aio->gives('SELECT count(*), count(DISTINCT id) FROM scenario.c', '3000|3000', 'rows of the table that was written to');
 	$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 	# @expected does not tell the statement
 	my $log = $aio->log_text;

@@ -32,9 +32,9 @@ sub setup
 	# a database that is copied must have no other connections
 	return ('CREATE DATABASE stress TEMPLATE postgres STRATEGY file_copy',
 		"SET allow_in_place_tablespaces = on; CREATE TABLESPACE stress LOCATION ''",
-		"CREATE SCHEMA stress; CALL make_table('stress.a', ${\BLOCKS}, '', 0); CALL make_table('stress.b', ${\BLOCKS}, '', 0);"
-		  . 'CREATE INDEX ON stress.a (blk); CREATE TABLE stress.c (id int PRIMARY KEY, n int, s text);'
-		  . "INSERT INTO stress.c SELECT i, 0, repeat('c', 500) FROM generate_series(1, 3000) i",
+		"CALL make_table('scenario.a', ${\BLOCKS}, '', 0); CALL make_table('scenario.b', ${\BLOCKS}, '', 0);"
+		  . 'CREATE INDEX ON scenario.a (blk); CREATE TABLE scenario.c (id int PRIMARY KEY, n int, s text);'
+		  . "INSERT INTO scenario.c SELECT i, 0, repeat('c', 500) FROM generate_series(1, 3000) i",
 		'VACUUM');
 }
 
@@ -54,7 +54,7 @@ sub settings
 sub _ddl
 {
 	my ($rand, $name) = @_;
-	my $table = "stress.$name";
+	my $table = "scenario.$name";
 	my $kind = _one_of($rand, '', '', 'UNLOGGED');
 	return _one_of($rand,
 		("DROP TABLE IF EXISTS $table; CALL make_table('$table', ${\SIDE_BLOCKS}, '$kind', 0); CREATE INDEX ${name}_blk ON $table (blk)") x 2,
@@ -74,26 +74,26 @@ sub statement
 {
 	my ($rand, $me, @all) = @_;
 	my ($block, $from, $n) = ($rand->(BLOCKS), $rand->(BLOCKS - 128), _one_of($rand, 4, 8, 128));
-	my ($side, $side_block) = ('stress.' . _one_of($rand, @all), $rand->(SIDE_BLOCKS));
+	my ($side, $side_block) = ('scenario.' . _one_of($rand, @all), $rand->(SIDE_BLOCKS));
 	my $strategy = _one_of($rand, qw(wal_log file_copy));
 	my $gone = qr/^42P01$/;
 	my $own = qr/^(42P01|42P07|42704)$/;
 	return _one_of($rand,
-		["SELECT problems('stress.a')", qr/^$/],
-		["SELECT problems('stress.b')", qr/^$/],
-		['SELECT count(body) FROM stress.a', qr/^${\BLOCKS}$/],
-		["SELECT count(*) FROM read_stream_for_blocks('stress.a', ARRAY(SELECT (i * 37 % ${\BLOCKS})::int FROM generate_series(0, 99) i))", qr/^100$/],
-		["SELECT count(*) > 0 FROM read_buffers('stress.b', $from, $n)", qr/^t$/],
-		["SELECT body = proof('stress.a', blk, 0) FROM stress.a WHERE blk = $block", qr/^t$/],
-		["SELECT bool_and(body = proof('stress.a', blk, 0)), count(*) FROM stress.a WHERE blk % 30 = $block % 30", qr{^t\|${\(BLOCKS / 30)}$}],
-		['UPDATE stress.c SET n = n + 1 WHERE id % 7 = ' . $rand->(7), qr/^$/],
-		['SELECT count(s) FROM stress.c', qr/^3000$/],
-		['VACUUM stress.c', qr/^$/],
+		["SELECT problems('scenario.a')", qr/^$/],
+		["SELECT problems('scenario.b')", qr/^$/],
+		['SELECT count(body) FROM scenario.a', qr/^${\BLOCKS}$/],
+		["SELECT count(*) FROM read_stream_for_blocks('scenario.a', ARRAY(SELECT (i * 37 % ${\BLOCKS})::int FROM generate_series(0, 99) i))", qr/^100$/],
+		["SELECT count(*) > 0 FROM read_buffers('scenario.b', $from, $n)", qr/^t$/],
+		["SELECT body = proof('scenario.a', blk, 0) FROM scenario.a WHERE blk = $block", qr/^t$/],
+		["SELECT bool_and(body = proof('scenario.a', blk, 0)), count(*) FROM scenario.a WHERE blk % 30 = $block % 30", qr{^t\|${\(BLOCKS / 30)}$}],
+		['UPDATE scenario.c SET n = n + 1 WHERE id % 7 = ' . $rand->(7), qr/^$/],
+		['SELECT count(s) FROM scenario.c', qr/^3000$/],
+		['VACUUM scenario.c', qr/^$/],
 		['CHECKPOINT', qr/^$/],
-		["SELECT evict_rel('stress.a')", qr/^$/],
-		["SELECT evict_rel('stress.b')", qr/^$/],
+		["SELECT evict_rel('scenario.a')", qr/^$/],
+		["SELECT evict_rel('scenario.b')", qr/^$/],
 		["CREATE TEMP TABLE IF NOT EXISTS own AS SELECT i, repeat('x', 3000) AS s FROM generate_series(1, 400) i; SELECT evict_rel('own'); SELECT count(*) FROM own", qr/400$/],
-		["BEGIN; SELECT read_rel_block_ll('stress.a', $from, nblocks => $n, wait_complete => false); ROLLBACK", qr/^\s*$/],
+		["BEGIN; SELECT read_rel_block_ll('scenario.a', $from, nblocks => $n, wait_complete => false); ROLLBACK", qr/^\s*$/],
 		["SELECT problems('$side')", qr/^$/, $gone],
 		["SELECT body = proof('$side', blk, 0) FROM $side WHERE blk = $side_block", qr/^t$/, $gone],
 		["SELECT count(*) FROM read_stream_for_blocks('$side', ARRAY(SELECT generate_series(0, ${\SIDE_BLOCKS} - 1)))", qr/^${\SIDE_BLOCKS}$/, $gone],
@@ -107,7 +107,7 @@ sub statement
 sub action
 {
 	my ($rand, @all) = @_;
-	my $table = 'stress.' . _one_of($rand, qw(a b c), _one_of($rand, @all));
+	my $table = 'scenario.' . _one_of($rand, qw(a b c), _one_of($rand, @all));
 	my ($block, $n, $bytes) = ($rand->(BLOCKS), $rand->(5), $rand->(_one_of($rand, 20000, 128 * 8192)));
 	my ($ms, $depth, $jitter) = (1 + $rand->(3), 1 + $rand->(16), _one_of($rand, 0, 0.5, 1));
 	my $filenode = "relfilenode => pg_relation_filenode('$table')";
