@@ -4,39 +4,10 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
-use Config;
-use File::Temp ();
 use TestAio;
+use TestAio::FileSystems;
 use TestAio::Plan;
 use List::Util qw(sum0);
-
-# Returns true if the file system returns cached data at once.  One that does not know
-# RWF_NOWAIT cannot, and io_uring has a kernel thread read.
-sub reads_at_once
-{
-	my ($path) = @_;
-	return 0 if $Config{archname} !~ /^x86_64-linux/;
-	my ($preadv2, $rwf_nowait, $buffer) = (327, 8, "\0" x 8192);
-	open my $file, '<', $path or die "$path: $!";
-	my $iov = pack 'P8192 Q', $buffer, length $buffer;
-	return syscall($preadv2, fileno $file, $iov, 1, 0, 0, $rwf_nowait) == length $buffer;
-}
-
-# Returns a directory on such a file system, or undef.
-sub directory_that_reads_at_once
-{
-	for my $parent (grep { defined && -w } @ENV{qw(TESTDATADIR TESTLOGDIR)}, '/tmp', '/var/tmp')
-	{
-		my $directory = File::Temp->newdir(DIR => $parent);
-		open my $probe, '>', "$directory/probe" or die "$directory/probe: $!";
-		print $probe "\0" x 8192;
-		close $probe or die "$directory/probe: $!";
-		my $does = reads_at_once("$directory/probe");
-		unlink "$directory/probe";
-		return $directory if $does;
-	}
-	return;
-}
 
 my $at_once = directory_that_reads_at_once();
 

@@ -1,0 +1,43 @@
+# File systems on which clusters and tablespaces of tests can be.
+
+package TestAio::FileSystems;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Config;
+use Exporter 'import';
+use File::Temp ();
+
+our @EXPORT = qw(directory_that_reads_at_once);
+
+# Returns true if the file system returns cached data at once.  One that does not know
+# RWF_NOWAIT cannot, and io_uring has a kernel thread read.
+sub _reads_at_once
+{
+	my ($path) = @_;
+	return 0 if $Config{archname} !~ /^x86_64-linux/;
+	my ($preadv2, $rwf_nowait, $buffer) = (327, 8, "\0" x 8192);
+	open my $file, '<', $path or die "$path: $!";
+	my $iov = pack 'P8192 Q', $buffer, length $buffer;
+	return syscall($preadv2, fileno $file, $iov, 1, 0, 0, $rwf_nowait) == length $buffer;
+}
+
+# Returns a new directory on a file system that returns cached data at once, or undef.  The directory
+# goes with the object that is returned.
+sub directory_that_reads_at_once
+{
+	for my $parent (grep { defined && -w } @ENV{qw(TESTDATADIR TESTLOGDIR)}, '/tmp', '/var/tmp')
+	{
+		my $directory = File::Temp->newdir(DIR => $parent);
+		open my $probe, '>', "$directory/probe" or die "$directory/probe: $!";
+		print $probe "\0" x 8192;
+		close $probe or die "$directory/probe: $!";
+		my $does = _reads_at_once("$directory/probe");
+		unlink "$directory/probe";
+		return $directory if $does;
+	}
+	return;
+}
+
+1;
