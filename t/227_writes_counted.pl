@@ -77,6 +77,15 @@ for_each_io_method(
 				is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
 			}
 		});
+
+		$aio->scenario('blocks dirtied by readers of a temporary table', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");
+			my $scan = sub { my $found = explained($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM h'); return join '/', map { $found->{"Local $_ Blocks"} } qw(Read Dirtied) };
+			is($scan->(), '150/150', 'the first scan makes each block dirty');
+			$alice->sql("SELECT evict_rel('h')");
+			is($scan->(), '150/0', 'the second scan makes none dirty');
+		});
 	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4,
 		# the background writer reports often, and writes nothing
 		bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0 });
