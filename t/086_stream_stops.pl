@@ -64,4 +64,17 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		});
+
+		# a stream begins with small reads
+		$aio->scenario('the size of reads after a pause', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 80);
+			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+			my ($until, $all) = map {
+				$aio->evict($t);
+				$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
+			} 40, 72;
+			is($all - $until, 2, 'the 32 blocks behind it: two reads');
+			$aio->proves($t);
+		}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
 	}, conf => { shared_buffers => '64MB' });
