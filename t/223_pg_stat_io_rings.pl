@@ -39,6 +39,9 @@ for_each_io_method(
 					sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
 			$added = $counts->($alice, 'bulkread', $scan);
 			is($added->{hits} + $added->{read_bytes} / 8192, 800, 'hits and reads together are the table');
+			$alice->sql('SET effective_io_concurrency = 0');
+			$aio->evict($t);
+			is($counts->($alice, 'bulkread', $scan)->{read_bytes}, 800 * 8192, 'without read-ahead, too');
 			$aio->proves($t);
 		});
 

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Plan;
 
 for_each_io_method(
 	sub {
@@ -50,6 +51,20 @@ for_each_io_method(
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))") for 1 .. 8;
 			isnt($aio->cached($used), $before, 'reads without a ring evict such blocks');
 		}, skip => $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('usage counts of local buffers', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100');
+			my ($often, $once) = map { $aio->table(@$_, kind => 'TEMP', session => $alice) } [ 'often', 10 ], [ 'once', 90 ];
+			$aio->evict($_, $alice) for $often, $once;
+			$alice->sql("SELECT count(*) FROM $often") for 1 .. 4;
+			# the catalogs' buffers are not among these
+			my $read = sub { return explained($alice, 'BUFFERS', "SELECT count(*) FROM $_[0]")->{'Local Read Blocks'} };
+			is($read->($once), 90, 'the pool is full');
+			my $third = $aio->table('third', 30, kind => 'TEMP', session => $alice);
+			is($read->($often), 0, 'blocks that are used often stay when others come');
+			cmp_ok($read->($once), '>', 0, 'blocks that were used once go');
+		});
 
 		# a buffer that keeps the usage count 0 is the next that any other session takes, out of the ring
 		$aio->scenario('a ring uses buffers that nobody has used lately', sub {
