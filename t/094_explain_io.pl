@@ -75,7 +75,7 @@ for_each_io_method(
 				cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "the reads of workers are counted: $what");
 			}
 			# numbers of the scan are the largest ones of its processes, not their sums
-			$alice->sql('SET io_combine_limit = 4; SET effective_io_concurrency = 8; SET min_parallel_table_scan_size = 0; SET debug_parallel_query = off; SET parallel_tuple_cost = 0');
+			$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 2; SET min_parallel_table_scan_size = 0; SET debug_parallel_query = off; SET parallel_tuple_cost = 0');
 			my ($serial, $parallel) = map {
 				$alice->sql("SET max_parallel_workers_per_gather = $_");
 				$aio->evict($t);
