@@ -41,24 +41,4 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		}, skip => $obstacle);
-
-		# buffers that do not lie side by side: the size is the sum of all vectors
-		$aio->scenario('cached data, into scattered buffers', sub {
-			my ($reader) = $aio->sessions('reader');
-			my ($t, $filler) = ($aio->table('t', 16), $aio->table('f', 4000));
-			$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
-			$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
-			$aio->proves($t);
-			$aio->evict($t);
-			my $buffers = "SELECT relblocknumber, bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('%s') AND relforknumber = 0";
-			# of each two neighbours one becomes free, the other has a usage count
-			$aio->sql("SELECT count(*) FROM read_stream_for_blocks('$filler', ARRAY(SELECT generate_series(0, 3999)))") for 1, 2;
-			$aio->sql(sprintf "SELECT count(invalidate_rel_block('$filler', relblocknumber::int)) FROM ($buffers AND bufferid %% 2 = 0) b", $filler);
-			$aio->sql(sprintf "SELECT count(*) FROM read_stream_for_blocks('$filler', ARRAY(SELECT relblocknumber::int FROM ($buffers) b))", $filler);
-			$reader->sql("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
-			my $neighbours = $aio->sql(sprintf "SELECT count(*) FROM (SELECT bufferid - lag(bufferid) OVER (ORDER BY relblocknumber) AS step FROM ($buffers) b) s WHERE step = 1", $t);
-			is($neighbours, 0, 'no two blocks are in buffers side by side');
-			is(kernel_threads($reader->pid) ? 1 : 0, 1, 'a thread');
-			$aio->proves($t);
-		}, skip => $obstacle // $aio->lacks('pg_buffercache') // ($aio->major < 19 ? 'the size of reads counts since 19' : undef));
 	}, methods => ['io_uring']);
