@@ -5,7 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::FileSystems;
+use TestAio::Kernel;
 use TestAio::Plan;
 use List::Util qw(max sum0);
 

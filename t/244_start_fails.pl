@@ -8,6 +8,7 @@ use lib $FindBin::RealBin;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use TestAio::Kernel;
 use TestAio::Strace;
 
 my $no_strace = no_strace();
@@ -61,7 +62,6 @@ for_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		my ($kernel) = map { sprintf '%d.%03d', /^(\d+)\.(\d+)/ } (POSIX::uname())[2];
 		# what is limited, how, and what is logged
 		my $rings = 'FATAL:  could not setup io_uring queue: ';
 		my @limits = (
@@ -85,7 +85,7 @@ for_each_io_method(
 				while_stopped($aio, sub {
 					my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
 				  SKIP: {
-						skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && $kernel < 6.015 && $log =~ /ready to accept connections/;
+						skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
 						isnt($status, 0, 'the server does not start');
 						isnt($status, -1, 'it ends');
 						like($log, $reason, 'it logs the reason') || diag($log);

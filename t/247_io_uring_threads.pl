@@ -1,18 +1,16 @@
-# Which reads io_uring hands to threads of the kernel (IOSQE_ASYNC): those that come when several are
-# in flight, and large ones since 19.  It performs the others when they are submitted, if the data are
-# cached.
+# Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if
+# several others are in flight; since 19, also if it is large.  Other reads of cached data are
+# performed when they are submitted.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
-use TestAio::FileSystems;
-use POSIX ();
+use TestAio::Kernel;
 use PostgreSQL::Test::Utils qw(slurp_file);
 
 my $at_once = directory_that_reads_at_once();
-my ($kernel) = map { sprintf '%d.%03d', /^(\d+)\.(\d+)/ } (POSIX::uname())[2];
-my $obstacle = $kernel < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
+my $obstacle = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
 
 # The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
 sub kernel_threads { my ($pid) = @_; return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }

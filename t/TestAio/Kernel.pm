@@ -1,6 +1,6 @@
-# File systems on which clusters and tablespaces of tests can be.
+# What the kernel and its file systems can do.
 
-package TestAio::FileSystems;
+package TestAio::Kernel;
 
 use strict;
 use warnings FATAL => 'all';
@@ -8,8 +8,12 @@ use warnings FATAL => 'all';
 use Config;
 use Exporter 'import';
 use File::Temp ();
+use POSIX ();
 
-our @EXPORT = qw(directory_that_reads_at_once);
+our @EXPORT = qw(kernel_version directory_that_reads_at_once);
+
+# Returns the version of the kernel as a number that compares: 5.012 for 5.12.
+sub kernel_version { return sprintf '%d.%03d', (POSIX::uname())[2] =~ /^(\d+)\.(\d+)/ }
 
 # Returns true if the file system returns cached data at once.  One that does not know
 # RWF_NOWAIT cannot, and io_uring has a kernel thread read.
