@@ -88,9 +88,11 @@ sub system_calls
 	return @calls;
 }
 
-# Returns what a process does with the files of a table while a function runs: for each file the
-# blocks that it writes, those that it writes back (sync_file_range), in ascending order; "synced" if
-# it syncs the file; and the requests to write back, as first block + number of blocks.
+# Returns what a process does with the files of a table while a function runs, as a hash for each file:
+#	written			the blocks that it writes, in ascending order
+#	written_back	the blocks that it asks to be written back (sync_file_range), likewise
+#	requests		these requests in their order, as first block + number of blocks
+#	synced			"synced" if it syncs the file
 sub written_by
 {
 	my ($aio, $pid, $table, $function) = @_;
@@ -99,19 +101,24 @@ sub written_by
 	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
 	{
 		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
-		my $of_file = $done{$name} //= { written => {}, flushed => {}, synced => '', requests => [] };
+		my $of_file = $done{$name} //= { written => {}, written_back => {}, requests => [], synced => '' };
 		if ($line =~ /^pwrite(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { $of_file->{written}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
 		# sync_file_range2() has its flags in another place
 		elsif ($line =~ /^sync_file_range2?\([^,]*, (?:SYNC_FILE_RANGE_WRITE, )?(\d+), (\d+)(?:, SYNC_FILE_RANGE_WRITE)?\)\s+= 0$/)
 		{
 			push @{ $of_file->{requests} }, $1 / 8192 . '+' . $2 / 8192;
-			$of_file->{flushed}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1;
+			$of_file->{written_back}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1;
 		}
 		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
 		else { die "strace says: $line" }
 	}
 	my $blocks = sub { my ($set) = @_; return join ',', sort { $a <=> $b } keys %$set };
-	return { map { $_ => [ $blocks->($done{$_}{written}), $blocks->($done{$_}{flushed}), $done{$_}{synced}, "@{ $done{$_}{requests} }" ] } keys %done };
+	for my $of_file (values %done)
+	{
+		$of_file->{$_} = $blocks->($of_file->{$_}) for qw(written written_back);
+		$of_file->{requests} = join ' ', @{ $of_file->{requests} };
+	}
+	return \%done;
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of this kind.  Returns
