@@ -22,8 +22,9 @@ sub stress
 	my ($aio) = @_;
 	TestAio::Stress->new($aio, $seed, 6)->run($seconds);
 	$aio->end_sessions;
-	# a shutdown would terminate it, which the log oracle takes for an alarm
-	$aio->sql('ALTER SYSTEM SET autovacuum = off');
+	# a shutdown would terminate it, which the log oracle takes for an alarm.  Not by ALTER SYSTEM, which
+	# the end of the scenario undoes
+	$aio->node->append_conf('postgresql.conf', "autovacuum = off\n");
 	$aio->sql('SELECT pg_reload_conf()');
 	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')");
 	for my $table (split /\n/, $aio->sql("SELECT oid::regclass FROM pg_class WHERE relnamespace = 'scenario'::regnamespace AND relkind = 'r'"))
