@@ -61,7 +61,7 @@ for_each_io_method(
 			# the catalogs' buffers are not among these
 			my $read = sub { return explained($alice, 'BUFFERS', "SELECT count(*) FROM $_[0]")->{'Local Read Blocks'} };
 			is($read->($once), 90, 'the pool is full');
-			my $third = $aio->table('third', 30, kind => 'TEMP', session => $alice);
+			$aio->table('third', 30, kind => 'TEMP', session => $alice);
 			is($read->($often), 0, 'blocks that are used often stay when others come');
 			cmp_ok($read->($once), '>', 0, 'blocks that were used once go');
 		});
