@@ -22,10 +22,10 @@ sub shrink_to_one
 	return;
 }
 
-# Has reads queue up, again and again, until there are three workers.
+# Has this many reads queue up, again and again, until there are so many workers.
 sub queue_reads
 {
-	my ($aio, $session, $t) = @_;
+	my ($aio, $session, $t, $reads, $wanted) = @_;
 	# a worker that finds more reads in the queue than there are workers asks for another one
 	for my $round (1 .. 60)
 	{
@@ -33,11 +33,11 @@ sub queue_reads
 		$aio->evict($t, $session);
 		$aio->stop_workers_at($t);
 		# one batch: a session whose reads meet awake workers might perform one itself
-		$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 29) b"));
+		$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(1, $reads) b"));
 		$aio->poll(sub { $aio->stopped_workers > 0 });
 		$aio->let_workers_go;
-		$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 30)", 30, 'all is read');
-		last if workers($aio) == 3;
+		$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 1, $reads)", $reads, 'all is read');
+		last if workers($aio) >= $wanted;
 	}
 	return;
 }
@@ -67,10 +67,22 @@ for_each_io_method(
 			for my $round (1 .. 2)
 			{
 				shrink_to_one($aio);
-				queue_reads($aio, $alice, $t);
+				queue_reads($aio, $alice, $t, 30, 3);
 				$aio->poll(sub { workers($aio) == 3 });
 				is(workers($aio), 3, "round $round: as many as io_max_workers");
 			}
+			$aio->proves($t);
+		}, skip => $fixed // $unstoppable);
+
+		$aio->scenario('grows when more reads wait than there are workers', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			shrink_to_one($aio);
+			$aio->alter_system(io_max_workers => 32);
+			queue_reads($aio, $alice, $t, 8, 2);
+			ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
+			# one has begun, and seven wait
+			cmp_ok(workers($aio), '<=', 8, 'and not to more workers than reads');
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 
@@ -144,7 +156,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 60);
 			shrink_to_one($aio);
 			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
-			ok($aio->poll(sub { queue_reads($aio, $alice, $t); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
+			ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 
@@ -155,7 +167,7 @@ for_each_io_method(
 			$aio->start_again;
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 60);
-			queue_reads($aio, $alice, $t);
+			queue_reads($aio, $alice, $t, 30, 3);
 			is(workers($aio), 1, 'no other worker within an hour');
 		}, skip => $fixed // $unstoppable);
 

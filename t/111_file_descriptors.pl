@@ -8,6 +8,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use POSIX ();
 use TestAio;
+use TestAio::Descriptors;
 
 # Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
 # session that wants the same block waits for the first one.  The cursor has read the block
@@ -58,6 +59,27 @@ sub fails_without_file
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
+
+		# the session opens a file before an I/O worker does
+		$aio->scenario('what is used between all others stays open', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($often, $once, @others) = map { $aio->table("t$_", 2) } 1 .. 60;
+			my $read = sub { my ($t, $block) = @_; return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
+			my %file = map { $_ => $aio->file_of($_) } $often, $once;
+			my $is_open = sub { my ($t) = @_; return scalar(() = descriptors($alice->pid, qr/^\Q$file{$t}\E$/)) };
+			$read->($_, 0) for $often, $once;
+			is(join(',', map { $is_open->($_) } $often, $once), '1,1', 'both are open');
+			my $closed = 0;
+			for my $t (@others)
+			{
+				$read->($often, 1);
+				$read->($t, 0);
+				$closed++ if !$is_open->($often);
+			}
+			is($closed, 0, 'the one that is read from again and again is never closed');
+			is($is_open->($once), 0, 'the other one has made room');
+			$aio->proves($_) for $often, $once;
+		});
 
 		$aio->scenario('more tables than descriptors', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
