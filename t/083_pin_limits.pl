@@ -14,13 +14,34 @@ sub scan_together
 	my ($session, $fetches, $after, @tables) = @_;
 	$session->sql('BEGIN');
 	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_]") for 0 .. $#tables;
+	return fetch_together($session, 1, $fetches, $after, @tables);
+}
+
+# The same with a bitmap scan of every third block, which cannot be combined.
+sub scan_apart
+{
+	my ($session, $fetches, $after, @tables) = @_;
+	for my $t (@tables)
+	{
+		$session->sql("CREATE INDEX ON $t (blk) WHERE blk % 3 = 0");
+		$session->sql("SELECT evict_rel('$t')");
+	}
+	$session->sql('SET enable_seqscan = off; SET enable_indexscan = off; BEGIN');
+	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_] WHERE blk % 3 = 0 AND blk >= 0") for 0 .. $#tables;
+	return fetch_together($session, 3, $fetches, $after, @tables);
+}
+
+# Fetches from the cursors in turn; the rows' blocks are this far apart.  Returns the rows that are wrong.
+sub fetch_together
+{
+	my ($session, $step, $fetches, $after, @tables) = @_;
 	my @wrong;
 	for my $round (1 .. $fetches)
 	{
 		for my $i (0 .. $#tables)
 		{
 			my $row = $session->sql("FETCH 1 FROM c_$i");
-			push @wrong, "$tables[$i]: $row" if $row ne $round - 1 . '|t';
+			push @wrong, "$tables[$i]: $row" if $row ne $step * ($round - 1) . '|t';
 		}
 		$after->();
 	}
@@ -33,11 +54,11 @@ sub pins { return join ' + ', map { "(SELECT count(*) FROM generate_series(0, 11
 # Test: several streams of a session pin no more than its share of the pool.
 sub streams_share
 {
-	my ($aio) = @_;
+	my ($aio, $scan, $fetches) = @_;
 	my ($alice) = $aio->sessions('alice');
 	my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 	$alice->sql('SET effective_io_concurrency = 32');
-	is(scan_together($alice, 40, sub {}, @tables), '', 'six streams of a session');
+	is($scan->($alice, $fetches, sub {}, @tables), '', 'six streams of a session');
 	# each session has a share of the pool; each stream has one pin more, and a pin for its current
 	# row; at least 38 processes are not backends
 	my $share = int($aio->sql(<<'END'));
@@ -58,7 +79,9 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
-		$aio->scenario('shared', sub { streams_share($aio) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+		$aio->scenario('shared', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('shared, block by block', sub { streams_share($aio, \&scan_apart, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 		$aio->scenario('local', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -87,7 +110,7 @@ with_each_io_method(
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
-		$aio->scenario('shared, a larger share', sub { streams_share($aio) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+		$aio->scenario('shared, a larger share', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 		$aio->scenario('local, while the share of the shared buffers is larger', sub {
 			my ($alice) = $aio->sessions('alice');
