@@ -47,6 +47,14 @@ for_each_io_method(
 			$alice->sql("VACUUM $t");
 			$aio->gives("SELECT count(*) FILTER (WHERE blkno < 50 AND all_visible AND NOT all_frozen), count(*) FILTER (WHERE blkno >= 111 AND all_frozen) FROM pg_visibility_map('$t')", '50|89', 'visible to all, and frozen')
 			  if !$aio->lacks('pg_visibility');
+			for my $skipped ($aio->lacks('amcheck') || $aio->lacks('pg_visibility') ? () : qw(all_frozen all_visible))
+			{
+				$aio->evict($t);
+				my $skip = $skipped =~ s/_/-/r;
+				my $bytes = $aio->sql("SELECT sum(8192 * (NOT $skipped)::int) FROM pg_visibility_map('$t')");
+				like($aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT msg FROM verify_heapam('$t', skip => '$skip')", '', "amcheck skips pages that are $skip") }),
+					qr{/$bytes$}, "and reads the others: $bytes bytes");
+			}
 			$aio->sql('SELECT txid_current()') for 1 .. 20;
 			$alice->sql("UPDATE $t SET n = n WHERE ctid IN ('(90,1)', '(110,1)')");
 			$aio->sql('SELECT txid_current()') for 1 .. 20;
