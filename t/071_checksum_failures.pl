@@ -7,7 +7,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
 
-# Finds the database with a failure since this time: "shared" or "other".
+# Finds the database whose last failure was since this time: "shared" or "other".
 my $failed_since = "SELECT string_agg(coalesce(datname, 'shared'), ',') FROM pg_stat_database WHERE (datid = 0 OR datname = 'other') AND checksum_last_failure >= '%s'";
 
 my $bad_page = qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) /;
@@ -20,12 +20,13 @@ for_each_io_method(
 		$aio->scenario('another database', sub {
 			my ($alice) = $aio->session('alice', dbname => 'other');
 			$alice->sql("CREATE TABLE o (i int); INSERT INTO o VALUES (1); SELECT evict_rel('o'); SELECT modify_rel_block('o', 0, corrupt_checksum => true)");
-			my $since = $aio->sql('SELECT clock_timestamp()');
-			my @reads = ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o');
-			is($aio->checksum_failures_during(sub {
-						$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/) for @reads;
-					}, $alice), '0/3/0', 'counted for postgres, other, shared');
-			$aio->gives((sprintf $failed_since, $since), 'other', 'and when');
+			for my $read ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o')
+			{
+				my $since = $aio->sql('SELECT clock_timestamp()');
+				is($aio->checksum_failures_during(sub { $alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/) }, $alice),
+					'0/1/0', 'counted for postgres, other, shared');
+				$aio->gives((sprintf $failed_since, $since), 'other', 'and when');
+			}
 			$alice->sql('DROP TABLE o');
 		}, log => $bad_page);
 
