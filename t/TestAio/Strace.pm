@@ -9,7 +9,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use PostgreSQL::Test::Utils qw(slurp_file);
 
-our @EXPORT = qw(no_strace system_calls written_by blocks_of wait_event_at while_interrupted at_end_of_file raises_at_end_of_file);
+our @EXPORT = qw(no_strace system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted at_end_of_file raises_at_end_of_file);
 
 # Standard error of each strace that runs, which it must be able to write to.
 my %messages;
@@ -121,17 +121,34 @@ sub written_by
 	return \%done;
 }
 
-# Has a session run a statement and stop, by SIGSTOP, in the first system call of this kind.  Returns
-# whether it gets there with this wait event.
+# Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
+# a path, in the first one for that file.  Runs a function when another one says that the session is
+# there, and lets the session go on.  Returns whether it was there.
+sub while_stopped_in
+{
+	my ($aio, $session, $calls, $path, $sql, $is_there, $function) = @_;
+	my $pid = $session->pid;
+	my @path = defined $path ? ('-P', $path) : ();
+	my $tracer = _attach($pid, '-o', '/dev/null', @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=1") // die "strace does not attach\n";
+	$session->starts($sql);
+	my ($there, $error);
+	eval {
+		$there = $aio->poll(sub { $session->has_ended || $is_there->() }) && !$session->has_ended;
+		$function->() if $there;
+		1;
+	} or $error = $@;
+	_detach($tracer);
+	kill 'CONT', $pid;
+	die $error if defined $error;
+	return $there;
+}
+
+# Has a session run a statement and stop in the first system call of this kind.  Returns whether it
+# gets there with this wait event.
 sub wait_event_at
 {
 	my ($aio, $session, $call, $event, $sql) = @_;
-	my $pid = $session->pid;
-	my $tracer = _attach($pid, '-o', '/dev/null', '-e', "trace=$call", '-e', "inject=$call:signal=SIGSTOP:when=1") // die "strace does not attach\n";
-	$session->starts($sql);
-	my $seen = $aio->poll(sub { $session->has_ended || $aio->wait_event($pid) eq $event }) && !$session->has_ended;
-	_detach($tracer);
-	kill 'CONT', $pid;
+	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub {});
 	$session->ends($call);
 	return $seen;
 }
