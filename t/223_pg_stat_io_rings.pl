@@ -45,6 +45,20 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		# the scan sets hint bits, for which no WAL is written, so no WAL has to be flushed before a page
+		$aio->scenario('bulkread, of pages that become dirty', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.u';
+			$aio->sql("CREATE UNLOGGED TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 3199) i");
+			$alice->sql("SET track_io_timing = off; SELECT FROM $t LIMIT 0");
+			$aio->evict($t);
+			my $added = $counts->($alice, 'bulkread', "SELECT count(*) FROM $t");
+			is($added->{read_bytes}, 800 * 8192, 'bytes');
+			cmp_ok($added->{reuses}, '>=', 400, "they stay in the ring; $added->{evictions} evictions");
+			is_between($added->{writes}, $added->{reuses} - 100, $added->{reuses} + 100, "and are written before they are reused, $added->{reuses} times");
+			$aio->gives("SELECT count(*), sum(n) FROM $t", '3200|5118400', 'the rows');
+		});
+
 		# another session with a ring pins the page on which the first one stands, and uses it no more
 		# than the first one does
 		$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
