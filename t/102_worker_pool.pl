@@ -81,8 +81,6 @@ for_each_io_method(
 			$aio->alter_system(io_max_workers => 32);
 			queue_reads($aio, $alice, $t, 8, 2);
 			ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
-			# one has begun, and seven wait
-			cmp_ok(workers($aio), '<=', 8, 'and not to more workers than reads');
 			$aio->proves($t);
 		}, skip => $fixed // $unstoppable);
 
