@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Descriptors;
 use TestAio::Required;
+use TestAio::Strace;
 
 # Not every file system can do direct I/O.
 my $probe = "$PostgreSQL::Test::Utils::tmp_check/direct_io_probe";
@@ -88,6 +89,18 @@ for_each_io_method(
 			$aio->tell_truth;
 			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
+
+		# t/243 has the advice that is given without direct I/O
+		$aio->scenario('no advice', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
+				$aio->evict($t, $alice);
+				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), '', "pg_prewarm() gives the kernel none, $kind");
+				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 19, 3)))"))), '', "nor does a stream, $kind");
+			}
+		}, skip => no_strace() // $aio->lacks('pg_prewarm'));
 
 		for my $case ([ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ])
 		{
