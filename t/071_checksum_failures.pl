@@ -117,6 +117,17 @@ for_each_io_method(
 			$aio->proves($t, except => 'block 4 has no row');
 		}, skip => $aio->no_faults, log => $bad_page);
 
+		$aio->scenario('reads of good pages', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
+				my $since = $aio->sql('SELECT clock_timestamp()');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
+				$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
+			}
+		});
+
 		# a page of zeroes is valid
 		$aio->scenario('new pages', sub {
 			my ($alice) = $aio->sessions('alice');
