@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::RealBin;
 use TestAio;
+use TestAio::Plan;
 
 for_each_io_method(
 	sub {
@@ -45,6 +46,9 @@ for_each_io_method(
 					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
 								$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
 							}), $reads . '/' . $sum * 8192, 'reads and bytes');
+					$aio->evict($t, $alice);
+					my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
+					is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
 					$aio->proves($t, session => $alice);
 					$aio->tell_truth;
 					$aio->evict($t, $alice);
