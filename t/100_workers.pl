@@ -18,6 +18,14 @@ sub set_workers
 	return $aio->wait_for_workers($n);
 }
 
+# Returns what ps shows of a process, '' if it has ended.
+sub title
+{
+	my ($pid) = @_;
+	open(my $file, '<', "/proc/$pid/cmdline") or return '';
+	return <$file> // '';
+}
+
 # Starts a read of one block in each of n sessions.
 sub start_reads
 {
@@ -46,6 +54,17 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		}, leaves => 'nothing', skip => $unstoppable);
+
+		$aio->scenario('titles', sub {
+			for my $n (1, 4)
+			{
+				set_workers($aio, $n);
+				# a worker registers itself before it writes its title
+				my $numbers;
+				$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
+				is($numbers, join(',', 0 .. $n - 1), 'each worker shows its number');
+			}
+		}, leaves => 'nothing', skip => -r '/proc/self/cmdline' ? undef : 'no /proc');
 
 		# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
 		# so only if few workers were woken in vain recently
