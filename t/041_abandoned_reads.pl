@@ -84,6 +84,23 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
+		# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("a stream of the same session meets it, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				$aio->hold(pid => $alice->pid);
+				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
+				$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
+				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
+				$aio->release;
+				$alice->returns(4, 'all blocks');
+				$aio->proves($t, session => $alice);
+			}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+		}
+
 		$aio->scenario('a read that fails', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
