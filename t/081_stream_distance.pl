@@ -32,7 +32,9 @@ sub ahead_at
 	$aio->evict($t, $alice);
 	$aio->warm($t, @{ $params{warm} // [] });
 	$aio->sql("SELECT io_hold('$t', pid => ${\$alice->pid})");
-	$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))");
+	$alice->starts($params{pause_at}
+		? "SELECT blocks FROM read_stream_run('$t', ARRAY($blocks), pause_at => '{$params{pause_at}}')"
+		: "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))");
 	my @ahead;
 	for my $stop (@$stops)
 	{
@@ -96,6 +98,12 @@ for_each_io_method(
 			}
 			$aio->proves($t);
 		}, skip => $starts_none);
+
+		$aio->scenario('after a pause', sub {
+			my $t = $aio->table('t', 400);
+			is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
+			$aio->proves($t);
+		}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
 		$aio->scenario('when no read is waited for', sub {
 			my ($alice) = $aio->sessions('alice');
