@@ -56,14 +56,12 @@ for_each_io_method(
 		}, leaves => 'nothing', skip => $unstoppable);
 
 		$aio->scenario('titles', sub {
-			for my $n (1, 4)
-			{
-				set_workers($aio, $n);
-				# a worker registers itself before it writes its title
-				my $numbers;
-				$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
-				is($numbers, join(',', 0 .. $n - 1), 'each worker shows its number');
-			}
+			# which of several numbers remains is not defined; new workers take the smallest that are free
+			set_workers($aio, $_) for 1, 4;
+			# a worker registers itself before it writes its title
+			my $numbers;
+			$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
+			is($numbers, '0,1,2,3', 'each worker shows its number');
 		}, leaves => 'nothing', skip => -r '/proc/self/cmdline' ? undef : 'no /proc');
 
 		# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
