@@ -129,7 +129,3 @@ class Cluster:
         end = text.rfind(b"\n") + 1
         self._read_up_to[which] += end
         return text[:end].decode(errors="replace").splitlines()
-
-    @property
-    def is_standby(self) -> bool:
-        return "standby" in self._running

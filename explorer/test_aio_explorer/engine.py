@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from .client import Answer, Connection, Lost
 from .cluster import Cluster
-from .scenario import FAILURES, Scenario, SessionPlan
+from .scenario import FAILURES, Scenario, SessionPlan, parse_step
 
 CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|terminate)_(?P<who>[A-Z]+)$"
                     r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
@@ -115,7 +115,6 @@ class Engine:
         self.failures_left = budget
         self.reads = 0
         self.known: set[tuple[int, int]] = set()
-        self.holding = True
 
     # set-up
 
@@ -225,7 +224,6 @@ class Engine:
         self.failures_left = self.budget
         self.reads = 0
         self.known, self.held, self.handles, self.buffers, self.unsubmitted = set(), {}, [], [], []
-        self.holding = hold
         if hold:
             rules = [f"io_hold('{name}', fork => '{self.scenario.fork}')" if name != "*" else "io_hold()"
                      for name in self.scenario.hold]
@@ -446,7 +444,7 @@ class Engine:
         """Is what this session comes after done?"""
         if not session.plan.after:
             return True
-        name, number = session.plan.after[0], int(session.plan.after[1:])
+        name, number = parse_step(session.plan.after)
         return self.sessions[name].position >= number or self.sessions[name].gone
 
     def _choices(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,7 +72,7 @@ class Scenario:
     log: tuple[str, ...] = ()
     #: "quick" scenarios are run by "make check"
     tier: str = "long"
-    #: a process may wait while another one waits for its staged read
+    #: a read that somebody waits for may be staged only, as long as its owner is at work
     staged: bool = False
     #: major versions for which this is meant
     versions: tuple[int, ...] = ()
@@ -86,6 +87,14 @@ class Scenario:
 
 def _lines(value: object) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]
+
+
+def parse_step(text: str) -> tuple[str, int]:
+    """"A1" is the first step of session A."""
+    parsed = re.fullmatch(r"([A-Z]+)([1-9]\d*)", text)
+    if not parsed:
+        raise ValueError(f"{text!r} is not a step")
+    return parsed[1], int(parsed[2])
 
 
 def load(path: Path) -> Scenario:
@@ -105,8 +114,17 @@ def load(path: Path) -> Scenario:
     if not sessions:
         raise ScenarioError(f"{path}: there is no session")
     names = [session.name for session in sessions]
-    if len(set(names)) < len(names) or not all(name.isalpha() and name.isupper() for name in names):
+    if len(set(names)) < len(names) or not all(re.fullmatch("[A-Z]+", name) for name in names):
         raise ScenarioError(f"{path}: sessions need different names, in capitals")
+    steps = {session.name: len(session.steps) for session in sessions}
+    for session in sessions:
+        if session.after:
+            try:
+                name, number = parse_step(session.after)
+            except ValueError as error:
+                raise ScenarioError(f"{path}: after: {error}") from None
+            if number > steps.get(name, 0):
+                raise ScenarioError(f"{path}: after: there is no step {session.after}")
     for key in ("setup", "before", "hold", "failures", "cancel", "terminate", "methods", "leaves", "errors", "log"):
         if key in raw:
             raw[key] = _lines(raw[key])
