@@ -3,7 +3,7 @@
 A file holds the graph of one scenario for one major version and one io_method. A line
 is a state: its number, what stands in its text as a digest, and where its choices lead:
 
-    0 5f2c9a1b03 A1>1 B1>2
+    0 5f2c9a1b A1>1 B1>2
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ DESCRIPTION = """Explores the orders in which reads complete, fail and are joine
 
 Sessions run statements; every read of a table is held by the I/O gate.  At each quiet point
 the next choice is a session's next statement, a cancel, or the release of one held read.
-All orders are gone through, and each is judged.  See doc/explorer.md."""
+A run ends when all is done, or at a state that is known already; what is
+seen on the way is judged.  See doc/explorer.md."""
 
 
 def make_parser() -> argparse.ArgumentParser:
