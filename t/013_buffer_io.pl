@@ -18,7 +18,7 @@ for_each_io_method(
 				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 				cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
 				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? 't' : 'f', 'a second time: the server does not note I/O on local buffers');
+				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? ('t', 'starts again: the server does not note I/O on local buffers') : ('f', 'does not start a second time'));
 				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => false, io_error => true, release_aio => true)");
 				$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts again after an error');
 				$alice->sql("SELECT buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");

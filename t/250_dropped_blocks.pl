@@ -80,7 +80,7 @@ END
 			$aio->sql("CHECKPOINT; SELECT evict_rel('scenario.kept')");
 			$aio->gives("SELECT (SELECT count(*) FROM scenario.kept), (SELECT count(*) FROM $t), to_regclass('scenario.not_kept')", '400|0|', 'what was released stays, what was rolled back has gone');
 			$aio->proves($u);
-			ok(-e $file{$u}, 'the file of a table that is dropped after all stays');
+			ok(-e $file{$u}, 'the file of a table whose DROP is rolled back stays');
 			ok(!-e $file{$t}, 'that of the truncated table goes');
 			ok(!-e $not_kept, 'and that of the table which was rolled back');
 		});
