@@ -29,9 +29,9 @@
 # sets by ALTER SYSTEM is restored at its end.  Then the oracles of TestAio/Oracles.pm look for what it
 # has left; no scenario mentions them.
 #
-# The methods of sessions and servers are in these files:
-#	TestAio/Session.pm	sql, gives, fails; starts, then returns, raises, waits_on; warns
-#	TestAio/Server.pm	sessions, wait_for, pause and resume, stop, start_again, recovers
+# The methods of sessions and servers are in these files, each with a comment; these are needed most:
+#	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends
+#	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
 #	TestAio/Counters.pm	io_during, blocks_during, adds_io
