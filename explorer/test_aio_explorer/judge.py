@@ -59,6 +59,7 @@ def learn(engine: Engine) -> Expected:
     """Runs the statements one after the other, in different orders."""
     expected = Expected()
     orders, expected.all_orders = serial_orders(engine)
+    # the statements may change what the check finds
     changes = bool(engine.scenario.before) and bool(engine.scenario.check)
     # with a check, what was left out by a cancel or a failure matters too
     runs = sorted({order[:end] for order in orders for end in (range(len(order) + 1) if changes else (len(order),))},
@@ -147,6 +148,7 @@ def judge_state(engine: Engine, state: State) -> list[str]:
 
 def judge_end(engine: Engine, expected: Expected) -> list[str]:
     wrong = judge_answers(engine, expected)
+    # each statement may read each block, and again after a failure and an eviction; 20 are for other relations
     blocks = engine.scenario.blocks * len(engine.sessions) * max(len(s.plan.steps) for s in engine.sessions.values())
     if engine.reads > 3 * blocks + 20:
         wrong.append(f"{engine.reads} reads were made for at most {blocks} blocks")

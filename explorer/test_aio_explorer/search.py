@@ -144,6 +144,7 @@ class Search:
         """One run: what is known first, then what is new, as far as it is new."""
         engine, outcome, graph = self.engine, self.outcome, self.outcome.graph
         deviations = 0
+        # what happens once only (a schedule that cannot be repeated, a state that differs) is tried again
         for _ in range(3):
             done: list[str] = []
             outcome.runs += 1
