@@ -105,6 +105,20 @@ for_each_io_method(
 			}
 		});
 
+		$aio->scenario('the wait event', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', $pages);
+			$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
+			for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
+			{
+				$alice->starts("$command $t");
+				$alice->waits_on('VacuumDelay', "$command sleeps");
+				$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+				$alice->raises('57014', qr/canceling statement due to user request/, 'and ends');
+			}
+			$aio->proves($t);
+		});
+
 		# VACUUM makes a page dirty by its hint bits, unless a reader has set them
 		for my $reader (0, 1)
 		{

@@ -1,5 +1,5 @@
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
-# of requests, and with options of CHECKPOINT.
+# of requests, and with options of CHECKPOINT.  Those that fail, and files that they remove.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -63,6 +63,39 @@ for_each_io_method(
 			}
 		}, skip => $aio->no_faults);
 
+		$aio->scenario('one that fails', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			my $file = $aio->file_of($t);
+			$aio->warm($t);
+			$aio->sql("DELETE FROM $t WHERE blk = 1");
+			rename $file, "$file.away" or die "cannot rename $file: $!\n";
+			$alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the session that asked is told');
+			rename "$file.away", $file or die "cannot rename $file.away: $!\n";
+			$alice->sql('CHECKPOINT');
+			$aio->sql("SELECT invalidate_rel_block('$t', 1)");
+			$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
+		}, log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
+
+		# a checkpoint removes the files of tables that were dropped before it has begun
+		$aio->scenario('DROP during a checkpoint', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = ($aio->table('t', 200), $aio->table('u', 10));
+			my $file = $aio->file_of($u);
+			$aio->warm($t);
+			$aio->sql("CHECKPOINT; DELETE FROM $t");
+			my ($checkpointer) = $aio->pids_of_type('checkpointer');
+			# neither fast nor immediate: it waits after each write
+			$alice->starts("SELECT count(pg_backup_start('b'))");
+			$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointWriteDelay' }) or fail('a checkpoint writes');
+			$aio->sql("DROP TABLE $u");
+			ok(-e $file, 'the file is still there');
+			$aio->sql('CHECKPOINT');
+			$alice->returns(1, 'the slow checkpoint has become fast');
+			ok(!-e $file, 'the next checkpoint removes it');
+			$alice->sql('SELECT pg_backup_stop(false)');
+		});
+
 		$aio->scenario('the time that syncing takes', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
@@ -123,7 +156,7 @@ for_each_io_method(
 				is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
 			}
 		}, skip => $aio->major < 19 ? '18 has no options' : undef);
-	}, conf => { shared_buffers => '16MB', checkpoint_flush_after => '256kB', wal_level => 'replica',
+	}, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,
 		# without, nothing is written back

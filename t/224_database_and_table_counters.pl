@@ -49,6 +49,23 @@ for_each_io_method(
 			like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
 		});
 
+		$aio->scenario('WAL of one session', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $counts = "SELECT wal_records, wal_bytes FROM pg_stat_get_backend_wal(${\$alice->pid})";
+			my $change = sub {
+				my ($n) = @_;
+				my $messages = "SELECT count(*) FROM generate_series(1, $n) i, pg_logical_emit_message(false, 'x', repeat('y', 1000 + i))";
+				return split m{/}, $aio->change_during($counts, sub { $alice->sql($messages) }, $alice, $aio);
+			};
+			$change->(1);
+			for my $n (10, 20, 5)
+			{
+				my ($records, $bytes) = $change->($n);
+				is($records, $n, "$n records");
+				is_between($bytes, $n * 1000, $n * 1200, 'their bytes');
+			}
+		});
+
 		$aio->scenario('processes that have statistics of their own', sub {
 			my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
 			my ($alice) = $aio->sessions('alice');

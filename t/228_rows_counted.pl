@@ -97,6 +97,21 @@ for_each_io_method(
 			}
 		});
 
+		$aio->scenario('DROP that is rolled back', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])
+			{
+				my ($end, $wanted) = @$case;
+				my $t = 'scenario.d';
+				$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
+				$alice->sql("BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; SAVEPOINT a");
+				$alice->sql('RELEASE a') if $end eq 'ROLLBACK';
+				$alice->sql("DROP TABLE $t");
+				$alice->sql("$end; SELECT pg_stat_force_next_flush()");
+				$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", $wanted, $end);
+			}
+		});
+
 		$aio->scenario('dead rows', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = 'scenario.d';

@@ -54,6 +54,13 @@ for_each_io_method(
 			like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
 		});
 
+		$aio->scenario('a view', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('CREATE VIEW scenario.v AS SELECT 1');
+			$alice->sql('VACUUM scenario.v');
+			$alice->warns(qr/skipping "v" --- cannot vacuum non-tables or special system tables/, 'is left out');
+		});
+
 		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
 		$aio->scenario('few dead rows', sub {
 			my ($alice) = $aio->sessions('alice');

@@ -1,5 +1,5 @@
 # autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too, and so does
-# each database.  It loads no more blocks than there are buffers.
+# each database.  It loads no more blocks than there are buffers.  A dump that fails can be made again.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -24,6 +24,18 @@ for_each_io_method(
 			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
 			is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
 			$aio->proves($_) for $t, $u, $v;
+		}, skip => $aio->lacks('pg_prewarm'));
+
+		$aio->scenario('a dump that cannot be written', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			$aio->warm($t);
+			my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
+			mkdir $file or die "cannot make $file: $!\n";
+			$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
+			rmdir $file or die "cannot remove $file: $!\n";
+			$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
+			$aio->proves($t);
 		}, skip => $aio->lacks('pg_prewarm'));
 
 		# one worker after the other loads the blocks of a database
