@@ -171,6 +171,11 @@ for_each_io_method(
 			cmp_ok(node_at('Gather', $plan)->{'Workers Launched'}, '>', 0, 'workers alone');
 			my $index = node_at('Bitmap Index Scan', $plan);
 			is($index->{'Index Searches'}, 1, 'one search of the index, by a worker') || diag(explain($index));
+			# and the heap blocks that the workers count, each for itself
+			$alice->sql("SET work_mem = '64kB'");
+			my ($exact, $lossy) = heap_blocks($alice->sql("EXPLAIN (ANALYZE, VERBOSE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT n FROM $t WHERE m < 49 AND n >= 4"));
+			ok($exact > 0 && $lossy > 0, "workers alone: exact and lossy pages") || diag("$exact exact, $lossy lossy");
+			is_between($exact + $lossy, 1699, 1700, 'each once');
 			$alice->sql('RESET parallel_leader_participation');
 			# without a join condition, the left side of a left join is the outer one
 			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');

@@ -72,6 +72,7 @@ for_each_io_method(
 			my ($alice, $t) = $parallel->();
 			my $found = explained($alice, 'BUFFERS off, WAL', "SELECT count(*) FROM $t");
 			cmp_ok($found->{$_}, '>=', 120, $_) for 'WAL Records', 'WAL FPI';
+			is_between($found->{'WAL FPI Bytes'}, 120 * 7000, $found->{'WAL Bytes'}, 'WAL FPI Bytes') if $aio->major >= 19;
 			my $scan = node_at('Seq Scan', $found->{plan});
 			is($scan->{$_}, $found->{$_}, "$_ of the scan") for 'WAL Records', 'WAL FPI', 'WAL Bytes';
 		});

@@ -161,5 +161,13 @@ for_each_io_method(
 			$aio->evict($t);
 			is($added->(@blocks, $scan), '40/0/0/0', 'a scan');
 			is($added->(pg_stat_all_tables => 'seq_scan, seq_tup_read, idx_scan, idx_tup_fetch', $scan), '1/40/0/0', 'scans and rows');
+			my $own = $aio->table('o', 40, kind => 'TEMP', session => $alice);
+			$aio->evict($own, $alice);
+			my $oid = $alice->sql("SELECT '$own'::regclass::oid");
+			my $blocks_of_own = sub {
+				return $aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = $oid", sub { $alice->sql("SELECT count(body) FROM $own") }, $alice, $aio);
+			};
+			is($blocks_of_own->(), '40/0', 'a temporary table');
+			is($blocks_of_own->(), '0/40', 'again');
 		});
 	}, leaves => 'nothing');

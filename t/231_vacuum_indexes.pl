@@ -94,6 +94,23 @@ for_each_io_method(
 			$alice->gives("SELECT array_agg(DISTINCT (i < 20, s.*)::text) FROM generate_series(0, 39) i, LATERAL (SELECT count(*), count(*) FILTER (WHERE g <> i) FROM $t WHERE g = i) s", '{"(f,50,0)","(t,150,0)"}', 'the rows of each key, and none of another');
 		});
 
+		# a key of many rows has a tree of its own, whose empty leaves are deleted
+		$aio->scenario('posting trees', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.p';
+			$aio->sql("CREATE TABLE $t (n int, a int[]) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, ARRAY[1] FROM generate_series(0, 59999) i; CREATE INDEX p_i ON $t USING gin (a) WITH (fastupdate = off);"
+				  . "DELETE FROM $t WHERE n BETWEEN 20000 AND 49999");
+			my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+			cmp_ok(reported($report, qr/index "p_i": pages: \d+ in total, (\d+) newly deleted/), '>', 0, 'leaves are deleted') || diag($report);
+			$aio->sql("INSERT INTO $t SELECT 100000 + i, ARRAY[2] FROM generate_series(0, 9999) i");
+			$alice->sql('SET enable_seqscan = off');
+			for my $case ([ 1, '30000|0|59999' ], [ 2, '10000|100000|109999' ])
+			{
+				my ($key, $expected) = @$case;
+				$alice->gives("SELECT count(*), min(n), max(n) FROM $t WHERE a @> ARRAY[$key]", $expected, "the rows with key $key, and none of another");
+			}
+		});
+
 		$aio->scenario('several passes, or parallel workers', sub {
 			my ($alice) = $aio->sessions('alice');
 			# one pass with workers, since they take long to start
