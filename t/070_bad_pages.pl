@@ -123,7 +123,7 @@ for_each_io_method(
 				}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 			}
 
-			# whoever completes the read: a session does for its temporary tables
+			# a session completes reads of its temporary tables itself
 			$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
@@ -136,4 +136,13 @@ for_each_io_method(
 				$alice->warns($pattern);
 			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
 		}
+
+		$aio->scenario('a read with a warning counts each block once', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 10);
+			damage($alice, $t, 3 => 'h');
+			$alice->sql('SET zero_damaged_pages = on');
+			is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
+			$alice->warns(qr/invalid page in block 3 of relation/);
+		}, log => qr/LOG:  invalid page in block 3 of relation/);
 	});

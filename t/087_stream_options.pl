@@ -32,6 +32,22 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
+		# 256 kB, and a place for each block of the reads that may be in progress
+		$aio->scenario('the default size of a ring for scans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 300);
+			for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
+			{
+				my ($concurrency, $combined) = @$case;
+				$alice->sql("SET effective_io_concurrency = $concurrency; SET io_combine_limit = $combined");
+				$aio->evict($t);
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 299)), context => 'bulkread')", '300', "$concurrency reads of $combined blocks");
+				my @kept = split /,/, $aio->cached($t);
+				is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
+			}
+			$aio->proves($t);
+		}, skip => $aio->lacks('pg_buffercache'));
+
 		$aio->scenario('forks', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
