@@ -12,7 +12,7 @@ use TestAio::Vacuum;
 my $pages = 60;
 
 # Runs VACUUM on all pages of a table with this limit.  Returns its delay in ms, and how many
-# pages it has hit, read and dirtied.
+# pages it has hit, read and dirtied.  A sleep takes at least vacuum_cost_delay, which is 1 ms here.
 sub vacuum_all
 {
 	my ($session, $t, $limit) = @_;

@@ -1,5 +1,5 @@
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
-# of requests, and with options of CHECKPOINT.  Those that fail, and files that they remove.
+# of requests, and with options of CHECKPOINT.  Checkpoints that fail; files that checkpoints remove.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -63,7 +63,7 @@ for_each_io_method(
 			}
 		}, skip => $aio->no_faults);
 
-		$aio->scenario('one that fails', sub {
+		$aio->scenario('a checkpoint that fails', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 10);
 			my $file = $aio->file_of($t);
@@ -77,7 +77,7 @@ for_each_io_method(
 			$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
 		}, log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
 
-		# a checkpoint removes the files of tables that were dropped before it has begun
+		# a checkpoint removes a table's file only if the table was dropped before the checkpoint began
 		$aio->scenario('DROP during a checkpoint', sub {
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = ($aio->table('t', 200), $aio->table('u', 10));
@@ -91,7 +91,7 @@ for_each_io_method(
 			$aio->sql("DROP TABLE $u");
 			ok(-e $file, 'the file is still there');
 			$aio->sql('CHECKPOINT');
-			$alice->returns(1, 'the slow checkpoint has become fast');
+			$alice->returns(1, 'the slow checkpoint ends');
 			ok(!-e $file, 'the next checkpoint removes it');
 			$alice->sql('SELECT pg_backup_stop(false)');
 		});

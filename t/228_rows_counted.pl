@@ -97,6 +97,7 @@ for_each_io_method(
 			}
 		});
 
+		# the counts of its transaction stay; new rows are dead after ROLLBACK, and live after ROLLBACK TO
 		$aio->scenario('DROP that is rolled back', sub {
 			my ($alice) = $aio->sessions('alice');
 			for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])

@@ -114,7 +114,7 @@ for_each_io_method(
 				my $t = $aio->table('t', 120);
 				my $new = $aio->table('n', 1);
 				my $small = 'scenario.s';
-				# not of block 0, of which the block numbers that are not set yet are, too
+				# the rows are in block 1: recovery's list of recent blocks begins with zeros, like block 0
 				$aio->sql("CREATE TABLE $small (n int, filler text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $small VALUES (0, repeat('x', 8000)); INSERT INTO $small SELECT generate_series(1, 50)");
 				$aio->sql("ALTER SYSTEM SET full_page_writes = $full_pages; ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT pg_reload_conf()");
 				# until the checkpointer knows the setting

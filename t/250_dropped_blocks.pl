@@ -82,7 +82,7 @@ END
 			$aio->proves($u);
 			ok(-e $file{$u}, 'the file of a table whose DROP is rolled back stays');
 			ok(!-e $file{$t}, 'that of the truncated table goes');
-			ok(!-e $not_kept, 'and that of the table which was rolled back');
+			ok(!-e $not_kept, 'and that of the table whose creation is rolled back');
 		});
 
 		# a byte of the visibility map has the bits of four pages: the table is cut off at each place in a byte
