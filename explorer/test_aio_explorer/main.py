@@ -34,10 +34,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--server", default="18-instrumented", type=server_name,
                         help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
-    parser.add_argument("--tier", choices=("quick", "long"), default="quick",
+    parser.add_argument("--tier", choices=scenarios.TIERS, default="quick",
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
-    parser.add_argument("--failures", type=int, help="failures in one schedule; default 1, in the long tier 2")
-    parser.add_argument("--seconds", type=float,
+    parser.add_argument("--failures", type=count, help="failures in one schedule; default 1, in the long tier 2")
+    parser.add_argument("--seconds", type=seconds,
                         help="longest time for one scenario with so many failures; default 120, in the long tier 60")
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
@@ -286,6 +286,36 @@ class Exploration:
         return False
 
 
+def count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Refuses, before anything is set up, what cannot be carried out."""
+    if arguments.replay is None:
+        for option in ("shorten", "trace"):
+            if getattr(arguments, option):
+                parser.error(f"--{option} goes with --replay")
+    elif len(arguments.scenarios) != 1:
+        parser.error("--replay is about one scenario")
+    for directory in (arguments.staged, arguments.work, arguments.trace and arguments.trace.resolve().parent):
+        if directory and not directory.is_dir():
+            parser.error(f"there is no directory {directory}")
+    for major in arguments.differences or ():
+        if not list(graphs.DIRECTORY.glob(f"*.{major}")):
+            parser.error(f"no graphs are kept for PostgreSQL {major}")
+
+
 def server_name(text: str) -> str:
     """The server as servers/run names it."""
     return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
@@ -309,8 +339,7 @@ def why_no_io_uring(server: str, work: Path) -> str:
     return "" if said.startswith("usable") else said or "the probe says nothing"
 
 
-def choose(arguments: argparse.Namespace, major: int) -> list[Scenario]:
-    chosen = scenarios.load_all(arguments.scenarios)
+def choose(arguments: argparse.Namespace, chosen: list[Scenario], major: int) -> list[Scenario]:
     if not arguments.scenarios and arguments.tier == "quick":
         chosen = [one for one in chosen if one.tier == "quick"]
     return [one for one in chosen if not one.versions or major in one.versions]
@@ -336,6 +365,9 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
             print(f"without io_uring: {obstacle}", flush=True)
             usable = [method for method in usable if method != "io_uring"]
     jobs = methods_of(arguments, chosen, usable)
+    if not jobs:
+        print("explorer: FAILED: no scenario is for this server and these methods")
+        return 1
     for scenario, method in jobs:
         try:
             well = exploration.explore(scenario, method)
@@ -358,17 +390,17 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
 
 
 def main() -> int:
-    arguments = make_parser().parse_args()
-    if arguments.staged and not arguments.staged.is_dir():
-        print(f"explorer/run: there is no directory {arguments.staged}", file=sys.stderr)
-        return 2
+    parser = make_parser()
+    arguments = parser.parse_args()
+    check_arguments(parser, arguments)
     try:
+        named = scenarios.load_all(arguments.scenarios)
         if arguments.list:
-            for one in scenarios.load_all(arguments.scenarios):
+            for one in named:
                 print(f"{one.name:28} {one.tier:6} {one.about}")
             return 0
         if arguments.differences:
-            for one in scenarios.load_all(arguments.scenarios):
+            for one in named:
                 graphs.print_differences(one.name, arguments.differences)
             return 0
         os.umask(0o022)
@@ -385,7 +417,7 @@ def main() -> int:
             if early and not arguments.no_graphs and not arguments.graphs and arguments.replay is None:
                 print(f"SKIPPED: the comparison with kept graphs: {major} is not a release candidate yet", flush=True)
                 arguments.no_graphs = True
-            chosen = choose(arguments, major)
+            chosen = choose(arguments, named, major)
             home = work / "c"
             home.mkdir()
             cluster = Cluster(arguments.server, home, arguments.staged)
@@ -394,8 +426,8 @@ def main() -> int:
             if arguments.self_test and not selftest.passes(make_parser(), exploration):
                 return 1
             if arguments.replay is not None:
-                if len(chosen) != 1:
-                    sys.exit("explorer/run: --replay is about one scenario")
+                if not chosen:
+                    sys.exit(f"explorer/run: {named[0].name} is not for PostgreSQL {major}")
                 return exploration.replay(chosen[0], arguments)
             return explore_all(arguments, exploration, chosen, probe)
         finally:

@@ -10,6 +10,8 @@ from pathlib import Path
 DIRECTORY = Path(__file__).resolve().parents[1] / "scenarios"
 
 METHODS = ("worker", "io_uring", "sync")
+TIERS = ("quick", "long")
+FORKS = ("main", "fsm", "vm", "init")
 
 #: kinds of failure, and the result of a read of so many blocks that fails so
 FAILURES = {
@@ -97,19 +99,60 @@ def parse_step(text: str) -> tuple[str, int]:
     return parsed[1], int(parsed[2])
 
 
+def _check_values(path: Path, raw: dict, allowed: dict[str, tuple]) -> None:
+    for key, values in allowed.items():
+        for value in raw[key] if isinstance(raw.get(key), (list, tuple)) else [raw[key]] if key in raw else []:
+            if value not in values:
+                raise ScenarioError(f"{path}: {key}: what is {value}?  There are {', '.join(values)}")
+
+
+def _check_types(path: Path, raw: dict) -> None:
+    for key, kind in (("about", str), ("check", str), ("rows_vary", bool), ("blocks", int), ("settings", dict),
+                      ("staged", bool), ("standby", bool), ("versions", list), ("cached", list)):
+        # True is an integer, too
+        if key in raw and type(raw[key]) is not kind:
+            raise ScenarioError(f"{path}: {key}: {raw[key]!r} is not of type {kind.__name__}")
+    for key in ("versions", "cached"):
+        if any(type(value) is not int for value in raw.get(key, ())):
+            raise ScenarioError(f"{path}: {key}: numbers are wanted")
+    for pattern in _lines(raw.get("log", ())):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ScenarioError(f"{path}: log: {pattern!r}: {error}") from None
+
+
+def _check_order(path: Path, sessions: list[SessionPlan]) -> None:
+    """Each session can begin: those that it comes after can begin before it."""
+    waiting = {session.name: parse_step(session.after)[0] for session in sessions if session.after}
+    while ready := [name for name, other in waiting.items() if other not in waiting]:
+        for name in ready:
+            del waiting[name]
+    if waiting:
+        raise ScenarioError(f"{path}: after: {', '.join(waiting)} wait for each other, or for themselves")
+
+
 def load(path: Path) -> Scenario:
+    """The scenario of a file; ScenarioError if anything in the file is wrong."""
     try:
         raw = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {error}") from None
     known = set(Scenario.__dataclass_fields__) - {"name", "sessions"} | {"session"}
     if unknown := set(raw) - known:
         raise ScenarioError(f"{path}: what is {', '.join(sorted(unknown))}?")
+    if "about" not in raw:
+        raise ScenarioError(f"{path}: there is no \"about\"")
+    _check_types(path, raw)
+    _check_values(path, raw, {"tier": TIERS, "fork": FORKS})
     sessions = []
     for entry in raw.pop("session", ()):
         if unknown := set(entry) - set(SessionPlan.__dataclass_fields__):
             raise ScenarioError(f"{path}: session: what is {', '.join(sorted(unknown))}?")
-        sessions.append(SessionPlan(entry["name"], tuple(entry["steps"]), _lines(entry.get("setup", ())),
+        if not entry.get("name") or not entry.get("steps"):
+            raise ScenarioError(f"{path}: session: name and steps are needed")
+        _check_values(path, entry, {"on": ("primary", "standby") if raw.get("standby") else ("primary",)})
+        sessions.append(SessionPlan(entry["name"], _lines(entry["steps"]), _lines(entry.get("setup", ())),
                                     _lines(entry.get("before", ())), entry.get("on", "primary"), entry.get("after", "")))
     if not sessions:
         raise ScenarioError(f"{path}: there is no session")
@@ -125,6 +168,7 @@ def load(path: Path) -> Scenario:
                 raise ScenarioError(f"{path}: after: {error}") from None
             if number > steps.get(name, 0):
                 raise ScenarioError(f"{path}: after: there is no step {session.after}")
+    _check_order(path, sessions)
     for key in ("setup", "before", "hold", "failures", "cancel", "terminate", "methods", "leaves", "errors", "log"):
         if key in raw:
             raw[key] = _lines(raw[key])

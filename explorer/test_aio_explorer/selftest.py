@@ -49,6 +49,27 @@ class SelfTest:
                 well = self.exploration.replay(scenario, arguments) == 0
         return well, output.getvalue()
 
+    def wrong_files_are_refused(self) -> None:
+        """Each of these files has one mistake, and the message says which."""
+        right = {"about": '"x"', "name": '"A"', "steps": '["SELECT 1"]'}
+        for key, value, message in (
+                ("about", None, 'there is no "about"'), ("name", None, "session: name and steps"), ("steps", "[]", "session: name and steps"),
+                ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
+                ("tier", '"qick"', "tier: what is qick?"), ("fork", '"zz"', "fork: what is zz?"), ("log", '"("', "log: '('"),
+                ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: A wait"), ("after", '"B1"', "after: there is no step B1"),
+                ("nonsense", "1", "what is nonsense?")):
+            entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
+            in_session = ("name", "steps", "on", "after")
+            path = self.directory / "wrong.toml"
+            path.write_text("\n".join([*(f"{name} = {text}" for name, text in entries.items() if name not in in_session), "[[session]]",
+                                       *(f"{name} = {text}" for name, text in entries.items() if name in in_session)]))
+            try:
+                scenarios.load(path)
+            except scenarios.ScenarioError as error:
+                must(message in str(error), f"{key} = {value}: the message is: {error}")
+            else:
+                raise Failed(f"a file with {key} = {value} is not refused")
+
     def planted_error_is_found(self) -> str:
         """Returns the options that replay it, as they are printed."""
         well, output = self.explore(self.planted, "--no-graphs")
@@ -113,6 +134,7 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
     try:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
+            test.wrong_files_are_refused()
             printed = test.planted_error_is_found()
             test.superfluous_choices_are_left_out()
             test.it_is_replayed(printed)
