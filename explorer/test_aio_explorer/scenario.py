@@ -88,7 +88,11 @@ class Scenario:
 
 
 def _lines(value: object) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]
+    """A text, or a list of texts."""
+    lines = [value] if isinstance(value, str) else value
+    if not isinstance(lines, (list, tuple)) or not all(isinstance(line, str) for line in lines):
+        raise ScenarioError(f"{value!r} is not a text, nor a list of texts")
+    return tuple(lines)
 
 
 def parse_step(text: str) -> tuple[str, int]:
@@ -99,76 +103,83 @@ def parse_step(text: str) -> tuple[str, int]:
     return parsed[1], int(parsed[2])
 
 
-def _check_values(path: Path, raw: dict, allowed: dict[str, tuple]) -> None:
+def _check_values(raw: dict, allowed: dict[str, tuple]) -> None:
     for key, values in allowed.items():
-        for value in raw[key] if isinstance(raw.get(key), (list, tuple)) else [raw[key]] if key in raw else []:
+        for value in _lines(raw.get(key, ())):
             if value not in values:
-                raise ScenarioError(f"{path}: {key}: what is {value}?  There are {', '.join(values)}")
+                raise ScenarioError(f"{key}: what is {value}?  There are {', '.join(values)}")
 
 
-def _check_types(path: Path, raw: dict) -> None:
+def _check_types(raw: dict) -> None:
     for key, kind in (("about", str), ("check", str), ("rows_vary", bool), ("blocks", int), ("settings", dict),
                       ("staged", bool), ("standby", bool), ("versions", list), ("cached", list)):
         # True is an integer, too
         if key in raw and type(raw[key]) is not kind:
-            raise ScenarioError(f"{path}: {key}: {raw[key]!r} is not of type {kind.__name__}")
+            raise ScenarioError(f"{key}: {raw[key]!r} is not of type {kind.__name__}")
     for key in ("versions", "cached"):
         if any(type(value) is not int for value in raw.get(key, ())):
-            raise ScenarioError(f"{path}: {key}: numbers are wanted")
+            raise ScenarioError(f"{key}: numbers are wanted")
     for pattern in _lines(raw.get("log", ())):
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ScenarioError(f"{path}: log: {pattern!r}: {error}") from None
+            raise ScenarioError(f"log: {pattern!r}: {error}") from None
 
 
-def _check_order(path: Path, sessions: list[SessionPlan]) -> None:
+def _check_order(sessions: list[SessionPlan]) -> None:
     """Each session can begin: those that it comes after can begin before it."""
     waiting = {session.name: parse_step(session.after)[0] for session in sessions if session.after}
     while ready := [name for name, other in waiting.items() if other not in waiting]:
         for name in ready:
             del waiting[name]
     if waiting:
-        raise ScenarioError(f"{path}: after: {', '.join(waiting)} wait for each other, or for themselves")
+        raise ScenarioError(f"after: {', '.join(waiting)} wait for each other, or for themselves")
 
 
 def load(path: Path) -> Scenario:
     """The scenario of a file; ScenarioError if anything in the file is wrong."""
     try:
+        return _load(path)
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+
+
+def _load(path: Path) -> Scenario:
+    try:
         raw = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: {error}") from None
+        raise ScenarioError(str(error)) from None
     known = set(Scenario.__dataclass_fields__) - {"name", "sessions"} | {"session"}
     if unknown := set(raw) - known:
-        raise ScenarioError(f"{path}: what is {', '.join(sorted(unknown))}?")
+        raise ScenarioError(f"what is {', '.join(sorted(unknown))}?")
     if "about" not in raw:
-        raise ScenarioError(f"{path}: there is no \"about\"")
-    _check_types(path, raw)
-    _check_values(path, raw, {"tier": TIERS, "fork": FORKS})
+        raise ScenarioError('there is no "about"')
+    _check_types(raw)
+    _check_values(raw, {"tier": TIERS, "fork": FORKS})
     sessions = []
     for entry in raw.pop("session", ()):
         if unknown := set(entry) - set(SessionPlan.__dataclass_fields__):
-            raise ScenarioError(f"{path}: session: what is {', '.join(sorted(unknown))}?")
-        if not entry.get("name") or not entry.get("steps"):
-            raise ScenarioError(f"{path}: session: name and steps are needed")
-        _check_values(path, entry, {"on": ("primary", "standby") if raw.get("standby") else ("primary",)})
+            raise ScenarioError(f"session: what is {', '.join(sorted(unknown))}?")
+        if not isinstance(entry.get("name"), str) or not entry.get("steps"):
+            raise ScenarioError("session: name and steps are needed")
+        _check_values(entry, {"on": ("primary", "standby") if raw.get("standby") else ("primary",)})
         sessions.append(SessionPlan(entry["name"], _lines(entry["steps"]), _lines(entry.get("setup", ())),
                                     _lines(entry.get("before", ())), entry.get("on", "primary"), entry.get("after", "")))
     if not sessions:
-        raise ScenarioError(f"{path}: there is no session")
+        raise ScenarioError("there is no session")
     names = [session.name for session in sessions]
     if len(set(names)) < len(names) or not all(re.fullmatch("[A-Z]+", name) for name in names):
-        raise ScenarioError(f"{path}: sessions need different names, in capitals")
+        raise ScenarioError("sessions need different names, in capitals")
     steps = {session.name: len(session.steps) for session in sessions}
     for session in sessions:
         if session.after:
             try:
                 name, number = parse_step(session.after)
             except ValueError as error:
-                raise ScenarioError(f"{path}: after: {error}") from None
+                raise ScenarioError(f"after: {error}") from None
             if number > steps.get(name, 0):
-                raise ScenarioError(f"{path}: after: there is no step {session.after}")
-    _check_order(path, sessions)
+                raise ScenarioError(f"after: there is no step {session.after}")
+    _check_order(sessions)
     for key in ("setup", "before", "hold", "failures", "cancel", "terminate", "methods", "leaves", "errors", "log"):
         if key in raw:
             raw[key] = _lines(raw[key])
@@ -177,9 +188,7 @@ def load(path: Path) -> Scenario:
             raw[key] = tuple(raw[key])
     if "settings" in raw:
         raw["settings"] = {name: str(value) for name, value in raw["settings"].items()}
-    for what, allowed in (("failures", FAILURES), ("methods", METHODS), ("cancel", names), ("terminate", names)):
-        if unknown := set(raw.get(what, ())) - set(allowed):
-            raise ScenarioError(f"{path}: {what}: what is {', '.join(sorted(unknown))}?")
+    _check_values(raw, {"failures": tuple(FAILURES), "methods": METHODS, "cancel": tuple(names), "terminate": tuple(names)})
     return Scenario(path.stem, raw.pop("about"), tuple(sessions), **raw)
 
 

@@ -57,7 +57,8 @@ class SelfTest:
                 ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
                 ("tier", '"qick"', "tier: what is qick?"), ("fork", '"zz"', "fork: what is zz?"), ("log", '"("', "log: '('"),
                 ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: A wait"), ("after", '"B1"', "after: there is no step B1"),
-                ("nonsense", "1", "what is nonsense?")):
+                ("nonsense", "1", "what is nonsense?"),
+                ("hold", "5", "5 is not a text"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
             in_session = ("name", "steps", "on", "after")
             path = self.directory / "wrong.toml"
