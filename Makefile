@@ -9,7 +9,7 @@ DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
 REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
 TAP_TESTS = 1
-EXTRA_CLEAN = $(wildcard src/*.bc src/*/*.bc)
+EXTRA_CLEAN = .built_for $(wildcard src/*.bc src/*/*.bc)
 
 # The version is written in the control file and nowhere else.
 version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" test_aio.control)
@@ -58,6 +58,12 @@ export enable_injection_points PG_CONFIG
 all:
 include $(PGXS)
 
-# PGXS knows no dependencies on headers unless the server was configured so
-$(OBJS): $(wildcard src/*.h src/*/*.h)
+# Objects of another server, of the same server built anew, or of other flags are
+# compiled again: PGXS would take them as they are.  Nor does it know dependencies on
+# headers, unless the server was configured so.
+built_for := $(server), headers $(shell cd '$(includedir_server)' && find . -name '*.h' | LC_ALL=C sort | xargs cat | cksum), $(COMPILE.c)
+ifneq ($(built_for),$(file <.built_for))
+$(file >.built_for,$(built_for))
+endif
+$(OBJS) $(OBJS:.o=.bc): .built_for $(wildcard src/*.h src/*/*.h)
 endif

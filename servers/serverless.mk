@@ -124,7 +124,7 @@ deb rpm:
 	@packaging/$@
 
 clean:
-	rm -f test_aio.so src/*.o src/*/*.o src/*.bc src/*/*.bc
+	rm -f test_aio.so .built_for src/*.o src/*/*.o src/*.bc src/*/*.bc
 	rm -rf results regression.diffs regression.out tmp_check output_iso log
 
 distclean: clean
