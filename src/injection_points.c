@@ -60,7 +60,10 @@ hold_completion(PgAioHandle *ioh)
 
 		if (left <= 0)
 		{
-			io_report_too_long(ioh);
+			IoDescription description;
+
+			io_describe(ioh, &description);
+			io_log_too_long(&description);
 			break;
 		}
 

@@ -66,7 +66,7 @@ for_each_io_method(
 			$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
 			$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 			$aio->gate_holds(0, 'and that ends as well');
-			$aio->logs(qr/WARNING:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
+			$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
 			$aio->proves($t);
 		}, log => $aio->too_long);
 
@@ -106,7 +106,7 @@ for_each_io_method(
 			$bob->sql("SET test_aio.longest_hold = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$alice->returns('', 'reads at last');
-			$aio->logs(qr/WARNING:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+			$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 			$bob->sql('SELECT inj_io_completion_continue()');
 			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);

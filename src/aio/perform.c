@@ -56,19 +56,29 @@ check_io_result(int32 result)
 }
 
 /*
- * Logs that a hold has lasted too long.
+ * Copies what io_log_too_long() needs to know of a read.
  */
 void
-io_report_too_long(PgAioHandle *ioh)
+io_describe(PgAioHandle *ioh, IoDescription *description)
 {
-	const PgAioTargetData *td = &ioh->target_data;
+	description->target = ioh->target_data;
+	description->owner = GetPGProcByNumber(ioh->owner_procno)->pid;
+}
 
-	ereport(WARNING,
+/*
+ * Logs that a hold has lasted too long.  Nothing is sent to a client: one that
+ * does not read would block this process, perhaps in a critical section.
+ */
+void
+io_log_too_long(const IoDescription *description)
+{
+	const PgAioTargetData *td = &description->target;
+
+	ereport(LOG_SERVER_ONLY,
 			(errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
 					td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
 					td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
-					td->smgr.rlocator.relNumber,
-					GetPGProcByNumber(ioh->owner_procno)->pid),
+					td->smgr.rlocator.relNumber, description->owner),
 			 errdetail("It is performed now, after the \"test_aio.longest_hold\" of the hold.")));
 }
 
@@ -90,39 +100,11 @@ read_file(PgAioHandle *ioh, int fd)
 }
 
 /*
- * Opens the file of a read the server's way, which keeps it open for the next
- * one.  Returns false if that fails; the read must end all the same, so nothing
- * is raised.
- */
-static bool
-reopen(PgAioHandle *ioh)
-{
-	MemoryContext context = CurrentMemoryContext;
-	uint32		holdoff = InterruptHoldoffCount;
-	uint32		cancel_holdoff = QueryCancelHoldoffCount;
-	volatile bool reopened = false;
-
-	PG_TRY();
-	{
-		pgaio_io_reopen(ioh);
-		reopened = true;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		/* raising an error has forgotten about these */
-		InterruptHoldoffCount = holdoff;
-		QueryCancelHoldoffCount = cancel_holdoff;
-	}
-	PG_END_TRY();
-
-	return reopened;
-}
-
-/*
- * Opens the file of a read without allocating anything, performs the read and
- * closes the file again.  Returns the number of bytes, or a negative errno.
+ * Opens the file of a read, performs the read and closes the file again.  Returns
+ * the number of bytes, or a negative errno.
+ *
+ * The server's own pgaio_io_reopen() raises errors and allocates memory, which
+ * nothing may do here.
  */
 static int
 open_and_read(PgAioHandle *ioh)
@@ -146,13 +128,7 @@ open_and_read(PgAioHandle *ioh)
 
 	fd = open(path, flags);
 	if (fd < 0)
-	{
-		result = -errno;
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\" of a captured read: %m", path)));
-		return result;
-	}
+		return -errno;
 	result = read_file(ioh, fd);
 	close(fd);
 
@@ -226,34 +202,21 @@ io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
  * before "not_before".  "result", if there is one, is a number of bytes to which
  * the read is cut, or a negative errno.
  *
- * This can be called in a critical section, where nothing may be allocated: the
- * file is then opened without the server's help.  The same happens if the server
- * cannot open the file, for want of memory for example.
+ * Nobody else completes a read that has been taken, so nothing here can fail,
+ * end the process, wait for another process or write to a client.  That holds
+ * in a critical section and while the process exits, too.  A file that cannot be
+ * opened makes the read fail, as it does for the server.
  */
 void
 io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
 {
-	/*
-	 * An interrupt must not close the file between opening and reading, nor
-	 * leave nobody to complete the read.
-	 */
-	HOLD_INTERRUPTS();
+	Assert(InterruptHoldoffCount > 0 || CritSectionCount > 0);
 
 	if (!has_result || result >= 0)
-	{
-		int			nbytes;
-
-		if (CritSectionCount == 0 && reopen(ioh))
-			nbytes = read_file(ioh, ioh->op_data.read.fd);
-		else
-			nbytes = open_and_read(ioh);
-		result = shortened(ioh, nbytes, has_result, result);
-	}
+		result = shortened(ioh, open_and_read(ioh), has_result, result);
 
 	/* the moment is very near */
 	while (not_before != 0 && io_now() < not_before)
 		SPIN_DELAY();
 	complete(ioh, result);
-
-	RESUME_INTERRUPTS();
 }

@@ -21,11 +21,19 @@
 /* this process completes reads in the place of an I/O worker */
 extern bool io_stands_for_worker;
 
+/* what a message says of a read, whose handle may be in use for another one by then */
+typedef struct IoDescription
+{
+	PgAioTargetData target;
+	int			owner;			/* pid */
+} IoDescription;
+
+extern void io_describe(PgAioHandle *ioh, IoDescription *description);
+extern void io_log_too_long(const IoDescription *description);
 extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result,
 					   IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);
-extern void io_report_too_long(PgAioHandle *ioh);
 extern void check_io_result(int32 result);
 
 #endif							/* TEST_AIO_PERFORM_H */

@@ -13,8 +13,7 @@
  *		gate.c		start-up: settings, what the gate carries out
  *		capture.c	which reads are captured, and their submission
  *		wait.c		waiting for captured reads
- *		held.c		reads that are held
- *		release.c	their release
+ *		release.c	reads that are held, and their release
  *		device.c	simulated storage, and when a read is due
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
@@ -217,14 +216,12 @@ gate_stands_at_turnstile(ProcNumber procno)
 	return gate->places[procno].stands && !gate->places[procno].may_pass;
 }
 
-/* held.c */
+/* release.c */
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
-
-/* release.c */
+extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 extern const RuleProvider gate_provider;
 extern bool gate_release_one(FunctionCallInfo fcinfo, int arg);
-extern void gate_perform_taken(PgAioHandle *ioh, IoTime not_before);
 extern void gate_release_all(void);
 
 /* device.c */

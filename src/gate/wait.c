@@ -276,7 +276,7 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 				break;
 			case WAIT_PERFORM:
 				ConditionVariableCancelSleep();
-				gate_perform_taken(ioh, 0);
+				gate_complete(ioh, 0);
 				return was_held;
 		}
 

@@ -25,7 +25,6 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
-#include "storage/smgr.h"
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
 
@@ -34,9 +33,6 @@
 
 /* how often to look whether the server shuts down while sessions wait */
 #define LOOK_EVERY NS_PER_S
-
-/* how long files stay open with nothing to do, in milliseconds */
-#define IDLE_TIME 100
 
 /*
  * The kernel wakes us a little late, so we ask to be woken a little early, by
@@ -94,7 +90,7 @@ end_overdue_hold(IoTime now)
 
 	if (ioh == NULL)
 		return false;
-	gate_perform_taken(ioh, 0);
+	gate_complete(ioh, 0);
 	return true;
 }
 
@@ -153,7 +149,7 @@ complete_due(IoTime *next)
 		IoTime		due = gate_io(ios[i])->due;
 
 		device[i] = gate_io(ios[i])->device;
-		gate_perform_taken(ios[i], due);
+		gate_complete(ios[i], due);
 		late[i] = due > 0 ? io_now() - due : 0;
 	}
 	nlate = n;
@@ -223,11 +219,9 @@ adjust_lead(IoTime late)
 static void
 sleep_until(WaitEventSet *set, int timer, IoTime next)
 {
-	static bool files_open = true;
 	WaitEvent	event;
 	uint32		wait_event = gate->wait_event_worker;
 	IoTime		timed = next == IO_TIME_NEVER ? IO_TIME_NEVER : next - lead;
-	int			nevents;
 
 	if (gate->nstopped > 0 && io_method == IOMETHOD_WORKER)
 		wait_event = gate->wait_event_completion;
@@ -235,15 +229,7 @@ sleep_until(WaitEventSet *set, int timer, IoTime next)
 		wait_event = gate->wait_event_device;
 
 	arm_timer(timer, timed);
-	nevents = WaitEventSetWait(set, files_open ? IDLE_TIME : -1, &event, 1, wait_event);
-	if (nevents == 0)
-	{
-		/* relations come and go, and nobody tells us */
-		smgrdestroyall();
-		files_open = false;
-		return;
-	}
-	files_open = true;
+	(void) WaitEventSetWait(set, -1, &event, 1, wait_event);
 	if (event.events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	else if (event.events & WL_SOCKET_READABLE)

@@ -17,7 +17,7 @@ use TestAio::Server;
 push @TestAio::Server::ISA, 'TestAio::Gate';
 
 # Matches what the server logs at the end of the longest hold.
-sub too_long { return qr/WARNING:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
+sub too_long { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
 
 # Matches what the server logs when the gate's worker is terminated.
 sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_aio[^"]*" \(PID \d+\) exited with exit code 1/ }
