@@ -86,7 +86,7 @@ with_tap_environment() {
 		PERL5LIB="$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
 		TEMP_CONFIG="$state/settings.conf" INITDB_TEMPLATE="$tap_template" \
 		TESTDATADIR="$(data_directory)" TESTLOGDIR="$state/log" \
-		TEST_AIO_IO_URING="$("${BASH_SOURCE[0]%/*}/io_uring_probe" "$PG_CONFIG")" \
+		TEST_AIO_IO_URING="$("${BASH_SOURCE[0]%/*}/io_uring_probe" --brief "$PG_CONFIG")" \
 		enable_injection_points="$(sed -n 's/^enable_injection_points[[:blank:]]*=[[:blank:]]*//p' \
 			"$test_tools/../Makefile.global")" \
 		"$@"

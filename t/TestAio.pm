@@ -139,7 +139,7 @@ sub _obstacle
 	if (!$answer && -x $probe)
 	{
 		my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-		chomp($answer = `"$probe" "$pg_config"`);
+		chomp($answer = `"$probe" --brief "$pg_config"`);
 	}
 	return unless_required('io_uring', !$answer || $answer eq 'usable' ? undef : $answer);
 }

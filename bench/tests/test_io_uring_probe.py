@@ -66,7 +66,7 @@ def limit_files(files: int) -> None:
 
 
 def probe(before: Callable[[], None] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROBE, PG_CONFIG, *arguments], preexec_fn=before, capture_output=True, text=True)
+    return subprocess.run([PROBE, "--brief", *arguments, PG_CONFIG], preexec_fn=before, capture_output=True, text=True)
 
 
 def explain(before: Callable[[], None] | None = None) -> list[str]:
@@ -94,11 +94,42 @@ class Reasons(unittest.TestCase):
         self.check_refusal(probe(lambda: limit_files(60)), 'open-file limit: "ulimit -n" is 60,')
 
     def test_open_files_for_the_rest(self) -> None:
-        said = probe(lambda: limit_files(60), "50")
+        said = probe(lambda: limit_files(60), "--max-connections", "8")
         self.check_refusal(said, 'open-file limit: "ulimit -n" is 60, a server with 50 rings needs')
 
     def test_fewer_rings_need_fewer_files(self) -> None:
-        self.assertEqual(probe(lambda: limit_files(120), "20").stdout, "usable\n")
+        few = ("--max-connections=3", "-c", "max_worker_processes=0", "-c", "max_wal_senders=0", "-c", "autovacuum_worker_slots=1")
+        self.assertEqual(probe(lambda: limit_files(90), *few).stdout, "usable\n")
+
+    def test_more_connections_than_files(self) -> None:
+        said = probe(lambda: limit_files(500), "--max-connections=1000")
+        self.check_refusal(said, 'open-file limit: "ulimit -n" is 500, a server with 1042 rings needs at least 1106')
+
+    def test_data_directory(self) -> None:
+        """The rings follow from the settings of a data directory, and the probe says what it assumed."""
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            Path(directory, "postgresql.conf").write_text("max_connections = 10\nmax_wal_senders = 0\n")
+            said = subprocess.run([PROBE, directory, PG_CONFIG, "-c", "max_worker_processes=1"], capture_output=True, text=True)
+            self.assertEqual(said.returncode, 2, "options come first")
+            said = subprocess.run([PROBE, "-c", "max_worker_processes=1", directory, PG_CONFIG], capture_output=True, text=True)
+            lines = said.stdout.splitlines()
+            self.assertEqual(lines[0], "usable", said.stderr)
+            self.assertEqual(lines[1], "35 rings: 10 max_connections + 16 autovacuum_worker_slots + 1 max_worker_processes"
+                             " + 0 max_wal_senders + 2 special workers + 6 auxiliary processes")
+            self.assertEqual(lines[2], f"assumed: the server starts with the settings of {directory} and max_worker_processes=1")
+            self.assertTrue(lines[3].startswith("assumed: it runs as this user, "), lines[3])
+
+    def test_as_many_rings_as_the_server(self) -> None:
+        """The server counts the same processes for its semaphores, and those of I/O workers besides."""
+        program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
+        with tempfile.TemporaryDirectory() as directory:
+            cluster = Path(directory, "data")
+            subprocess.run([program.with_name("initdb"), "-D", cluster, "-A", "trust", "--no-sync"], capture_output=True, check=True)
+            counted = subprocess.run([program, "-C", "num_os_semaphores", "-D", cluster], capture_output=True, text=True).stdout
+            said = subprocess.run([PROBE, cluster, PG_CONFIG], capture_output=True, text=True).stdout.splitlines()
+            # 32: MAX_IO_WORKERS
+            self.assertEqual(int(said[1].split()[0]) + 32, int(counted), said)
 
     def test_seccomp_refuses(self) -> None:
         for name, call in (("io_uring_setup", SYS_IO_URING_SETUP), ("io_uring_enter", SYS_IO_URING_ENTER)):
@@ -125,18 +156,18 @@ class Reasons(unittest.TestCase):
         self.check_refusal(said, 'memlock limit: "ulimit -l" is 100 kB')
 
     def check_remedies(self, lines: list[str], systemd: str, docker: str, kubernetes: str) -> None:
-        self.assertRegex(lines[1], "^needed: 142 rings, 206 file descriptors")
-        self.assertRegex(lines[2], "^ +[0-9]+ kB of locked memory")
-        self.assertEqual(len(lines), 6)
-        self.assertTrue(lines[3].startswith(f"systemd: {systemd}"), lines[3])
-        self.assertTrue(lines[4].startswith(f"docker: {docker}"), lines[4])
-        self.assertTrue(lines[5].startswith("Kubernetes: ") and kubernetes in lines[5], lines[5])
+        self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
+        self.assertRegex(lines[3], "^ +[0-9]+ kB of locked memory")
+        self.assertEqual(len(lines), 9)
+        self.assertTrue(lines[4].startswith(f"systemd: {systemd}"), lines[4])
+        self.assertTrue(lines[5].startswith(f"docker: {docker}"), lines[5])
+        self.assertTrue(lines[6].startswith("Kubernetes: ") and kubernetes in lines[6], lines[6])
 
     def test_needs_of_usable(self) -> None:
         lines = explain()
         self.assertEqual(lines[0], "usable")
-        self.assertRegex(lines[1], "^needed: 142 rings, 206 file descriptors")
-        self.assertEqual(len(lines), 3)
+        self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
+        self.assertEqual(len(lines), 6)
 
     def test_remedies_for_seccomp(self) -> None:
         lines = explain(refusal(SYS_IO_URING_ENTER, errno.EPERM))

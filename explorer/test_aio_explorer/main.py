@@ -334,7 +334,7 @@ def version_of(server: str, work: Path) -> tuple[int, bool]:
 def why_no_io_uring(server: str, work: Path) -> str:
     """Why io_uring cannot be used here, or nothing."""
     said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
-                           '"$TEST_AIO_SOURCE/servers/io_uring_probe" "$PG_CONFIG"'],
+                           '"$TEST_AIO_SOURCE/servers/io_uring_probe" --brief "$PG_CONFIG"'],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout.strip()
     return "" if said.startswith("usable") else said or "the probe says nothing"
 

@@ -149,7 +149,7 @@ class Cluster:
     def why_no_io_uring(self) -> str | None:
         """Returns why the server cannot use io_uring here, or None.  It asks where the server will run, because
         limits and seccomp filters are inherited."""
-        said = self.ask("sh", "-c", 'exec "$TEST_AIO_SOURCE/servers/io_uring_probe" "$PG_CONFIG"')
+        said = self.ask("sh", "-c", 'exec "$TEST_AIO_SOURCE/servers/io_uring_probe" --brief "$PG_CONFIG"')
         if said.returncode == 0:
             return None
         if said.returncode == 1:
