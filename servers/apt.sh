@@ -85,5 +85,7 @@ install_packages() {
 	shift
 	mapfile -t missing < <(missing_packages "$@")
 	[ ${#missing[@]} -eq 0 ] && return
+	say "This installs ${#missing[@]} packages into this system, by apt-get as root (servers/provide --help):"
+	printf '%s\n' "${missing[*]}" | fold -s -w 90 | sed 's/^/  /' >&2
 	step "installing ${#missing[@]} packages of this system" "$log" apt_install "${missing[@]}"
 }

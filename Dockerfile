@@ -1,7 +1,7 @@
-# PostgreSQL with test_aio, for experiments and tests:
+# PostgreSQL with test_aio, for experiments and tests; podman takes the same commands:
 #
-#   podman build -t test_aio .
-#   podman run --rm -e POSTGRES_HOST_AUTH_METHOD=trust --security-opt seccomp=unconfined test_aio
+#   docker build -t test_aio .
+#   docker run --rm -e POSTGRES_HOST_AUTH_METHOD=trust --security-opt seccomp=unconfined test_aio
 #
 # Without the last option the container's profile forbids io_uring; io_method=worker
 # works either way.  --build-arg PG=19 for another version.
