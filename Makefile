@@ -9,6 +9,7 @@ DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
 REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
 TAP_TESTS = 1
+PROVE_TESTS ?= $(wildcard t/*.pl t/*/*.pl t/*/*/*.pl)
 EXTRA_CLEAN = .built_for $(wildcard src/*.bc src/*/*.bc)
 
 # The version is written in the control file and nowhere else.

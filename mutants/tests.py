@@ -15,11 +15,11 @@ FAILED = re.compile(r"^\s*not ok (?!.*# TODO)", re.MULTILINE)
 def jobs() -> list[list[str]]:
     """The arguments of "inside" for each test: the regression tests, and the TAP files."""
     tree = Path(os.environ["TEST_AIO_WORK"]) / "tree"
-    return [["regress"], *(["tap", str(path.relative_to(tree))] for path in sorted(tree.glob("t/*.pl")))]
+    return [["regress"], *(["tap", str(path.relative_to(tree))] for path in sorted(tree.glob("t/**/*.pl")))]
 
 
 def name_of(job: list[str]) -> str:
-    return Path(job[-1]).stem
+    return job[-1].removeprefix("t/").removesuffix(".pl").replace("/", "-")
 
 
 def first_failure(output: str) -> str:

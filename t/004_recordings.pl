@@ -59,7 +59,7 @@ with_each_io_method(
 			notices($aio, "$what differs", $run, {}, [ "tiny, $number{$statement}: $statement", qr/^/ ]);
 		}
 	},
-	methods => ['sync'], long => 1,
+	io_methods => 'long: sync',
 	conf => { TestAio::Recording::settings() });
 done_testing();
 

@@ -62,6 +62,6 @@ for_each_io_method(
 			}, dies => 1);
 		}
 	},
-	methods => ['sync'], long => 1,
+	io_methods => 'long: sync',
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });

@@ -1,7 +1,7 @@
 # Scenarios of several sessions that read at the same time.
 #
 #	use FindBin;
-#	use lib $FindBin::RealBin;
+#	use lib "$FindBin::RealBin/../..";
 #	use TestAio;
 #
 #	for_each_io_method(
@@ -24,9 +24,15 @@
 #			}, skip => $aio->no_faults);
 #		});
 #
-# With TEST_AIO_LONG=1 each io_method that the server offers and the machine can run gets a server of
-# its own, else one of them does.  Each scenario gets a schema and sessions of its own, and what it
-# sets by ALTER SYSTEM is restored at its end.  Then the oracles of TestAio/Oracles.pm look for what it
+# A line at the top of the file says with which io_methods it runs:
+#	# io_methods: worker io_uring	with each of these
+#	# io_methods: worker; long: all	with worker, and with TEST_AIO_LONG=1, which "make check-long" sets, with
+#				each io_method that the server offers
+#	# io_methods: long: sync	not at all without TEST_AIO_LONG=1
+# If the machine cannot run the first ones, one of those after "long:" takes their place.
+#
+# Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at
+# its end.  Then the oracles of TestAio/Oracles.pm look for what it
 # has left; no scenario mentions them.
 #
 # The methods of sessions and servers are in these files, each with a comment; these are needed most:
@@ -55,11 +61,7 @@
 #	conf		settings
 #	versioned	settings by the major version from which on they are made
 #	workers		number of I/O workers
-#	methods		these io_methods only
-#	each		with each of these io_methods, in "make check", too; without it and without
-#			TEST_AIO_LONG=1, which "make check-long" sets, only one takes its turn
-#	prefers		the one that takes its turn, if it can be used
-#	long		not at all without TEST_AIO_LONG=1
+#	io_methods	as in the line at the top of the file, instead of that line
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
@@ -82,8 +84,9 @@ package TestAio;
 use strict;
 use warnings FATAL => 'all';
 
+use Cwd qw(abs_path);
 use Exporter 'import';
-use File::Basename qw(basename dirname);
+use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -93,7 +96,20 @@ use TestAio::Server;
 
 our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT);
 
-my $name = basename($0, '.pl');
+# The checkout.
+our $root;
+
+# The file's path below t/, which names logs and servers: server-streams-distance.
+my $name;
+
+BEGIN
+{
+	$root = abs_path(dirname(__FILE__) . '/..');
+	my $file = "$FindBin::RealBin/$FindBin::RealScript";
+	$name = (($file =~ m{^\Q$root\E/t/(.*)} ? $1 : $FindBin::RealScript) =~ s/\.pl$//r) =~ tr{/}{-}r;
+	# PostgreSQL::Test::Utils and Cluster make their names of it
+	$0 = "$name.pl";
+}
 
 # Returns why what takes long does not run, or undef.
 sub only_long { return $ENV{TEST_AIO_LONG} ? undef : 'runs only in "make check-long", or if TEST_AIO_LONG=1' }
@@ -135,7 +151,7 @@ sub _obstacle
 	return if $method ne 'io_uring';
 	# servers/check may have asked already
 	my $answer = $ENV{TEST_AIO_IO_URING};
-	my $probe = dirname($FindBin::RealBin) . '/servers/io_uring_probe';
+	my $probe = "$root/servers/io_uring_probe";
 	if (!$answer && -x $probe)
 	{
 		my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
@@ -172,19 +188,24 @@ sub _stop
 	return;
 }
 
-# Returns those of these io_methods that a test is to run with.  If it prefers none, the number in
-# its file's name decides which one takes its turn, so that each has as many tests.
-sub _on_their_turn
+# The line about io_methods at the top of the test's file.
+sub _header
 {
-	my ($params, @methods) = @_;
-	my ($each, $prefers, $long) = delete @$params{qw(each prefers long)};
-	return @methods if !only_long();
-	return if $long;
-	return @methods if $each || @methods < 2;
-	my ($preferred) = grep { $_ eq ($prefers // '') } @methods;
-	return $preferred if $preferred;
-	my ($number) = $name =~ /^(\d+)/ or return @methods;
-	return $methods[ $number % @methods ];
+	open my $file, '<', "$FindBin::RealBin/$FindBin::RealScript" or die "$FindBin::RealScript: $!";
+	while (<$file>)
+	{
+		return $1 if /^# io_methods: (.+)$/;
+		last if !/^#/;
+	}
+	die "$FindBin::RealScript has no line \"# io_methods:\" in the comment at its top\n";
+}
+
+# Returns those of the server's io_methods that are named before "long:", and those after it.
+sub _named
+{
+	my ($words, @known) = @_;
+	my ($always, $long) = $words =~ /^([\w ]*?);? ?(?:long: ([\w ]+))?$/ or die "what is \"io_methods: $words\"?\n";
+	return map { my @named = split ' ', $_ // ''; [ "@named" eq 'all' ? @known : @named ] } $always, $long;
 }
 
 # Calls a function with a server of each io_method.  A server starts while the one before
@@ -192,23 +213,25 @@ sub _on_their_turn
 sub with_each_io_method
 {
 	my ($function, %params) = @_;
-	my @only = @{ delete $params{methods} // [] };
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
+	my @known = _io_methods();
+	my ($always, $long) = _named(delete $params{io_methods} || _header(), @known);
 	my @usable;
-	for my $method (_io_methods())
+	for my $method (@known)
 	{
-		next if @only && !grep { $_ eq $method } @only;
+		next if !grep { $_ eq $method } @$always, @$long;
 		my $obstacle = _obstacle($method);
 	  SKIP: {
 			skip "io_method=$method: $obstacle", 1 if $obstacle;
 		}
 		push @usable, $method if !$obstacle;
 	}
-	my @methods = _on_their_turn(\%params, @usable);
+	my @methods = grep { my $method = $_; !only_long() || grep { $_ eq $method } @$always } @usable;
+	@methods = $usable[0] if !@methods && @usable && @$always;
   SKIP: {
 		skip only_long(), 1 if @usable && !@methods;
 		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;

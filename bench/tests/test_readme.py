@@ -1,6 +1,6 @@
 """The outputs of shell commands that README.md shows are what the commands print.
 
-t/001_documents.pl runs README's SQL.  Here the probe is run.  The lab does not measure
+t/extension/documents.pl runs README's SQL.  Here the probe is run.  The lab does not measure
 again: it shows a saved measurement, the one in README.  The suite is not run: the last
 line is compared with the form that servers/check gives it, and the tests named above it
 exist.  "make demo" and "make deb" are run by .ci/run, by way of readme.py.

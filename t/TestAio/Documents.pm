@@ -34,7 +34,7 @@ our @EXPORT_OK = qw(documents examples configuration sections
   hard_wrapped indented_sql broken_links missing_files run_examples);
 
 # "make check" compiles a copy of a part of the checkout, and says where the whole is
-my $root = $ENV{TEST_AIO_SOURCE} // "$FindBin::RealBin/..";
+my $root = $ENV{TEST_AIO_SOURCE} // $TestAio::root;
 
 # Columns whose numbers differ from one run, or one server version, to the next.
 my %varies = map { $_ => 1 } qw(

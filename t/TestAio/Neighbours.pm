@@ -33,7 +33,7 @@ sub cannot_compile
 	local $ENV{MAKE_TMPDIR} = $built;
 	# a calling make's variables are not for these makes
 	delete local @ENV{qw(MAKEFLAGS MAKELEVEL)};
-	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, dirname($FindBin::RealBin), @arguments);
+	return if !system('sh', '-ec', "{ $script\n} >'$log' 2>&1 </dev/null", $pg_config, $built, $TestAio::root, @arguments);
 	diag(slurp_file($log));
 	return 'cannot compile here: ' . ((slurp_file($log) =~ /^(.+)\n?\z/m)[0] // 'no reason');
 }
@@ -43,7 +43,7 @@ sub cannot_compile
 sub cannot_compile_library
 {
 	my ($macro, %definitions) = @_;
-	return 'the objects of the library do not lie beside the tests' if !glob dirname($FindBin::RealBin) . '/src/*.o';
+	return 'the objects of the library do not lie beside the tests' if !glob $TestAio::root . '/src/*.o';
 	return cannot_compile('
 		macro=$3
 		compile() {
@@ -114,7 +114,7 @@ sub beside
 		sub {
 			my ($aio) = @_;
 			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/LOG:  could not read blocks 12\.\.12 /);
-		}, methods => ['worker'], suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
+		}, io_methods => 'worker', suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
 	return;
 }
 

@@ -253,8 +253,7 @@ sub recordings
 				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $lacks[0] // _incomparable($aio, $kept));
 			},
 			# with sync, nothing depends on what happens first
-			methods => ['sync'],
-			long => 1,
+			io_methods => 'long: sync',
 			suffix => $kept,
 			%params,
 			conf => { settings(), %{ $params{conf} // {} } });

@@ -1,4 +1,4 @@
-# The statements of the stress test's sessions (t/190_gate_stress.pl), and the controller's
+# The statements of the stress test's sessions (t/extension/gate/gate_stress.pl), and the controller's
 # actions.
 #
 # Each session draws from random numbers of its own, so that a seed replays its statements

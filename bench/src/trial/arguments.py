@@ -77,7 +77,7 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parser.add_argument("--quick", action="store_true",
                         help=f"few rounds, and no case begins after {QUICK_MINUTES - MARGIN_MINUTES} minutes: with warm caches all of it takes {QUICK_MINUTES}; the report names the cases left out")
     parser.add_argument("--only", default="", metavar="VALUES", help="only variants with these values, such as --only io_uring")
-    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite, such as t/080_stream_shapes.pl; once or several times")
+    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite, such as t/server/streams/shapes.pl; once or several times")
     parser.add_argument("--no-suite", action="store_true", help="leave the suite out")
     parser.add_argument("--no-lab", action="store_true", help="leave the lab out")
     parser.add_argument("--again", action="store_true", help="begin anew, without the results of an earlier trial")

@@ -95,6 +95,11 @@ def _parts(lines: list[str], starts: list[int]) -> str:
     return "\n".join(parts)
 
 
+def _stem(name: str) -> str:
+    """Returns what the names of a test's logs begin with: t/server/streams/shapes.pl has server-streams-shapes."""
+    return name.removeprefix("t/").removesuffix(".pl").replace("/", "-")
+
+
 def _log(state: Path, stem: str) -> str:
     """Returns the first failures and the end of a test's log, and why its servers died."""
     lines = _text(state / "log" / f"regress_log_{stem}").splitlines()
@@ -120,10 +125,10 @@ def read(state: Path, seconds: float, output: str) -> Suite:
         name = str(path.relative_to(state / "tap"))
         assertions = tap.parse(_text(path))
         passed = name not in failed and all(each.passed for each in assertions)
-        files[name] = File(passed, tuple(assertions), "" if passed else _log(state, path.stem))
+        files[name] = File(passed, tuple(assertions), "" if passed else _log(state, _stem(name)))
     for name in failed:
         # files that died before they printed anything
-        files.setdefault(name, File(False, (), _log(state, Path(name).stem)))
+        files.setdefault(name, File(False, (), _log(state, _stem(name))))
     broken = "" if files else "\n".join(output.splitlines()[-20:])
     return Suite(seconds, broken, files)
 
@@ -132,7 +137,7 @@ def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
     """Copies whole logs of failed files, because the next run empties the directory."""
     logs.mkdir(parents=True, exist_ok=True)
     for name in suite.failed:
-        stem = Path(name).stem
+        stem = _stem(name)
         for path in (state / "log").glob(f"*{stem}*"):
             shutil.copyfile(path, logs / path.name)
     if (state / "regression.diffs").exists():

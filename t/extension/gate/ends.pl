@@ -1,0 +1,149 @@
+# No session is left waiting for a held read.  The hold ends with the session that asked for
+# it, with the session that issued the read, with time, and with the server.  The same holds
+# for inj_io_completion_wait(), whatever provides it.
+#
+# io_methods: io_uring; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio;
+use TestAio::Gate;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('the session that holds exits', sub {
+			my $t = $aio->table('t', 20);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+			$aio->end_session($controller);
+			$issuer->returns('', 'reads');
+			$waiter->returns('1', 'gets it');
+			$aio->gives('SELECT count(*) FROM io_rules', 0, 'the rule is gone');
+			$aio->proves($t);
+		}, leaves => 'nothing');
+
+		$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
+			my $t = $aio->table('t', 20);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+			$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
+			$aio->gate_holds(1, 'still held');
+			$aio->gives('SELECT owner IS NULL FROM io_rules', 't', 'nobody owns the rule');
+			$aio->end_gate;
+			$issuer->returns('', 'reads');
+			$waiter->returns('1', 'gets it');
+		}, leaves => 'nothing', log => $aio->terminated('controller'));
+
+		$aio->scenario('cancel and timeout', sub {
+			my $t = $aio->table('t', 20);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+			$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
+			$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+			$aio->gate_holds(1, 'and its read is still held');
+			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
+			$waiter->raises('57014', qr/user request/, 'is cancelled');
+			$waiter->sql("SET statement_timeout = '50ms'");
+			$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
+			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
+			$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('the issuer is terminated', sub {
+			my $t = $aio->table('t', 20);
+			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+			$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
+			$waiter->returns('1', 'gets what the other has read at its exit');
+			$aio->gate_holds(0);
+			$aio->end_gate;
+			$aio->proves($t);
+		}, leaves => 'nothing', log => $aio->terminated('issuer'));
+
+		$aio->scenario('the longest hold', sub {
+			my $t = $aio->table('t', 20);
+			$aio->sessions('controller')->sql("SET test_aio.longest_hold = '100ms'");
+			my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
+			$controller->sql("SELECT io_hold('$t', max_reads => 2)");
+			$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
+			$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
+			$aio->gate_holds(0, 'and that ends as well');
+			$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
+			$aio->proves($t);
+		}, log => $aio->too_long);
+
+		for my $mode (qw(smart fast immediate))
+		{
+			$aio->scenario("$mode shutdown", sub {
+				my $t = $aio->table('t', 20);
+				my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+				# a smart shutdown waits for the sessions, which must not wait for the hold
+				my $read = sub { $_->ends('reads') for @sessions[1, 2] };
+				if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
+				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
+				$aio->node->start;
+				$aio->restarted;
+				$aio->gives('SELECT count(*) FROM io_rules', 0, 'nothing is left of the rule');
+				$aio->proves($t);
+			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
+		}
+
+		# not the first read alone: a second for each of them would be longer than the test waits
+		$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 250);
+			$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
+			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$alice->starts("SELECT count(*) FROM $t");
+			$aio->holds(1);
+			ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
+			$aio->node->start;
+			$aio->restarted;
+			$aio->proves($t);
+		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
+
+		$aio->scenario('the longest hold of a completion', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$bob->sql("SET test_aio.longest_hold = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$alice->returns('', 'reads at last');
+			$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+			$bob->sql('SELECT inj_io_completion_continue()');
+			$alice->wait_for_end->forget_warnings;
+			$aio->proves($t);
+		}, leaves => 'nothing', log => $aio->too_long, skip => $aio->no_faults);
+
+		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
+		$aio->scenario('the session that shows completion_wait is terminated', sub {
+			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->hold(relation => $t);
+			$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+			$alice->starts($wants);
+			$aio->holds(1);
+			$bob->starts($wants);
+			$bob->waits_on('AioIoCompletion');
+			$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
+			$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
+			$aio->holds(1);
+			$aio->release;
+			$bob->returns('1', 'gets the block');
+			$aio->proves($t);
+		}, log => $aio->terminated('alice'),
+			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
+
+		$aio->scenario('fast shutdown with a completion held', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$aio->holds(1);
+			ok($aio->node->stop('fast', fail_ok => 1), 'stops');
+			$aio->node->start;
+			$aio->observe;
+			$alice->wait_for_end->forget_warnings;
+			$aio->proves($t);
+		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
+	}, needs => 'gate');

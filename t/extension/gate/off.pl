@@ -1,0 +1,112 @@
+# Without the gate: switched off, or the library not preloaded; without its worker; and its
+# settings.  sql/privileges.sql tests who may use it.
+#
+# io_methods: sync; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+
+# Returns a call of each function of the gate, with the arguments that it must have.
+sub calls
+{
+	my ($aio) = @_;
+	return split /\n/, $aio->sql(<<'END');
+SELECT format('%s(%s)', proname, (
+	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
+	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!trace|histogram|rules_get|gate_get|relation)'
+END
+}
+
+sub refuses
+{
+	my ($aio, $why) = @_;
+	my ($alice) = $aio->sessions('alice');
+	my $t = $aio->table('t', 20);
+	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
+	my @calls = calls($aio);
+	cmp_ok(scalar @calls, '>=', 10, 'functions of the gate');
+	$alice->fails("SELECT * FROM $_", '55000', qr/(?:there is no I\/O gate|must be loaded).*The reason is that \Q$why/s, $_) for @calls;
+	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'everything else works');
+	$aio->proves($t);
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
+	}, leaves => 'nothing', suffix => 'off', io_methods => 'sync', conf => { 'test_aio.gate' => 'off' });
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
+	}, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
+
+# a server without background workers
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('without its worker', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
+			$alice->sql("SET test_aio.longest_hold = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.longest_hold");
+			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the longest hold is over');
+			$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+			$aio->sql("SELECT io_hold('$t', keep => true)");
+			$bob->starts("SELECT read_rel_block_ll('$t', 9)");
+			$bob->waits_on('IoGateHeld');
+			$aio->gives('SELECT io_release_all()', 1);
+			$bob->returns('', 'reads when it is released');
+			$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
+			$bob->starts("DROP TABLE $t");
+			$bob->waits_on('IoGateHeld', 'cannot be interrupted');
+			ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
+			$aio->node->start;
+			$aio->restarted;
+		}, dies => 1, log => $aio->terminated(qw(alice bob)));
+	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
+
+# Returns the shared memory of a server with many possible processes, in MB.
+sub shared_memory
+{
+	my ($node, $libraries) = @_;
+	my @settings = map { ('-c', $_) } 'max_connections=10000', 'test_aio.trace_size=0', "shared_preload_libraries=$libraries";
+	my ($size) = run_command([ 'postgres', '-D', $node->data_dir, '-C', 'shared_memory_size', @settings ]);
+	return $size;
+}
+
+subtest 'the size of its shared memory' => sub {
+	my $node = PostgreSQL::Test::Cluster->new('156_size');
+	$node->init;
+	my ($without, $with) = map { shared_memory($node, $_) } '', 'test_aio';
+	cmp_ok($without, '>', 100, 'a server');
+	cmp_ok($with - $without, '<', 10, 'its library needs room for the handles that there will be, not for all that there could be');
+};
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('settings', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
+			$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
+			$alice->fails('SET test_aio.longest_hold = 0', '22023', qr/outside the valid range/, 'longest_hold');
+			$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
+		});
+
+		$aio->scenario('what io_gate says', sub {
+			my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
+			$aio->gives('SELECT io_method, gate, why_not, provider, worker IS NOT NULL, held FROM io_gate',
+				$aio->method . "|t||$points|t|0");
+			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
+				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
+		});
+	}, leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });

@@ -1,0 +1,102 @@
+# The oracles (TestAio/Oracles.pm) notice the mistakes for which they were made.  Each scenario
+# here has one mistake, or none.  The library does not wait for a server that cannot start.
+#
+# io_methods: worker
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/..";
+use TestAio;
+use TestAio::Aside;
+
+my ($left, $left_without) = ('nothing is left', 'nothing is left after the sessions');
+my ($warning, $log, $same) = ('no unexpected warning, also while the sessions leave', 'nothing alarming in the log', 'the same server');
+
+# Has a session write a line into the server log.
+sub write_log { my ($session, $level, $message) = @_; return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my %nothing = (leaves => 'nothing');
+
+		notices($aio, 'nothing is wrong', sub { $aio->proves($aio->table('t', 8)) }, \%nothing);
+
+		notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
+
+		notices($aio, 'a pin is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sessions('alice')->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+			}, \%nothing, [ $left, qr/\d pinned/ ]) if !$aio->lacks('pg_buffercache');
+
+		notices($aio, 'a handle is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+				$aio->wait_for("SELECT state = 'COMPLETED_SHARED' FROM pg_aios");
+			}, \%nothing, [ $left, qr/in use: .*COMPLETED_SHARED/ ]);
+
+		notices($aio, 'a handle is left in a state that is not expected', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("SELECT io_hold('$t')");
+				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+			}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/rule: .*hold/ ]) if !$aio->lacks('gate');
+
+		notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
+			\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
+
+		notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device('1ms')") },
+			\%nothing, [ $left_without, qr/device: / ]) if !$aio->lacks('gate');
+
+		notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },
+			\%nothing, [ $left_without, qr/trace: / ]) if !$aio->lacks('trace');
+
+		notices($aio, 'a buffer with I/O in progress is left', sub {
+				my $t = $aio->table('t', 8);
+				$aio->sql("SELECT buffer_call_start_io(buffer_create_toy('$t', 2), true, true)");
+			}, \%nothing, [ $left, qr/pinned/ ], [ $left_without, qr/in progress: / ])
+			if !$aio->lacks('pg_buffercache');
+		$aio->observe;
+
+		notices($aio, 'a warning that the scenario does not expect', sub { write_log($aio->sessions('alice'), 'WARNING', 'beware') },
+			\%nothing, [ $warning, qr/alice: .*beware/ ]);
+		notices($aio, 'a warning that the scenario expects', sub {
+				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+				$alice->warns(qr/beware/);
+			}, \%nothing);
+		notices($aio, 'a warning other than the expected one', sub {
+				write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+				$alice->warns(qr/never mind/);
+			}, \%nothing, [ 'alice: warns: no such warning, but: WARNING:  01000: beware', qr/^/ ], [ $warning, qr/beware/ ]);
+
+		# an expected pattern excuses a line only if it names the severity
+		my $unreadable = 'could not read blocks 1..2 in file "base/1/2": Input/output error';
+		for my $case ([ undef, 1 ], [ qr/could not read blocks/, 1 ], [ qr/ERROR:  could not read blocks/, 1 ], [ qr/bob LOG:  could not read/, 1 ],
+			[ qr/LOG:  could not read blocks/, 0 ], [ qr/alice LOG:  could not read blocks 1\.\.2 /, 0 ])
+		{
+			my ($pattern, $alarms) = @$case;
+			notices($aio, 'an alarm in the log, expected: ' . ($pattern // 'nothing'), sub { write_log($aio->sessions('alice'), 'LOG', $unreadable) },
+				{ %nothing, log => $pattern }, $alarms ? [ $log, qr/\Q$unreadable/ ] : ());
+		}
+		notices($aio, 'a process is terminated by another signal', sub {
+				write_log($aio->sessions('alice'), 'LOG', 'client backend (PID 1) was terminated by signal 11: Segmentation fault');
+			}, { %nothing, log => qr/LOG:  client backend \(PID \d+\) was terminated by signal 9/ }, [ $log, qr/signal 11/ ]);
+
+		notices($aio, 'the server crashes', sub {
+				my ($alice) = $aio->sessions('alice');
+				kill 'KILL', $alice->pid;
+				$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ });
+				$aio->observe;
+			}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
+		$aio->note_state;
+	},
+	conf => { restart_after_crash => 'on' });
+
+subtest 'a server that does not start' => sub {
+	my $server = TestAio::Server->new('worker', name => '002_oracles_unable', conf => { shared_buffers => '1' });
+	my $began = time;
+	ok(!eval { $server->launch->start; 1 }, 'start() dies');
+	like(my $why = $@, qr/the server has not started; its log:.*shared_buffers.*postmaster FATAL:  /s, 'the error has the log of the server');
+	cmp_ok(time - $began, '<', $server->timeout / 2, 'start() does not wait until the timeout');
+};
+
+done_testing();

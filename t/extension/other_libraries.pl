@@ -1,0 +1,105 @@
+# test_aio beside other libraries in shared_preload_libraries: libraries that wrap the I/O
+# method's table of functions, libraries that do not call the previous hook, and copies of
+# test_aio.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/..";
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Utils;
+use TestAio;
+use TestAio::Neighbours;
+
+plan skip_all => only_long() if only_long();
+my $library = found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
+build_neighbours();
+
+# test_aio under other names: a link to the file, and a copy
+my ($link, $copy) = ("$built/link/test_aio.so", "$built/copy/test_aio.so");
+mkdir dirname($_) for $link, $copy;
+symlink $library, $link;
+system('cp', $library, $copy);
+
+# If the gate stays out for another reason, the scenarios below show nothing.
+my $no_gate;
+beside('link', $link, sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
+if ($no_gate)
+{
+	note($no_gate);
+	done_testing();
+	exit;
+}
+
+# Test: reads pass through the neighbour's table of functions.
+sub passes
+{
+	my ($aio, $neighbour) = @_;
+	my ($carol) = $aio->sessions('carol');
+	my $t = $aio->table('passing', 4);
+	$aio->sql("CREATE FUNCTION neighbour_calls() RETURNS int8 LANGUAGE C AS '$built/$neighbour', 'neighbour_calls'");
+	$carol->sql("SELECT read_rel_block_ll('$t', 1)");
+	$carol->gives('SELECT neighbour_calls() > 0', 't', "reads pass $neighbour");
+	return;
+}
+
+# The neighbour's table is in front of test_aio's, or behind it.
+for my $neighbour (qw(wraps_at_once wraps_first wraps_last))
+{
+	beside("after_$neighbour", "test_aio, $built/$neighbour", sub {
+		my ($aio) = @_;
+		passes($aio, $neighbour);
+		holds_reads($aio);
+	}, %{ reach_all() });
+}
+for my $neighbour (qw(wraps_first wraps_last))
+{
+	beside("before_$neighbour", "$built/$neighbour, test_aio", sub {
+		my ($aio) = @_;
+		passes($aio, $neighbour);
+		holds_reads($aio);
+	});
+}
+beside('before_wraps_at_once', "$built/wraps_at_once, test_aio", sub {
+	my ($aio) = @_;
+	passes($aio, 'wraps_at_once');
+	does_without($aio, "the server's I/O method is not one of its own", qr/^HINT: /m);
+});
+
+for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
+{
+	beside($neighbour, "test_aio, $built/$neighbour", sub {
+		my ($aio) = @_;
+		my ($alice) = $aio->sessions('alice');
+		my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_request_hook or shmem_startup_hook\?/;
+		does_without($aio, 'its shared memory was not set up', $hint);
+		$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
+		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_rules';
+	}, %{ reach_all() });
+}
+
+# Test: the preloaded copy has the gate, and the copy that CREATE EXTENSION finds does not.
+sub is_another_copy
+{
+	my ($aio) = @_;
+	does_without($aio, qr/another copy of the library was preloaded, from "\Q$copy\E"/, 'Preload the copy that CREATE EXTENSION finds');
+	$aio->sql("CREATE FUNCTION copy_hold_end(int4) RETURNS int4 LANGUAGE C AS '$copy', 'io_hold_end'");
+	$aio->gives('SELECT copy_hold_end(NULL)', 0, 'the preloaded copy has a gate');
+	$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'test_aio gate'", 1, 'the gate has its worker');
+	return;
+}
+
+# Test: the log has one warning about the second copy.
+sub has_warned
+{
+	my ($aio, $first, $second) = @_;
+	my @log = split /\n/, slurp_file($aio->node->logfile);
+	is(scalar(grep { /WARNING:  test_aio is preloaded already, from "\Q$first\E"$/ } @log), 1, 'there is one warning');
+	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, rules and trace\./ } @log), 1, 'the warning names the second copy');
+	return;
+}
+
+beside('copy', $copy, \&is_another_copy);
+beside('twice', "test_aio, $copy", sub { my ($aio) = @_; has_warned($aio, $library, $copy); holds_reads($aio) });
+beside('twice_copy_first', "$copy, test_aio", sub { my ($aio) = @_; has_warned($aio, $copy, $library); is_another_copy($aio) });
+
+done_testing();

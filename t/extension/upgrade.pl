@@ -1,0 +1,104 @@
+# The update of the extension from one version to the next.  The test builds a pretended next
+# version from this checkout, as doc/releasing.md tells, and gives its library and scripts to a
+# server.  A library refuses to serve an extension of another version.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/..";
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TestAio::Neighbours;
+
+my ($version) = slurp_file($TestAio::root . '/test_aio.control') =~ /^default_version = '(.*)'/m;
+my $next = $version =~ s/(\d+)$/$1 + 1/er;
+
+# Makes the next version as a release does: a new version in the control file, and a script
+# that updates.  Takes the objects that were compiled for this version, except those that name
+# it.
+my $script = <<'END';
+cp -Rp "$2"/Makefile "$2"/test_aio.control "$2"/*.sql "$2"/src "$1"
+cd "$1"
+sed -i "s/^default_version = .*/default_version = '$4'/" test_aio.control
+cat >"test_aio--$3--$4.sql" <<SQL
+\\echo Use "ALTER EXTENSION test_aio UPDATE TO '$4'" to load this file. \\quit
+
+CREATE FUNCTION is_new(sym text)
+RETURNS int4
+AS 'MODULE_PATHNAME', 'errno_from_string' LANGUAGE C STRICT;
+
+REVOKE ALL ON FUNCTION is_new(text) FROM PUBLIC;
+SQL
+rm -f test_aio.so src/library.o src/test_aio.o
+make -s -j2 PG_CONFIG="$0" with_llvm=no all
+make -s PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
+END
+
+my $reason = cannot_compile($script, $version, $next);
+plan skip_all => $reason if $reason;
+
+my $node = PostgreSQL::Test::Cluster->new('upgrade');
+$node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'test_aio'");
+
+# Where a server finds the library and the scripts of this version.
+my $conf = slurp_file($node->data_dir . '/postgresql.conf');
+my ($libraries) = $conf =~ /^dynamic_library_path = '(.*)'/m;
+my ($scripts) = $conf =~ /^extension_control_path = '(.*)'/m;
+$libraries //= '$libdir';
+$scripts //= '$system';
+
+# Starts the server with the library and the scripts of a version.
+sub start_with
+{
+	my ($which) = @_;
+	my ($lib, $share) = $which eq $next ? ("$built/stage/lib:", "$built/stage/share:") : ('', '');
+	$node->stop if -e $node->data_dir . '/postmaster.pid';
+	$node->append_conf('postgresql.conf', "dynamic_library_path = '$lib$libraries'\nextension_control_path = '$share$scripts'");
+	$node->start;
+	return;
+}
+
+sub gives
+{
+	my ($sql, $expected, $what) = @_;
+	is($node->safe_psql('postgres', $sql), $expected, $what);
+	return;
+}
+
+sub refuses
+{
+	my ($sql, $refused, $what) = @_;
+	my ($rc, undef, $stderr) = $node->psql('postgres', $sql);
+	isnt($rc, 0, "$what: refused");
+	like($stderr, $refused, "$what: the error says why, and what to do");
+	return;
+}
+
+my $installed = "SELECT extversion FROM pg_extension WHERE extname = 'test_aio'";
+my $evict = "SELECT evict_rel('t')";
+
+start_with($version);
+$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS test_aio; CREATE TABLE t (i int)');
+gives($installed, $version, 'the extension is of this version');
+gives("SELECT grow_rel('t', 4)", '', 'a function works');
+
+start_with($next);
+my $old_script = qr/ERROR:  library of test_aio \Q$next\E cannot serve extension of version \Q$version\E.*HINT:  Run "ALTER EXTENSION test_aio UPDATE"/s;
+refuses($evict, $old_script, 'a function for superusers, new library');
+refuses('SELECT count(*) FROM io_gate', $old_script, 'a view, new library');
+$node->safe_psql('postgres', 'ALTER EXTENSION test_aio UPDATE');
+gives($installed, $next, 'the extension is updated');
+gives($evict, '', 'a function works');
+gives('SELECT count(*) FROM io_gate', 1, 'a view works');
+gives("SELECT is_new('EIO')", 5, 'the new function works');
+$node->safe_psql('postgres', 'DROP EXTENSION test_aio; CREATE EXTENSION test_aio');
+gives($installed, $next, 'a new extension is of the next version');
+
+start_with($version);
+refuses($evict, qr/ERROR:  library of test_aio \Q$version\E cannot serve extension of version \Q$next\E.*HINT:  Install test_aio \Q$next\E/s,
+	'a function for superusers, old library');
+$node->stop;
+
+done_testing();

@@ -1,0 +1,116 @@
+# Reads of 128 blocks that are all bad (doc/many-bad-blocks.md).  A count of 128 does not fit into
+# the 7 bits that buffer_readv_encode_error() has for it.  A server with assertions crashes; a
+# server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
+# The test fails on a server that does not behave as %fixed_in says: if a release has the fix, add
+# the release there.
+#
+# io_methods: sync; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio;
+
+# Major version => server_version_num of its first release without the bug.
+my %fixed_in = ();
+
+# Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles
+# from read to read; that is certain with io_method=sync only.
+my %reads = (
+	'scan' => 'SELECT count(*) FROM %s',
+	'one I/O' => "SELECT read_rel_block_ll('%s', 127, nblocks => 128)",
+	'StartReadBuffers' => "SELECT count(*) FROM read_buffers('%s', 127, 128)",
+	'stream' => "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(127, 254)))");
+
+my $invalid = '%d invalid pages among blocks 127..254 of relation "%s"';
+my $zeroing = 'zeroing out %d invalid pages among blocks 127..254 of relation "%s"';
+my $ignoring = 'ignoring %d checksum failures among blocks 127..254 of relation "%s"';
+
+# Each case: damage, setting, message, checksum failures of each page.  Then what the bug makes of
+# 128 bad blocks: the checksum failures that are counted in a shared and in a temporary table, and
+# the assertion that fails.
+my @cases = (
+	[ 'header', undef, $invalid, 0, 1, 0, 'zeroed_or_error_count' ],
+	[ 'header', 'zero_damaged_pages', $zeroing, 0, 1, 0, 'zeroed_or_error_count' ],
+	[ 'checksum', undef, $invalid, 1, 1, 128, 'zeroed_or_error_count' ],
+	[ 'checksum', 'zero_damaged_pages', $zeroing, 1, 1, 128, 'zeroed_or_error_count' ],
+	[ 'checksum', 'ignore_checksum_failure', $ignoring, 1, 0, 128, 'checkfail_count' ]);
+
+# Returns a session with these settings, and a table with so many bad blocks from 127 on.
+sub reader
+{
+	my ($aio, $kind, $damage, $setting, $nbad) = @_;
+	my $session = $aio->sessions('alice');
+	my $t = $aio->table('t', 300, kind => $kind, session => $session);
+	$session->sql("SELECT modify_rel_block('$t', b, corrupt_$damage => true) FROM generate_series(127, 126 + $nbad) b");
+	$session->sql('SET io_combine_limit = 128');
+	$session->sql("SET $setting = on") if $setting;
+	return ($session, $t);
+}
+
+# Test: a read reports and counts so many bad blocks and checksum failures.
+sub reports
+{
+	my ($aio, $session, $t, $read, $message, $nbad, $failures) = @_;
+	$aio->evict($t, $session);
+	my $report = sprintf $message, $nbad, $session->sql("SELECT pg_relation_filepath('$t')");
+	is($aio->checksum_failures_during(sub {
+				$session->starts(sprintf $reads{$read}, $t);
+				if ($message eq $invalid) { $session->raises('XX001', qr/XX001: \Q$report\E\n/, $read) }
+				else { $session->ends($read); $session->warns(qr/XX001: \Q$report\E\n/, $read) }
+			}, $session), "$failures/0/0", "$read: checksum failures counted");
+	return;
+}
+
+# Test: this assertion fails in the process that completes the read.
+sub crashes
+{
+	my ($aio, $session, $t, $read, $assertion) = @_;
+	my @completing = ($session->pid, $aio->method eq 'worker' ? $aio->pids_of_type('io worker') : ());
+	$session->starts(sprintf $reads{$read}, $t)->wait_for_end;
+	my $error = $session->error // { sqlstate => 'none' };
+	is($error->{sqlstate}, 'lost', "$read: the connection is lost") or return;
+	# the postmaster may learn of the crash late, and would then end a new connection
+	$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ }) or die "no restart\n";
+	$aio->observe;
+	my ($pid) = $aio->log_text =~ /^TRAP: failed Assert\("$assertion == ${assertion}_2"\), File: ".*bufmgr\.c", Line: \d+, PID: (\d+)$/m;
+	ok($pid && (grep { $_ == $pid } @completing), "$read: assertion in the process that completes the read") || diag($aio->log_text);
+	return;
+}
+
+my $turn = 0;
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my ($has_bug, $asserts) = ($aio->has_bug(%fixed_in), $aio->has_assertions);
+		my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
+		note('this server ' . ($has_bug ? 'has' : 'does not have') . ' the bug' . ($has_bug && $asserts ? ', and crashes' : ''));
+
+		for my $case (@cases)
+		{
+			my ($damage, $setting, $message, $failures, $wrong, $wrong_temp, $assertion) = @$case;
+			for my $kind ('', 'TEMP')
+			{
+				my $what = join ', ', "bad $damage", $setting // 'no setting', $kind || 'shared';
+				my @log = (qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /);
+				for my $nbad (127, $has_bug && $asserts ? () : 128)
+				{
+					$aio->scenario("$nbad blocks: $what", sub {
+						my ($alice, $t) = reader($aio, $kind, $damage, $setting, $nbad);
+						my @expected = $has_bug && $nbad == 128 ? (0, $kind ? $wrong_temp : $wrong) : ($nbad, $nbad * $failures);
+						reports($aio, $alice, $t, $_, $message, @expected) for @names;
+						$aio->logs(qr/LOG: .*(?:invalid page|ignoring checksum failure) in block \d+/, $nbad * @names, 'each block is logged');
+					}, log => \@log);
+				}
+				next if !$has_bug || !$asserts;
+				$aio->scenario("128 blocks: $what", sub {
+					my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
+					crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
+				}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
+						qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
+			}
+		}
+	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
+		# each crash leaves rings behind, one for each possible process
+		max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

@@ -1,0 +1,125 @@
+# Fewer file descriptors than files.  The descriptor that is closed to make room may belong
+# to a read that is staged or in flight (pgaio_closing_fd in LruDelete), and is opened again
+# for the next read (FileStartReadV).  The test puts a pipe in the file's place for a read
+# that takes its time in the kernel (pgaio_uring_wait_one).
+#
+# io_methods: io_uring; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use POSIX ();
+use TestAio;
+use TestAio::Descriptors;
+
+# Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
+# session that wants the same block waits for the first one.  The cursor has read the block
+# before.
+sub slow_read
+{
+	my ($aio, $reader, $t, $cursor, $block) = @_;
+	my ($other) = $aio->sessions('other');
+	my $file = $aio->file_of($t);
+	rename $file, "$file.away" or die "$file: $!";
+	POSIX::mkfifo($file, 0600) or die "$file: $!";
+	open my $pipe, '+<', $file or die "$file: $!";
+	$reader->sql('SAVEPOINT s');
+	$reader->gives("FETCH 1 FROM $cursor", $block - 1 . '|t', 'begins to read from a pipe');
+	rename "$file.away", $file or die "$file: $!";
+	$reader->starts("FETCH 1 FROM $cursor");
+	$reader->waits_on('AioIoUringExecution');
+	$other->starts("SELECT count(*) FROM $t WHERE ctid = '($block,1)' AND body = proof('$t', $block, 0)");
+	$other->waits_on('AioUringCompletion');
+	$aio->sql("SELECT pg_cancel_backend(${\$reader->pid})");
+	# the session begins to read one more block before it is cancelled
+	open my $original, '<', $file or die "$file: $!";
+	sysseek $original, $block * 8192, 0;
+	my $pages;
+	sysread($original, $pages, 2 * 8192) == 2 * 8192 && syswrite($pipe, $pages) == 2 * 8192 or die "the pages are not passed on: $!";
+	$reader->raises('57014', qr/canceling statement due to user request/, 'is cancelled when it has been read');
+	$other->returns(1, 'and this is what was read');
+	$reader->sql('ROLLBACK TO s');
+	return;
+}
+
+# Test: a cursor fails in this way while the table's file is away, with or without another file in
+# its place.
+sub fails_without_file
+{
+	my ($aio, $session, $t, $cursor, $instead, @fails) = @_;
+	my $file = $aio->file_of($t);
+	rename $file, "$file.away" or die "$file: $!";
+	symlink $instead, $file or die "$file: $!" if $instead;
+	$session->sql('SAVEPOINT s');
+	$session->fails("MOVE ALL FROM $cursor", @fails);
+	unlink $file if $instead;
+	rename "$file.away", $file or die "$file: $!";
+	$session->sql('ROLLBACK TO s');
+	return;
+}
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# the session opens a file before an I/O worker does
+		$aio->scenario('what is used between all others stays open', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($often, $once, @others) = map { $aio->table("t$_", 2) } 1 .. 60;
+			my $read = sub { my ($t, $block) = @_; return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
+			my %file = map { $_ => $aio->file_of($_) } $often, $once;
+			my $is_open = sub { my ($t) = @_; return scalar(() = descriptors($alice->pid, qr/^\Q$file{$t}\E$/)) };
+			$read->($_, 0) for $often, $once;
+			is(join(',', map { $is_open->($_) } $often, $once), '1,1', 'both are open');
+			my $closed = 0;
+			for my $t (@others)
+			{
+				$read->($often, 1);
+				$read->($t, 0);
+				$closed++ if !$is_open->($often);
+			}
+			is($closed, 0, 'the one that is read from again and again is never closed');
+			is($is_open->($once), 0, 'the other one has made room');
+			$aio->proves($_) for $often, $once;
+		});
+
+		$aio->scenario('more tables than descriptors', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $n = 60;
+			my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
+			# the session has opened each file
+			$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
+			for my $round (1 .. 2)
+			{
+				# stages reads, then opens the other files without waiting
+				my $first = $round * 7;
+				my @others = @tables[ $first + 10 .. $#tables ];
+				$alice->starts($aio->batch(
+					(map { "SELECT read_rel_block_ll('$tables[$_]', 1, nblocks => 2, wait_complete => false)" } $first .. $first + 9),
+					(map { "SELECT invalidate_rel_block('$_', 2)" } @others)));
+				$alice->ends;
+				$alice->sql("SELECT read_rel_block_ll('$_', 0, wait_complete => false)") for @tables;
+				$aio->proves($_) for @tables[ $first .. $first + 9 ];
+				$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
+			}
+			for my $t (@tables[ 0, 40, 59 ]) { $aio->proves($t); $aio->evict($t) }
+			$aio->end_session($alice);
+
+			# a stream that goes on does not look for the length of the file
+			$bob->sql('SET effective_io_concurrency = 1; SET io_combine_limit = 1; BEGIN');
+			$bob->sql("DECLARE c$_ CURSOR FOR SELECT blk, body = proof('$tables[$_]', blk, 0) FROM $tables[$_]") for 0 .. $#tables;
+			for my $block (0 .. 2)
+			{
+				$bob->gives(join(';', map { "FETCH 1 FROM c$_" } 0 .. $#tables), join("\n", ("$block|t") x $n), "block $block of each");
+			}
+
+			fails_without_file($aio, $bob, $tables[0], 'c0', undef, '58P01', qr/could not start reading blocks (\d+)\.\.\1 in file/, 'a file that is gone when it is opened again');
+			# an error of the kernel's own: a process has no memory at these addresses.  An I/O
+			# worker would keep this file open for later reads.
+			fails_without_file($aio, $bob, $tables[1], 'c1', '/proc/self/mem', '58030', qr/could not read blocks (\d+)\.\.\1 in file "\S+": Input\/output error/, 'a read that fails')
+			  if $aio->method ne 'worker';
+			slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
+			$bob->sql('ROLLBACK');
+			$aio->proves($tables[$_]) for 0 .. 2;
+		}, log => qr/LOG:  could not read blocks/);
+	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });

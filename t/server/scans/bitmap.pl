@@ -1,0 +1,189 @@
+# Bitmap heap scans, exact, lossy and parallel: their rows, and the heap blocks that they read.
+#
+# io_methods: worker; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio;
+use TestAio::Plan;
+use TestAio::Rows;
+
+# Returns the heap blocks of a bitmap heap scan, by all processes, exact and lossy, and the rows
+# that a recheck has removed.
+sub heap_blocks
+{
+	my ($plan) = @_;
+	my ($exact, $lossy) = (0, 0);
+	# the blocks of each worker have a line of their own
+	while ($plan =~ /Heap Blocks:((?: (?:exact|lossy)=\d+)+)/g)
+	{
+		my $text = $1;
+		$exact += $1 if $text =~ /exact=(\d+)/;
+		$lossy += $1 if $text =~ /lossy=(\d+)/;
+	}
+	my ($removed) = $plan =~ /Rows Removed by Index Recheck: (\d+)/;
+	return ($exact, $lossy, $removed // 0);
+}
+
+my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('bitmap heap scans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 1700);
+			# condition on an index => the same condition without an index
+			my %conditions = (
+				'm = 7' => 'n % 50 = 7',
+				'm IN (7, 8, 30)' => 'n % 50 IN (7, 8, 30)',
+				'm = 7 OR k < 300' => '(n % 50 = 7 OR (n * 7919) % 6800 < 300)',
+				'n BETWEEN 100 AND 199' => 'n BETWEEN 100 AND 199',
+				'm < 49' => 'n % 50 < 49');
+			for my $condition (sort keys %conditions)
+			{
+				$alice->sql('SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = on');
+				my $expected = $alice->sql("SELECT n FROM $t WHERE $conditions{$condition}");
+				my $pages = $alice->sql("SELECT count(DISTINCT n / 4) FROM $t WHERE $conditions{$condition}");
+				$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = on');
+				for my $work_mem ('64kB', '4MB')
+				{
+					$alice->sql("SET work_mem = '$work_mem'");
+					my $plan = $alice->sql("$explain SELECT n FROM $t WHERE $condition");
+					like($plan, qr/Bitmap Heap Scan/, "$condition: a bitmap heap scan");
+					my ($exact, $lossy, $removed) = heap_blocks($plan);
+					my $is_lossy = $work_mem eq '64kB' && $pages > 1200;
+					is($lossy > 0, $is_lossy, "$work_mem: " . ($is_lossy ? 'lossy' : 'exact')) || diag($plan);
+					ok($lossy > 0 || $removed == 0, 'no row of an exact page is rechecked');
+					# a lossy bitmap also has pages without a matching row
+					$lossy ? cmp_ok($exact + $lossy, '>=', $pages, 'heap blocks') : is($exact, $pages, 'heap blocks');
+					$aio->evict($t);
+					my $found;
+					my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $found = $alice->sql("SELECT n FROM $t WHERE $condition") }, $alice);
+					ok($found eq $expected, "$condition: the rows, in physical order");
+					is("$fetched/$hit", ($exact + $lossy) . '/0', 'each heap block is read once');
+				}
+			}
+		});
+
+		# by equality GIN finds arrays with these elements; in which order, and how often, it does not know
+		$aio->scenario('an index that does not know exactly', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.g';
+			$aio->sql("CREATE TABLE $t (n int, a int[], filler text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+				  . "INSERT INTO $t SELECT i, CASE i % 4 WHEN 0 THEN ARRAY[1, 2] WHEN 1 THEN ARRAY[2, 1] WHEN 2 THEN ARRAY[1, 2, 2] ELSE ARRAY[i] END, repeat('x', 1900) FROM generate_series(0, 199) i;"
+				  . "CREATE INDEX ON $t USING gin (a); VACUUM (FREEZE, TRUNCATE off) $t");
+			$alice->sql('SET enable_seqscan = off');
+			$aio->evict($t);
+			my $plan = $alice->sql("$explain SELECT n FROM $t WHERE a = ARRAY[2, 1]");
+			my ($exact, $lossy, $removed) = heap_blocks($plan);
+			is("$exact|$lossy|$removed", '50|0|100', 'exact pages, and rows that a recheck removes') || diag($plan);
+			$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 1) FROM $t WHERE a = ARRAY[2, 1]", '50|50', 'the rows');
+			$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 2) FROM $t WHERE a = ARRAY[1, 2, 2]", '50|50', 'the rows');
+		});
+
+		$aio->scenario('rescans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 100);
+			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_memoize = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off');
+			$aio->evict($t);
+			$alice->gives("SELECT string_agg(c::text, ',' ORDER BY g) FROM (SELECT g, (SELECT sum(n) FROM $t WHERE m = g) AS c FROM generate_series(0, 60, 12) g) s",
+				join(',', map { my $m = $_; 8 * $m + 50 * 28 } 0, 12, 24, 36, 48), 'a scan for each row of the outer query');
+			# LIMIT ends each scan in the middle
+			$aio->evict($t);
+			$alice->gives("SELECT string_agg((SELECT n FROM $t WHERE m = g LIMIT 1)::text, ',') FROM generate_series(0, 48, 12) g", '0,12,24,36,48', 'scans that end in the middle');
+			# the index still has entries of deleted and updated rows
+			$aio->sql("DELETE FROM $t WHERE n BETWEEN 200 AND 299; UPDATE $t SET body = body WHERE n = 12");
+			$aio->evict($t);
+			$alice->gives("SELECT string_agg(n::text, ',' ORDER BY n) FROM $t WHERE m = 12", '12,62,112,162,312,362', 'no deleted row, and the new version of a row');
+		});
+
+		# the new version of the row is compared with the conditions again (EvalPlanQual)
+		for my $scan (qw(bitmap index seq tid))
+		{
+			$aio->scenario("a row that another session has changed, by a $scan scan", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = indexed_table($aio, 100);
+				my $condition = $scan eq 'tid' ? "ctid = ANY ('{\"(25,1)\",\"(26,1)\",\"(27,1)\"}'::tid[]) AND n < 1000" : 'n IN (100, 104, 108)';
+				for my $change ('n = n + 1000', 'm = -1')
+				{
+					$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_tidscan = off; SET enable_${scan}scan = on");
+					$aio->evict($t);
+					$bob->sql("BEGIN; UPDATE $t SET $change WHERE n = 104");
+					$alice->starts("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u");
+					$alice->waits_on('transactionid');
+					$bob->sql('COMMIT');
+					$alice->returns('100,108', "$change: the others are updated");
+					$aio->sql("UPDATE $t SET n = 104, m = 4 WHERE n = 1104 OR m < 0; UPDATE $t SET k = -k - 1 WHERE k < 0");
+					last if $scan eq 'tid';
+				}
+			});
+		}
+
+		# two rows of a page are locked as rows, more as a page (max_pred_locks_per_page)
+		$aio->scenario('what serializable transactions lock', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 100);
+			my %scans = ('bitmap' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'index' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'seq' => 'relation');
+			for my $scan (sort keys %scans)
+			{
+				$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;' . " SET enable_${scan}scan = on");
+				$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE n IN (100, 104, 108, 200, 201, 202, 203)");
+				$aio->gives("SELECT string_agg(concat(locktype, ' ' || page, '.' || tuple), ', ' ORDER BY page, tuple) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock'", $scans{$scan}, "$scan scan");
+				$alice->sql('COMMIT');
+			}
+		});
+
+		$aio->scenario('and of lossy pages', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 1700);
+			$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'");
+			$alice->sql('BEGIN ISOLATION LEVEL SERIALIZABLE');
+			my (undef, $lossy) = heap_blocks($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT count(body) FROM $t WHERE m < 49"));
+			cmp_ok($lossy, '>', 0, 'a lossy bitmap');
+			$aio->gives("SELECT locktype, count(*) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock' GROUP BY 1", 'page|1700', 'each page');
+			$alice->sql('COMMIT');
+		});
+
+		$aio->scenario('parallel bitmap heap scans', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = indexed_table($aio, 1700);
+			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET max_parallel_workers_per_gather = 2;'
+				  . ' SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
+			for my $work_mem ('64kB', '4MB')
+			{
+				$alice->sql("SET work_mem = '$work_mem'");
+				$aio->evict($t);
+				my $plan = $alice->sql("EXPLAIN (ANALYZE, VERBOSE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT n FROM $t WHERE m < 49 AND n >= 4");
+				like($plan, qr/Parallel Bitmap Heap Scan/, 'a parallel bitmap heap scan');
+				like($plan, qr/Workers Launched: [12]/, 'workers take part');
+				my ($exact, $lossy) = heap_blocks($plan);
+				cmp_ok($exact + $lossy, '>=', 1699, "$work_mem: heap blocks of all processes");
+				cmp_ok($exact + $lossy, '<=', 1700, 'each once');
+				is($lossy > 0, $work_mem eq '64kB', 'lossy with little memory');
+				$aio->evict($t);
+				$alice->gives("SELECT count(*), count(DISTINCT n), sum(n) FROM $t WHERE m < 49 AND n >= 4",
+					$alice->sql("SELECT count(*), count(DISTINCT i), sum(i) FROM generate_series(4, 6799) i WHERE i % 50 < 49"), 'each row once');
+			}
+			# the leader sees of the index what a worker has done
+			$alice->sql('SET parallel_leader_participation = off');
+			my $plan = $alice->sql("EXPLAIN (ANALYZE, VERBOSE, FORMAT json) SELECT n FROM $t WHERE m < 49 AND n >= 4");
+			cmp_ok(node_at('Gather', $plan)->{'Workers Launched'}, '>', 0, 'workers alone');
+			my $index = node_at('Bitmap Index Scan', $plan);
+			is($index->{'Index Searches'}, 1, 'one search of the index, by a worker') || diag(explain($index));
+			# and the heap blocks that the workers count, each for itself
+			$alice->sql("SET work_mem = '64kB'");
+			my ($exact, $lossy) = heap_blocks($alice->sql("EXPLAIN (ANALYZE, VERBOSE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT n FROM $t WHERE m < 49 AND n >= 4"));
+			ok($exact > 0 && $lossy > 0, "workers alone: exact and lossy pages") || diag("$exact exact, $lossy lossy");
+			is_between($exact + $lossy, 1699, 1700, 'each once');
+			$alice->sql('RESET parallel_leader_participation');
+			# without a join condition, the left side of a left join is the outer one
+			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
+			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t WHERE m < 10 OFFSET 0) s ON true GROUP BY g ORDER BY g";
+			like($alice->sql("$explain $join"), qr/Gather \(actual rows=1360\S* loops=2\).*Parallel Bitmap Heap Scan/s, 'a parallel scan is rescanned');
+			my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 6799) i WHERE i % 50 < 10');
+			$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
+		});
+	}, conf => { shared_buffers => '32MB', max_pred_locks_per_relation => 2000 });

@@ -1,0 +1,97 @@
+# Bulk loads, which extend a table by many blocks at once: no block stays unused, another session
+# finds the blocks that the load did not need, and recovery makes the same table.
+#
+# io_methods: io_uring; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio;
+
+# Makes an empty table, and a file for COPY with so many rows, of a page each.
+sub prepare
+{
+	my ($aio, $name, $rows) = @_;
+	my $t = $aio->table($name, 0);
+	my $file = $aio->node->basedir . "/$name.copy";
+	$aio->sql("COPY (SELECT '$t', i, 0, proof('$t', i, 0) FROM generate_series(0, $rows - 1) i) TO '$file'");
+	return ($t, $file);
+}
+
+# Returns how many blocks the table has, and how many of them hold no row.
+sub blocks { my ($aio, $t) = @_; return $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('$t') / 8192 - (SELECT count(DISTINCT (ctid::text::point)[0]) FROM $t)") }
+
+for_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $rows (5, 8, 60, 333)
+		{
+			$aio->scenario("COPY of $rows pages", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my ($t, $file) = prepare($aio, 't', $rows);
+				# bob has looked for free space when there was none
+				$bob->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)");
+				$alice->sql("COPY $t FROM '$file'");
+				my ($size, $empty) = split /\|/, blocks($aio, $t);
+				cmp_ok($size, '<', $rows + 66, "$size blocks");
+				is($size - $empty, $rows + 1, 'each row has a block of its own');
+				# as many rows as there are empty pages
+				my $insert = sub { $_[0]->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)") };
+				for my $n (1 .. $empty) { $insert->($n % 3 ? $bob : $alice) }
+				is(blocks($aio, $t), "$size|0", "$empty further rows fill the table");
+				$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)), count(DISTINCT blk) FROM $t", "$size|$size|${\($rows + 1)}", 'the rows');
+			});
+		}
+
+		# a page of the free space map has 4069 heap blocks; another session knows the map as it
+		# was before it grew
+		$aio->scenario('free space behind the first page of the map', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $file) = prepare($aio, 't', 20);
+			my $insert = "INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)";
+			# makes the visibility map, whose first page other sessions are told of
+			$alice->sql("COPY $t FROM '$file'; VACUUM (TRUNCATE off) $t");
+			# looks at the free space map
+			$bob->sql($insert);
+			$alice->sql("SELECT grow_rel('$t', 4100); COPY $t FROM '$file'");
+			my ($size, $empty) = split /\|/, blocks($aio, $t);
+			# the blocks of grow_rel() are not in the map
+			my $free = $empty - 4100;
+			cmp_ok($free, '>', 3, "$free blocks are free");
+			$bob->sql($insert) for 1 .. $free;
+			is(blocks($aio, $t), "$size|4100", 'further rows take them');
+			$aio->gives("SELECT count(*) FILTER (WHERE (ctid::text::point)[0] > 4069 AND blk = -1) > 0 FROM $t", 't', 'also those behind the first page of the map');
+		});
+
+		# COPY FREEZE into a table of the same transaction
+		$aio->scenario('COPY FREEZE', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $file) = prepare($aio, 't', 50);
+			$alice->sql("BEGIN; TRUNCATE $t; COPY $t FROM '$file' (FREEZE); COMMIT");
+			$aio->proves($t, blocks => 50);
+			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '50|50', 'all-visible and frozen') if !$aio->lacks('pg_visibility');
+			$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'all are frozen indeed') if !$aio->lacks('pg_visibility');
+		});
+
+		# Replay extends the table by several blocks at once, too, where rows do not come in order
+		$aio->scenario('a crash after a bulk load', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $file) = prepare($aio, 't', 120);
+			my ($u, $other) = prepare($aio, 'u', 40);
+			$aio->sql('CHECKPOINT');
+			$alice->sql("COPY $t FROM '$file'; COPY $u FROM '$other'");
+			my ($size, $empty) = split /\|/, blocks($aio, $t);
+			$bob->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)") for 1 .. $empty;
+			$bob->sql("DELETE FROM $u WHERE blk % 2 = 1");
+			is(blocks($aio, $t), "$size|0", 'the table is full');
+			my $where = $aio->sql("SELECT string_agg(ctid::text || blk, ' ' ORDER BY ctid) FROM $t");
+			$alice->sql('SELECT txid_current()');
+			$aio->recovers;
+			$aio->gives("SELECT string_agg(ctid::text || blk, ' ' ORDER BY ctid) FROM $t", $where, 'the rows are where they were');
+			$aio->gives("SELECT pg_relation_size('$t') / 8192", $size, 'the size');
+			$aio->evict($t);
+			$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", "$size|$size", 'the rows on disk');
+			$aio->gives("SELECT count(*), sum(blk) FROM $u WHERE body = proof('$u', blk, 0)", '20|380', 'the rows of the other table');
+		}, dies => 1);
+	}, conf => { shared_buffers => '16MB' });
