@@ -52,25 +52,5 @@ class Topics(unittest.TestCase):
         self.assertEqual(said, sorted({path.name[:2] for path in (ROOT / "t").glob("*.pl")}))
 
 
-class Explorer(unittest.TestCase):
-    def test_states_are_those_of_the_graphs(self) -> None:
-        compared = 0
-        for scenario, most, on_18, _, on_19, *_ in rows(document("doc/explorer.md"), "scenario"):
-            # graphs are kept of schedules with one failure at most
-            if most != "one failure":
-                continue
-            for major, figures in (("18", on_18), ("19", on_19)):
-                graph = (ROOT / "explorer" / "graphs" / f"{scenario}.{major}").read_text()
-                self.assertEqual(int(figures.split("/")[1]), len(graph.splitlines()), f"{scenario} on {major}")
-                compared += 1
-        self.assertGreater(compared, 10)
-
-    def test_differences(self) -> None:
-        said = subprocess.run([ROOT / "explorer" / "run", "--differences", "18", "19"], capture_output=True, text=True, check=True).stdout
-        shown = re.findall(r"^```text\n(\w+ +18: .*?)^```$", document("doc/explorer.md"), re.M | re.S)
-        self.assertEqual(len(shown), 1)
-        self.assertIn(shown[0], said)
-
-
 if __name__ == "__main__":
     unittest.main()

@@ -79,6 +79,7 @@ class Held:
     io_id: int
     block: int
     nblocks: int
+    waiters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class State:
     choices: tuple[str, ...]
     final: bool
     stuck: tuple[str, ...]  # who waits, if nothing can be done about it
+    unwaited: frozenset[str] = frozenset()  # releases of reads for which nobody waits
+    failures_left: int = 0
 
     @property
     def digest(self) -> str:
@@ -385,7 +388,7 @@ class Engine:
             waiters = sorted(self._name_of(int(pid)) for pid in row[10].strip("{}").split(",") if pid)
             self.handles.append(f"{label} {'HELD' if held else row[2]} <{','.join(waiters)}>")
             if held:
-                self.held[label] = Held(label, pid, io_id, int(row[8]), int(row[9]))
+                self.held[label] = Held(label, pid, io_id, int(row[8]), int(row[9]), tuple(waiters))
                 seen.add((pid, io_id))
                 if (pid, io_id) not in self.known:
                     self.reads += 1
@@ -419,7 +422,7 @@ class Engine:
     def _describe(self) -> State:
         lines, brief = [], []
         for session in self.sessions.values():
-            results = ",".join(digest(str(answer))[:4] for answer in session.answers)
+            results = " / ".join(str(answer) for answer in session.answers)
             reads = " ".join(label.split(":", 1)[1] + (f"={session.outcomes[label]}" if label in session.outcomes else "")
                              for label in session.reads)
             lines.append(f"{session.name}@{session.position} {session.state} {session.waits_for}"
@@ -438,7 +441,10 @@ class Engine:
         choices = self._choices()
         final = not waiting and not self.held and all(s.finished for s in self.sessions.values())
         stuck = tuple(f"{s.name}: {s.state} {s.waits_for}" for s in waiting) if not choices and not final else ()
-        return State("\n".join(lines), "  ".join(brief), tuple(choices), final, stuck)
+        # the reads of temporary tables only their owners perform
+        unwaited = {label for label, held in self.held.items() if not held.waiters and "." not in label}
+        return State("\n".join(lines), "  ".join(brief), tuple(choices), final, stuck,
+                     frozenset(choice for choice in choices if choice.split("=")[0] in unwaited), self.failures_left)
 
     def _may_begin(self, session: Session) -> bool:
         """Is what this session comes after done?"""

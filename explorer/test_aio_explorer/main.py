@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import graphs, judge, scenario as scenarios, search, selftest
+from . import compare, judge, scenario as scenarios, search, selftest
 from .client import Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, Trouble
@@ -43,14 +44,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--shorten", action="store_true", help="with --replay: leave out the choices that do not matter")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
-    parser.add_argument("--keep-graphs", action="store_true", help="keep the graphs of states that are found")
-    parser.add_argument("--no-graphs", action="store_true", help="do not compare with the graphs that are kept")
-    parser.add_argument("--graphs", type=Path, metavar="DIR",
-                        help="directory of the kept graphs, of any server; default: explorer/graphs, for released ones")
-    parser.add_argument("--first", action="store_true",
-                        help="stop at the first failure, or the first step that is not in the kept graph, and do not shorten it")
-    parser.add_argument("--differences", nargs=2, type=int, metavar="MAJOR",
-                        help="print in which scenarios the graphs that are kept for two major versions part, and where")
+    parser.add_argument("--before", type=server_name, metavar="SERVER",
+                        help="explore this server, too, or take its graphs from the cache, and tell where the two part;"
+                        " a directory: what --keep has kept there")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the graphs of states in this directory")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
+    parser.add_argument("--no-reduction", action="store_true", help="follow choices that commute in each order")
+    parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--self-test", action="store_true",
@@ -82,11 +82,13 @@ class Server:
 
 
 class Exploration:
-    def __init__(self, arguments: argparse.Namespace, server: Server, major: int) -> None:
+    """One server, and what is explored on it."""
+
+    def __init__(self, arguments: argparse.Namespace, server: Server, major: int, store: compare.Store | None = None) -> None:
         self.arguments = arguments
         self.server = server
         self.major = major
-        self.graphs = arguments.graphs or graphs.DIRECTORY
+        self.store = store
         self.engine: Engine | None = None
         self.unfinished: list[str] = []
 
@@ -104,8 +106,7 @@ class Exploration:
             return [0]
         if self.arguments.failures is not None:
             return [self.arguments.failures]
-        # first one, as that is what the graphs are kept for
-        return [1, 2] if self.long else [1]
+        return [1, 2] if self.long and not self.arguments.before else [1]
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
@@ -118,42 +119,34 @@ class Exploration:
             self.engine.close()
             self.engine = None
 
-    def explore(self, scenario: Scenario, method: str) -> bool:
-        """Whether all was well."""
-        return all(self.explore_with(scenario, method, budget) for budget in self.budgets(scenario))
-
-    def explore_with(self, scenario: Scenario, method: str, budget: int) -> bool:
+    def explore(self, scenario: Scenario, method: str, budget: int) -> dict:
+        """What was found, as a row for JSON; "graph" is there if all choices were followed."""
+        row = {"scenario": scenario.name, "method": method, "failures": budget, "result": "well"}
         try:
             engine = self.connect(scenario, method, budget)
             expected = judge.learn(engine)
         except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
-            print(f"{scenario.name} ({method}): without a hold: {trouble}", flush=True)
+            print(f"FAILED: {scenario.name} ({method}): without a hold: {trouble}", flush=True)
             self.disconnect()
             self.server.discard()
-            return False
-        compares = self.compares(budget)
-        kept = self.kept(scenario, method) if compares and self.arguments.first else None
-        outcome = search.Search(engine, expected, self.seconds, kept=kept).explore()
+            return row | {"result": "failed", "schedule": "", "reasons": [f"without a hold: {trouble}"]}
+        outcome = search.Search(engine, expected, self.seconds, reduce=not self.arguments.no_reduction).explore()
         self.report(scenario, method, budget, outcome, expected)
+        row |= {"states": outcome.states, "schedules": outcome.schedules, "seconds": round(outcome.seconds, 1),
+                "merges_checked": outcome.merges, "wrong_merges": outcome.wrong_merges, "once": outcome.once}
         for failure in outcome.failures:
+            row |= {"result": "failed", "schedule": " ".join(failure.schedule), "reasons": failure.reasons}
             self.explain(scenario, method, budget, expected, failure)
-        well = not outcome.failures
-        if well and outcome.left:
+        if not outcome.failures and outcome.left:
             self.unfinished.append(f"{scenario.name} ({method}, {self.failures_in(budget)})")
             # few choices, and much time: it hangs, or the machine does
-            well = self.long or self.arguments.seconds is not None
-        elif well and compares:
-            well = self.compare(scenario, method, expected, outcome)
+            row["result"] = "unfinished" if self.long or self.arguments.seconds is not None else "failed"
+        elif not outcome.failures:
+            row["graph"] = outcome.graph
+            if self.store:
+                self.store.put(scenario, method, budget, outcome.graph)
         self.disconnect()
-        return well
-
-    def compares(self, budget: int) -> bool:
-        """Whether there is a graph to compare with: one of more failures, or with late wakes, is another one."""
-        return budget <= 1 and not self.arguments.late and not self.arguments.no_graphs
-
-    def kept(self, scenario: Scenario, method: str) -> search.Graph | None:
-        path = graphs.file_of(scenario.name, self.major, method, self.graphs)
-        return graphs.parse(path.read_text()) if path.exists() and not self.arguments.keep_graphs else None
+        return row
 
     @staticmethod
     def failures_in(budget: int) -> str:
@@ -163,17 +156,19 @@ class Exploration:
         notes = []
         if outcome.left:
             notes.append(f"NOT FINISHED: {outcome.left} choices left")
-        if outcome.mismatches:
-            notes.append(f"{outcome.mismatches} replays went another way, the first {outcome.mismatch}")
+        if outcome.wrong_merges:
+            notes.append(f"{outcome.wrong_merges} WRONG MERGES")
+        if outcome.once:
+            notes.append(f"{len(outcome.once)} times once, but not again: {outcome.once[0]}")
         if not expected.all_orders:
             notes.append(f"rows from {expected.orders} serial orders, not all")
         print(f"{scenario.name:22} {method:9} {self.failures_in(budget):10} {outcome.schedules:6} schedules {outcome.states:6} states"
-              f" {outcome.runs:6} runs {outcome.steps:7} steps {outcome.seconds:6.1f} s"
+              f" {outcome.runs:6} runs {outcome.merges:4} merges checked {outcome.seconds:6.1f} s"
               f" {outcome.runs / max(outcome.seconds, 1e-3):5.0f} runs/s" + "".join(f"; {note}" for note in notes), flush=True)
 
     def explain(self, scenario: Scenario, method: str, budget: int, expected: judge.Expected, failure: search.Failure) -> None:
         print(f"\nFAILED: {scenario.name} ({method}), PostgreSQL {self.major}: {failure}", flush=True)
-        if self.arguments.first:
+        if self.arguments.first or not failure.schedule:
             return
         if failure.fatal:
             self.server.discard()
@@ -199,6 +194,24 @@ class Exploration:
         except Exception as trouble:
             print(f"  (while shortening: {trouble})", flush=True)
         self.server.discard()
+
+    def walk(self, scenario: Scenario, method: str, budget: int, schedule: list[str]) -> list[tuple[str, str, list[str]]]:
+        """A schedule, step by step: each choice, the state after it in brief, and all of it; up to what is not possible."""
+        steps: list[tuple[str, str, list[str]]] = []
+        try:
+            engine = self.connect(scenario, method, budget)
+            engine.reset()
+            state = engine.settle()
+            for choice in [*schedule, ""]:
+                steps.append((steps and schedule[len(steps) - 1] or "(begin)", state.brief,
+                              [*state.text.splitlines(), f"next {' '.join(sorted(state.choices)) or 'nothing'}"]))
+                if choice:
+                    state = engine.apply(choice)
+        except (NotPossible, Trouble, Lost, TimeoutError, RuntimeError) as trouble:
+            steps.append((schedule[max(len(steps) - 1, 0)] if schedule else "", f"({trouble})", [str(trouble)]))
+            self.server.discard()
+        self.disconnect()
+        return steps
 
     def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
         """One schedule, step by step."""
@@ -247,43 +260,72 @@ class Exploration:
             print(f"  timeline: {arguments.trace}")
         return 1 if found else 0
 
-    def compare(self, scenario: Scenario, method: str, expected: judge.Expected, outcome: search.Outcome) -> bool:
-        """With the graph that is kept for this major version."""
-        path = graphs.file_of(scenario.name, self.major, method, self.graphs)
-        if self.arguments.keep_graphs:
-            graphs.keep(outcome.graph, scenario.name, self.major, method, self.graphs)
-            return True
-        if not path.exists():
-            # a version that is not released yet has none
-            if not list(self.graphs.glob(f"*.{self.major}")):
-                print(f"  SKIPPED: no graphs are kept for PostgreSQL {self.major}; nothing to compare with", flush=True)
-                return True
-            print(f"\nFAILED: {scenario.name} ({method}): no graph of it is kept for PostgreSQL {self.major}"
-                  f" (--keep-graphs keeps one)", flush=True)
-            return False
-        kept = graphs.parse(path.read_text())
-        difference = graphs.first_difference(kept, outcome.graph)
-        if difference is None:
-            return True
-        # what happens once only is no difference between servers
-        assert self.engine
-        outcome = search.Search(self.engine, expected, self.seconds).explore()
-        again = graphs.first_difference(kept, outcome.graph)
-        if again is None and not outcome.failures and not outcome.left:
-            print(f"  once, but not again, the states were others than those kept for PostgreSQL {self.major}:"
-                  f" {difference[1]}, after {' '.join(difference[0])}", flush=True)
-            return True
-        difference = again or difference
-        schedule, what = difference
-        print(f"\nFAILED: {scenario.name} ({method}): the states are not those kept for PostgreSQL {self.major}"
-              f" ({path.name}): {what}, after\n  {' '.join(schedule)}", flush=True)
-        if self.arguments.first:
-            return False
-        try:
-            self.show(expected, [choice for choice in schedule])
-        except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
-            print(f"  ({trouble})")
-        return False
+
+class Comparison:
+    """The server before, which is started only if the cache does not have what it does, or to show a difference."""
+
+    def __init__(self, arguments: argparse.Namespace, after: Exploration, work: Path) -> None:
+        self.arguments = arguments
+        self.after = after
+        self.work = work
+        self.before: Exploration | None = None
+        directory = Path(arguments.before)
+        self.kept = directory.is_dir()
+        if self.kept:
+            self.version, self.major, self.store = str(directory), after.major, compare.Store("", directory)
+        else:
+            self.version, self.major, program = version_of(arguments.before, work / "probe")
+            self.store = compare.Store(program)
+
+    def start(self) -> Exploration:
+        if not self.before:
+            home = self.work / "before"
+            home.mkdir()
+            cluster = Cluster(self.arguments.before, home)
+            cluster.prepare()
+            self.before = Exploration(self.arguments, Server(cluster), self.major, self.store)
+        return self.before
+
+    def stop(self) -> None:
+        if self.before:
+            self.before.server.cluster.stop()
+
+    def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
+        graph = self.store.get(scenario, method, budget)
+        if graph is None and not self.kept and (not scenario.versions or self.major in scenario.versions):
+            print("before: ", end="")
+            graph = self.start().explore(scenario, method, budget).get("graph")
+        return graph
+
+    def compare(self, scenario: Scenario, row: dict) -> dict:
+        """Adds to a row of the server after where the two part."""
+        method, budget = row["method"], row["failures"]
+        before = self.graph(scenario, method, budget)
+        if before is None:
+            return row | {"result": "nothing to compare with"}
+        found = compare.parting(before, row["graph"])
+        if found is None:
+            return row | {"result": "same"}
+        why = compare.why_known((self.major, self.after.major), scenario.name, found)
+        row |= {"schedule": " ".join(found.schedule), "before": found.before, "after": found.after, "why": why,
+                "states_before": len(before.edges), "result": "known" if why else "differs"}
+        if why:
+            print(f"  differs, as is known, after {row['schedule']}: {why}", flush=True)
+            return row
+        now = self.after.walk(scenario, method, budget, found.schedule)
+        if self.kept:
+            then, repeated = [], set(found.after) <= set(now[-1][2])
+        else:
+            then = self.start().walk(scenario, method, budget, found.schedule)
+            repeated = then[-1][2] != now[-1][2]
+        if not repeated:
+            row["result"] = "differed once"
+        row["replay"] = [[choice, then[place][1] if place < len(then) else "", brief] for place, (choice, brief, _) in enumerate(now)]
+        print(f"\n{'DIFFERS' if repeated else 'DIFFERED ONCE, BUT NOT AGAIN'}: {scenario.name} ({method}) after {row['schedule'] or 'nothing'}")
+        for choice, one, other in row["replay"]:
+            print(f"  {choice:20} before {one}\n  {'':20} after  {other}")
+        print("".join(f"  - {line}\n" for line in found.before) + "".join(f"  + {line}\n" for line in found.after), flush=True)
+        return row
 
 
 def count(text: str) -> int:
@@ -308,27 +350,26 @@ def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespa
                 parser.error(f"--{option} goes with --replay")
     elif len(arguments.scenarios) != 1:
         parser.error("--replay is about one scenario")
-    for directory in (arguments.staged, arguments.work, arguments.trace and arguments.trace.resolve().parent):
+    for directory in (arguments.staged, arguments.work, arguments.trace and arguments.trace.resolve().parent,
+                      arguments.json and arguments.json.resolve().parent):
         if directory and not directory.is_dir():
             parser.error(f"there is no directory {directory}")
-    for major in arguments.differences or ():
-        if not list(graphs.DIRECTORY.glob(f"*.{major}")):
-            parser.error(f"no graphs are kept for PostgreSQL {major}")
 
 
 def server_name(text: str) -> str:
     """The server as servers/run names it."""
-    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
+    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text and not Path(text).is_dir() else text
 
 
-def version_of(server: str, work: Path) -> tuple[int, bool]:
-    """The major version, and whether it is one before the first release candidate."""
-    done = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c", '"$PG_CONFIG" --version'],
+def version_of(server: str, work: Path) -> tuple[str, int, str]:
+    """The version, its major number, and which program it is."""
+    done = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
+                           '"$PG_CONFIG" --version; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"'],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    found = re.search(r"PostgreSQL (\d+)(devel|alpha|beta)?", done.stdout)
+    found = re.match(r"PostgreSQL ((\d+)\S*).*\n([0-9a-f]{64})", done.stdout)
     if not found:
         raise ClusterError(done.stderr.strip().removeprefix("error: ") or f"{server}: pg_config --version says {done.stdout!r}")
-    return int(found[1]), bool(found[2])
+    return found[1], int(found[2]), f"{found[1]}-{found[3][:16]}"
 
 
 def why_no_io_uring(server: str, work: Path) -> str:
@@ -355,9 +396,10 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
     return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
 
 
-def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path) -> int:
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path,
+                version: str, comparison: Comparison | None) -> int:
     start = time.monotonic()
-    failed = []
+    rows: list[dict] = []
     usable = arguments.method or list(scenarios.METHODS)
     if "io_uring" in usable:
         obstacle = why_no_io_uring(arguments.server, work)
@@ -369,23 +411,47 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
         print("explorer: FAILED: no scenario is for this server and these methods")
         return 1
     for scenario, method in jobs:
-        try:
-            well = exploration.explore(scenario, method)
-        except ClusterError as error:
-            print(f"FAILED: {error}", flush=True)
-            exploration.server.discard()
-            well = False
-        if not well:
-            failed.append(f"{scenario.name} ({method})")
-            if arguments.first:
+        for budget in exploration.budgets(scenario):
+            try:
+                row = exploration.explore(scenario, method, budget)
+                if comparison and "graph" in row:
+                    row = comparison.compare(scenario, row)
+            except ClusterError as error:
+                print(f"FAILED: {error}", flush=True)
+                exploration.server.discard()
+                row = {"scenario": scenario.name, "method": method, "failures": budget, "result": "failed", "reasons": [str(error)]}
+            row.pop("graph", None)
+            rows.append(row)
+            if row["result"] == "failed":
                 break
+        if arguments.first and row["result"] in ("failed", "differs"):
+            break
+
+    def named(result: str) -> list[str]:
+        return [f"{row['scenario']} ({row['method']})" for row in rows if row["result"] == result]
+
     seconds = time.monotonic() - start
+    merges, wrong = (sum(row.get(key, 0) for row in rows) for key in ("merges_checked", "wrong_merges"))
+    summary = {"server": arguments.server, "version": version, "before": arguments.before,
+               "before_version": comparison and comparison.version, "failed": named("failed"), "differs": named("differs"),
+               "known": named("known"), "differed_once": named("differed once"), "not_compared": named("nothing to compare with"),
+               "unfinished": exploration.unfinished, "merges_checked": merges, "wrong_merges": wrong, "seconds": round(seconds, 1)}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(summary | {"scenarios": rows}, indent=1) + "\n")
+    if merges:
+        print(f"explorer: {wrong} of {merges} known states from which a run went on were others after all ({100 * wrong / merges:.1f} %)")
+    if once := sum(len(row.get("once", ())) for row in rows):
+        print(f"explorer: {once} times something was otherwise once, but not again")
     if exploration.unfinished:
-        print(f"explorer: NOT FINISHED, so not compared: {', '.join(exploration.unfinished)}")
-    if failed:
-        print(f"explorer: FAILED on PostgreSQL {exploration.major} in {seconds:.0f} s: {', '.join(failed)}")
+        print(f"explorer: NOT FINISHED: {', '.join(exploration.unfinished)}")
+    if comparison:
+        print(f"explorer: compared with {comparison.version}: {len(named('same'))} the same, {len(named('known'))} differ as is known,"
+              f" {len(summary['differs'])} DIFFER, {len(summary['differed_once'])} differed once, but not again,"
+              f" {len(summary['not_compared'])} not compared")
+    if bad := summary["failed"] + summary["differs"]:
+        print(f"explorer: FAILED on PostgreSQL {version} in {seconds:.0f} s: {', '.join(bad)}")
         return 1
-    print(f"explorer: PASSED on PostgreSQL {exploration.major} in {seconds:.0f} s: {len(jobs)} explorations")
+    print(f"explorer: PASSED on PostgreSQL {version} in {seconds:.0f} s: {len(rows)} explorations")
     return 0
 
 
@@ -399,40 +465,37 @@ def main() -> int:
             for one in named:
                 print(f"{one.name:28} {one.tier:6} {one.about}")
             return 0
-        if arguments.differences:
-            for one in named:
-                graphs.print_differences(one.name, arguments.differences)
-            return 0
         os.umask(0o022)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
         # a short name, as a socket's path has to fit into 107 bytes
         work = Path(tempfile.mkdtemp(prefix="aioexp.", dir=arguments.work)).resolve()
         work.chmod(0o755)
-        cluster = None
+        cluster = comparison = None
         try:
             probe = work / "probe"
             probe.mkdir()
-            major, early = version_of(arguments.server, probe)
-            if early and not arguments.no_graphs and not arguments.graphs and arguments.replay is None:
-                print(f"SKIPPED: the comparison with kept graphs: {major} is not a release candidate yet", flush=True)
-                arguments.no_graphs = True
+            version, major, _ = version_of(arguments.server, probe)
             chosen = choose(arguments, named, major)
             home = work / "c"
             home.mkdir()
             cluster = Cluster(arguments.server, home, arguments.staged)
             cluster.prepare()
-            exploration = Exploration(arguments, Server(cluster), major)
+            store = compare.Store("", arguments.keep) if arguments.keep else None
+            exploration = Exploration(arguments, Server(cluster), major, store)
             if arguments.self_test and not selftest.passes(make_parser(), exploration):
                 return 1
             if arguments.replay is not None:
                 if not chosen:
                     sys.exit(f"explorer/run: {named[0].name} is not for PostgreSQL {major}")
                 return exploration.replay(chosen[0], arguments)
-            return explore_all(arguments, exploration, chosen, probe)
+            comparison = Comparison(arguments, exploration, work) if arguments.before else None
+            return explore_all(arguments, exploration, chosen, probe, version, comparison)
         finally:
             if cluster:
                 cluster.stop()
+            if comparison:
+                comparison.stop()
             shutil.rmtree(work, ignore_errors=True)
     except (scenarios.ScenarioError, ClusterError) as error:
         print(f"explorer/run: {error}", file=sys.stderr)

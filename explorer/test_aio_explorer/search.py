@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 
 from . import judge
 from .client import Lost
-from .engine import Engine, NotPossible, State, Trouble
-
+from .engine import Engine, NotPossible, State, Trouble, digest
 
 #: a schedule is not shortened for longer
 MOST_TRIES = 80
+#: what happens otherwise so often is not deterministic
+ATTEMPTS = 3
+#: of the runs that come to a known state, one in so many goes on, to see whether it is the same state
+SAMPLE = 8
 
 
 @dataclass
@@ -36,23 +39,16 @@ class Graph:
 
     brief: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, list[str]] = field(default_factory=dict)
     edges: dict[str, dict[str, str]] = field(default_factory=dict)
     first: str = ""
 
     def add(self, state: State) -> None:
-        self.brief.setdefault(state.digest, state.brief)
-        self.texts.setdefault(state.digest, state.text)
-        self.edges.setdefault(state.digest, {})
-
-    def deviation(self, before: State | None, choice: str, after: State) -> str:
-        """How a step, or the first state, differs from this graph, in which all choices were followed."""
-        wanted = self.first if before is None else self.edges.get(before.digest, {}).get(choice, "")
-        if wanted != after.digest:
-            return f"{choice or 'the beginning'} leads to another state"
-        choices = set() if after.final else set(after.choices)
-        if choices != set(self.edges[after.digest]):
-            return f"after {choice or 'the beginning'}, other choices are possible"
-        return ""
+        if state.digest not in self.edges:
+            self.brief[state.digest] = state.brief
+            self.texts[state.digest] = state.text
+            self.choices[state.digest] = list(state.choices)
+            self.edges[state.digest] = {}
 
 
 @dataclass
@@ -62,8 +58,10 @@ class Outcome:
     steps: int = 0
     seconds: float = 0.0
     left: int = 0               # choices that were not followed
-    mismatches: int = 0         # replays that did not go the same way
-    mismatch: str = ""          # the first of them
+    spared: int = 0             # choices that lead where another order of them has led
+    merges: int = 0             # known states from which a run went on
+    wrong_merges: int = 0       # and came to another state than before
+    once: list[str] = field(default_factory=list)   # what was otherwise once, but not again
     graph: Graph = field(default_factory=Graph)
     failures: list[Failure] = field(default_factory=list)
 
@@ -73,8 +71,8 @@ class Outcome:
 
 
 def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], lenient: bool = False,
-                 watch=None) -> Failure | None:
-    """One schedule to its end; choices that are missing are the first ones there are."""
+                 watch=None, choose=None) -> Failure | None:
+    """One schedule to its end; choices that are missing are the first ones there are, or those of "choose"."""
     done: list[str] = []
     try:
         engine.reset()
@@ -87,7 +85,7 @@ def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], 
                 return Failure(done, wrong)
             if state.final:
                 break
-            choice = todo.pop(0) if todo else state.choices[0]
+            choice = todo.pop(0) if todo else choose(state) if choose else state.choices[0]
             if choice not in state.choices and not (choice.endswith("=ok") and choice[:-3] in state.choices):
                 if lenient:
                     continue
@@ -107,32 +105,46 @@ def _last_words(engine: Engine) -> list[str]:
     return judge.judge_log(engine)[:5]
 
 
-class Deviation(Exception):
-    """A schedule does not go as in the graph that is kept."""
+class Differs(Exception):
+    """A choice has led to another state than the first time."""
+
+    def __init__(self, state: str, choice: str, expected: str, found: State) -> None:
+        self.state, self.choice, self.expected, self.found = state, choice, expected, found
+
+
+def commute(state: State, one: str, other: str) -> bool:
+    """Whether two choices lead to the same state in either order, and neither forbids the other.
+
+    Two reads for which nobody waits do: completing them wakes nobody.  Of two failures, there must be two left.
+    """
+    return (one in state.unwaited and other in state.unwaited and one.split("=")[0] != other.split("=")[0]
+            and ("=" in one) + ("=" in other) <= state.failures_left)
 
 
 class Search:
-    """All schedules; with a kept graph, up to the first step that is not the same there."""
+    """All schedules, but for those that only turn round the order of choices that commute (sleep sets)."""
 
     def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float, most_failures: int = 1,
-                 kept: Graph | None = None) -> None:
+                 reduce: bool = True) -> None:
         self.engine = engine
         self.expected = expected
         self.most_seconds = most_seconds
         self.most_failures = most_failures
-        self.kept = kept
+        self.reduce = reduce
         self.outcome = Outcome()
-        self.visited: set[str] = set()
+        #: the choices that sleep in a state: others have led, or will lead, where they lead
+        self.asleep: dict[str, frozenset[str]] = {}
+        self.path: dict[str, list[str]] = {}
 
     def explore(self) -> Outcome:
         start = time.monotonic()
-        stack: list[list[str]] = [[]]
+        stack: list[tuple[list[str], frozenset[str]]] = [([], frozenset())]
         while stack:
             if time.monotonic() - start > self.most_seconds or len(self.outcome.failures) >= self.most_failures:
                 self.outcome.left = len(stack)
                 break
-            prefix = stack.pop()
-            if failure := self._run(prefix, stack):
+            prefix, asleep = stack.pop()
+            if failure := self._run(prefix, asleep, stack):
                 self.outcome.failures.append(failure)
                 if failure.fatal:
                     self.outcome.left = len(stack)
@@ -140,86 +152,113 @@ class Search:
         self.outcome.seconds = time.monotonic() - start
         return self.outcome
 
-    def _run(self, prefix: list[str], stack: list[list[str]]) -> Failure | None:
+    def _run(self, prefix: list[str], asleep: frozenset[str], stack: list) -> Failure | None:
         """One run: what is known first, then what is new, as far as it is new."""
-        engine, outcome, graph = self.engine, self.outcome, self.outcome.graph
-        deviations = 0
-        # what happens once only (a schedule that cannot be repeated, a state that differs) is tried again
-        for _ in range(3):
+        engine, outcome = self.engine, self.outcome
+        happened: list[str] = []
+        for _ in range(ATTEMPTS):
             done: list[str] = []
+            trace: list[str] = []
             outcome.runs += 1
             try:
-                wrong = engine.reset() + judge.judge_log(engine)
-                if wrong:
+                if wrong := engine.reset() + judge.judge_log(engine):
                     return Failure(done, wrong)
                 state = engine.settle()
-                graph.add(state)
-                graph.first = graph.first or state.digest
-                if graph.first != state.digest:
-                    self._differs(done, graph.texts[graph.first], state.text)
-                self._compare(None, done, state)
-                todo = list(prefix)
-                while todo:
-                    state = self._go(state, todo.pop(0), done)
-                return self._go_on(state, done, stack)
-            except Deviation as deviation:
-                # what happens once only is no difference between servers
-                deviations += 1
-                if deviations == 2:
-                    # if the schedule goes wrong further on, that says more than another state
-                    return (run_schedule(engine, self.expected, done, lenient=True)
-                            or Failure(done, [f"the states are not those kept: {deviation}"]))
-                prefix = max(prefix, done, key=len)
-                outcome.mismatches += 1
-                outcome.mismatch = outcome.mismatch or f"{deviation}, after {' '.join(done)}"
+                self._arrive(None, "", state)
+                for choice in prefix:
+                    if choice not in state.choices:
+                        raise NotPossible(choice)
+                    state = self._go(state, choice, done, trace)
+                failure = self._go_on(state, asleep, done, trace, stack)
+                outcome.once += happened
+                return failure
+            except Differs as differs:
+                what = self._differences(done, differs)
             except NotPossible as missing:
-                outcome.mismatches += 1
-                outcome.mismatch = outcome.mismatch or f"{missing} was not possible after {' '.join(done)}"
+                what = f"{missing} was not possible after {' '.join(done)}"
             except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
                 return Failure(done, [str(trouble), *_last_words(engine)], fatal=True)
-        return None
+            happened.append(what)
+            prefix = max(prefix, done, key=len)
+        return Failure(prefix, self._not_deterministic(prefix, trace, what))
 
-    def _go(self, state: State, choice: str, done: list[str]) -> State:
+    def _arrive(self, before: State | None, choice: str, state: State) -> None:
         graph = self.outcome.graph
         graph.add(state)
+        if before is None:
+            graph.first = graph.first or state.digest
+            known = graph.first
+        else:
+            known = graph.edges[before.digest].setdefault(choice, state.digest)
+        if known != state.digest:
+            raise Differs(before.digest if before else "", choice, known, state)
+
+    def _go(self, state: State, choice: str, done: list[str], trace: list[str]) -> State:
         done.append(choice)
         after = self.engine.apply(choice)
+        trace.append(after.brief)
         self.outcome.steps += 1
-        graph.add(after)
-        before = graph.edges[state.digest].setdefault(choice, after.digest)
-        if before != after.digest:
-            self._differs(done, graph.texts[before], after.text)
-        self._compare(state, done, after)
+        self._arrive(state, choice, after)
         return after
 
-    def _compare(self, before: State | None, done: list[str], after: State) -> None:
-        """Raises Deviation unless the kept graph, if there is one, has this step, too."""
-        if self.kept and (how := self.kept.deviation(before, done[-1] if done else "", after)):
-            raise Deviation(how)
+    def _differences(self, done: list[str], differs: Differs) -> str:
+        before, after = self.outcome.graph.texts[differs.expected].splitlines(), differs.found.text.splitlines()
+        return "\n      ".join([f"another state after {' '.join(done)}",
+                                *(f"- {line}" for line in before if line not in after), *(f"+ {line}" for line in after if line not in before)])
 
-    def _differs(self, done: list[str], before: str, after: str) -> None:
-        """A replay has come to another state than the first time."""
-        self.outcome.mismatches += 1
-        if not self.outcome.mismatch:
-            lines = [f"- {line}" for line in before.splitlines() if line not in after.splitlines()]
-            lines += [f"+ {line}" for line in after.splitlines() if line not in before.splitlines()]
-            self.outcome.mismatch = f"after {' '.join(done)}:\n    " + "\n    ".join(lines)
+    def _not_deterministic(self, prefix: list[str], trace: list[str], what: str) -> list[str]:
+        """The first time and the last one side by side; or it is another path that leads to one of these states."""
+        graph, lines, state = self.outcome.graph, [], self.outcome.graph.first
+        for choice, now in zip(prefix, trace):
+            if len(self.path.get(state, ())) and self.path[state] != prefix[:len(lines)]:
+                self.outcome.wrong_merges += 1
+                what = f"two states look alike and are not, after {' '.join(self.path[state])} and {' '.join(prefix[:len(lines)])}: {what}"
+                break
+            state = graph.edges.get(state, {}).get(choice, "")
+            lines.append(f"  {choice:20} {graph.brief.get(state, ''):60} | {now}")
+            if not state:
+                break
+        return [what if "look alike" in what else f"not deterministic: {what}", *lines]
 
-    def _go_on(self, state: State, done: list[str], stack: list[list[str]]) -> Failure | None:
+    def _go_on(self, state: State, asleep: frozenset[str], done: list[str], trace: list[str], stack: list) -> Failure | None:
         while True:
             if wrong := judge.judge_state(self.engine, state):
                 return Failure(done, wrong)
             if state.final:
                 self.outcome.schedules += 1
-                self.outcome.graph.add(state)
                 wrong = judge.judge_end(self.engine, self.expected)
                 wrong += self.engine.reset() + judge.judge_log(self.engine)
                 return Failure(list(done), wrong) if wrong else None
-            if state.digest in self.visited:
+            before = self.asleep.get(state.digest)
+            self.asleep[state.digest] = asleep if before is None else before & asleep
+            if before is not None:
+                # what slept when this state was first there, and does not now
+                stack.extend(([*done, choice], frozenset()) for choice in sorted(before - asleep))
+                return self._check_merge(state, done, trace)
+            self.path[state.digest] = list(done)
+            awake = [choice for choice in state.choices if choice not in asleep]
+            self.outcome.spared += len(state.choices) - len(awake)
+            if not awake:
                 return None
-            self.visited.add(state.digest)
-            stack.extend([*done, choice] for choice in reversed(state.choices[1:]))
-            state = self._go(state, state.choices[0], done)
+            following = []
+            for place, choice in enumerate(awake):
+                others = asleep | frozenset(awake[:place]) if self.reduce else frozenset()
+                following.append(([*done, choice], frozenset(other for other in others if commute(state, choice, other))))
+            stack.extend(reversed(following[1:]))
+            asleep = following[0][1]
+            state = self._go(state, awake[0], done, trace)
+
+    def _check_merge(self, state: State, done: list[str], trace: list[str]) -> Failure | None:
+        """Goes on from a known state now and then: what follows must be known, too."""
+        place = int(digest(" ".join(done)), 16)
+        if place % SAMPLE:
+            return None
+        self.outcome.merges += 1
+        while (following := self.outcome.graph.edges[state.digest]) and not state.final:
+            state = self._go(state, sorted(following)[place // SAMPLE % len(following)], done, trace)
+            if wrong := judge.judge_state(self.engine, state):
+                return Failure(done, wrong)
+        return None
 
 
 def shorten(engine: Engine, expected: judge.Expected, failure: Failure, restart) -> Failure:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import graphs, scenario as scenarios
+from . import scenario as scenarios
 
 if TYPE_CHECKING:
     from .main import Exploration
@@ -44,7 +44,7 @@ class SelfTest:
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             if arguments.replay is None:
-                well = self.exploration.explore(scenario, "worker")
+                well = self.exploration.explore(scenario, "worker", 1)["result"] == "well"
             else:
                 well = self.exploration.replay(scenario, arguments) == 0
         return well, output.getvalue()
@@ -73,7 +73,7 @@ class SelfTest:
 
     def planted_error_is_found(self) -> str:
         """Returns the options that replay it, as they are printed."""
-        well, output = self.explore(self.planted, "--no-graphs")
+        well, output = self.explore(self.planted)
         must(not well and "B1 returns 1; no serial run does: 0" in output, "a planted error is not found", output)
         shortened = re.search(r"shortened from (\d+) choices to (\d+): (.*)", output)
         must(shortened and int(shortened[1]) > int(shortened[2]) == 1 and shortened[3] == "A1",
@@ -100,38 +100,36 @@ class SelfTest:
         well, output = self.explore(self.planted, "--replay", "B1 A1")
         must(well and "all is as it should be" in output, "a schedule that is right fails", output)
 
-    def other_graphs_are_noticed(self) -> None:
-        self.exploration.graphs = self.directory
-        # so that graphs are kept for this version
-        major = self.exploration.major
-        (self.directory / f"other.{major}").write_text("")
-        well, output = self.explore(self.right)
-        must(not well and "no graph of it is kept" in output, "a graph that is not there is not missed", output)
-        well, output = self.explore(self.right, "--keep-graphs")
-        well, output = self.explore(self.right)
-        must(well, "a graph that has been kept is not found again", output)
-        # one state of the kept graph is another one
-        path = graphs.file_of(self.right.name, major, "worker", self.directory)
-        lines = path.read_text().splitlines()
-        number, state, *choices = lines[2].split(" ")
-        lines[2] = " ".join([number, state[::-1] if state != state[::-1] else "00000000", *choices])
-        path.write_text("\n".join(lines) + "\n")
-        well, output = self.explore(self.right)
-        must(not well and "the states are not those kept" in output and "leads to another state" in output,
-             "a graph that differs in a state is not noticed", output)
-        well, output = self.explore(self.right, "--first")
-        must(not well and re.search(r"^FAILED: .*\n    the states are not those kept: \S+ leads to another state$", output, re.MULTILINE),
-             "with --first, a step that the kept graph does not have is not noticed", output)
+    def other_servers_are_noticed(self) -> None:
+        """A graph in which one state is another one stands for another server."""
+        from .main import Comparison
+        arguments = self.parser.parse_args(["--method", "worker", "--before", str(self.directory)])
+        self.exploration.arguments = arguments
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            comparison = Comparison(arguments, self.exploration, self.directory)
+            row = self.exploration.explore(self.right, "worker", 1)
+            comparison.store.put(self.right, "worker", 1, row["graph"])
+            same = comparison.compare(self.right, row)
+            other = comparison.store.get(self.right, "worker", 1)
+            changed = other.edges[other.first]["A1"]
+            other.texts[changed] += "\nwhat the other server does not have"
+            comparison.store.put(self.right, "worker", 1, other)
+            differs = comparison.compare(self.right, row)
+        must(same["result"] == "same", f"a graph that has been kept is not found again: {same['result']}", output.getvalue())
+        must(differs["result"] == "differs" and differs["schedule"] == "A1"
+             and differs["before"] == ["what the other server does not have"] and "DIFFERS: one_session (worker) after A1" in output.getvalue(),
+             "a server that differs in a state is not noticed", output.getvalue())
 
     def unfinished_is_said(self) -> None:
         self.exploration.unfinished = []
-        well, output = self.explore(self.right, "--seconds", "0.000001", "--no-graphs")
+        well, output = self.explore(self.right, "--seconds", "0.000001")
         must("NOT FINISHED" in output and self.exploration.unfinished, "a search that does not end is not told", output)
 
 
 def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
     """Runs all of it on the cluster of an exploration, which is as before afterwards."""
-    before = (exploration.arguments, exploration.graphs, exploration.unfinished)
+    before = (exploration.arguments, exploration.unfinished)
     try:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
@@ -139,13 +137,13 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
             printed = test.planted_error_is_found()
             test.superfluous_choices_are_left_out()
             test.it_is_replayed(printed)
-            test.other_graphs_are_noticed()
+            test.other_servers_are_noticed()
             test.unfinished_is_said()
     except Failed as failed:
         print(f"FAILED: the explorer's self-test: {failed}", flush=True)
         return False
     finally:
         exploration.disconnect()
-        exploration.arguments, exploration.graphs, exploration.unfinished = before
+        exploration.arguments, exploration.unfinished = before
     print("the explorer's self-test: planted errors are found, shortened, replayed and traced", flush=True)
     return True
