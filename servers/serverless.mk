@@ -46,6 +46,8 @@ help:
 # make check-long      all tests, with each io_method, every wait against every end,
 #                      recordings, and all of the explorer's scenarios, with two
 #                      failures in a schedule
+#     BEFORE=NAME          … recordings are compared with those of this server, by default of the one
+#                          that "servers/before SERVER" tells
 # make check-all       the tests of "make check", without the explorer, on the servers of
 #                      "make servers"
 # make psql            psql on a server of its own, which lives as long as psql runs and
@@ -81,7 +83,8 @@ endif
 
 check-long:
 	@$(provide)
-	@TEST_AIO_LONG=1 TEST_AIO_WAITS=all servers/run --data '$(server)' "$$PWD/servers/check"
+	@recordings=$$(servers/compare --before '$(or $(BEFORE),-)' '$(server)') && \
+		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@explorer/run --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 endif

@@ -107,6 +107,8 @@ BEGIN
 	$root = abs_path(dirname(__FILE__) . '/..');
 	my $file = "$FindBin::RealBin/$FindBin::RealScript";
 	$name = (($file =~ m{^\Q$root\E/t/(.*)} ? $1 : $FindBin::RealScript) =~ s/\.pl$//r) =~ tr{/}{-}r;
+	# a file that runs parts of it in processes of their own
+	$name .= "-$ARGV[0]" if @ARGV;
 	# PostgreSQL::Test::Utils and Cluster make their names of it
 	$0 = "$name.pl";
 }

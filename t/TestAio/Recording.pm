@@ -1,17 +1,15 @@
-# Recordings: all that the statements of a script return, report and count, compared with what
-# is kept of an earlier run.
+# Recordings: all that the statements of a script return, report and count, for comparison with
+# what another server does (TestAio/Difference.pm).
 #
-#	recordings(['scans', …], …)	runs t/recordings/scans.sql, …, each on a server of its own
-#	recorded($aio, 'scans')		runs it in a scenario
+#	recorded($aio, 'scans')		runs t/recordings/scans.sql in a scenario, and returns its recording
+#	record('scans', …)		is a test of a server of its own, which does so and compares
 #
-# t/recordings/scans.18.out has what server 18 did.  A difference is a bug of the server, or a
-# change that was meant: TEST_AIO_RECORD_INTO=DIRECTORY writes the file there, for a reviewer to read.
-# TEST_AIO_COMPARE_WITH=DIRECTORY compares with the files there, such as those of a server without
-# a patch.
+# TEST_AIO_RECORD_INTO=DIRECTORY has recordings written there instead, and TEST_AIO_COMPARE_WITH=DIRECTORY
+# has them compared with those that are there; servers/compare sets these.  Without them each
+# script runs twice, and is to do the same.
 #
-# TestAio/Script.pm describes the scripts.
-#
-# TestAio/Observed.pm and TestAio/Steps.pm say what the lines of a recording mean.  One more:
+# TestAio/Script.pm describes the scripts, TestAio/Observed.pm and TestAio/Steps.pm say what the
+# lines of a recording mean.  One more:
 #	waits for NAME	the statement has begun, and waits for a lock of this session
 
 package TestAio::Recording;
@@ -20,18 +18,16 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use TestAio::Difference;
 use TestAio::Observed;
+use TestAio::Required;
 use TestAio::Script;
 use TestAio::Steps;
 use Test::More;
 
 our @ISA = qw(TestAio::Observed);
-our @EXPORT = qw(recordings recorded);
-
-# Where the recordings are.
-sub _directory { return $ENV{TEST_AIO_COMPARE_WITH} || $TestAio::Script::directory }
+our @EXPORT = qw(record recorded why_no_recordings);
 
 sub _session
 {
@@ -153,69 +149,21 @@ sub _statement
 	return ($name eq 'alice' ? '' : "$name: ") . $sql, @lines;
 }
 
-# Parts of a recording: [ statement, lines ].
-sub _parts
-{
-	my ($text) = @_;
-	my @parts;
-	for (split /^=== /m, $text)
-	{
-		my ($statement, $lines) = /^(.*?)\n---\n(.*)$/s or next;
-		push @parts, [ $statement, $lines ];
-	}
-	return @parts;
-}
-
-# The version that recordings are kept for: all minor versions of a release behave the same, and
-# versions under development do not.
-sub version
-{
-	my ($aio) = @_;
-	my ($version) = split ' ', $aio->setting('server_version');
-	return $version =~ s/^(\d+)\.\d+$/$1/r;
-}
-
-# Returns why a server cannot be compared, or undef.
-sub _incomparable
-{
-	my ($aio, $kept_as) = @_;
-	# in another cluster, catalogs have other pages, and what is made has other OIDs
-	return 'recordings need a cluster that is copied from the template of "make check"' if !$ENV{INITDB_TEMPLATE} || defined $ENV{PG_TEST_INITDB_EXTRA_OPTS};
-	my $version = version($aio);
-	die "TEST_AIO_COMPARE_WITH=$ENV{TEST_AIO_COMPARE_WITH} has no $kept_as.$version.out\n" if $ENV{TEST_AIO_COMPARE_WITH} && !-e _directory() . "/$kept_as.$version.out";
-	return -e _directory() . "/$kept_as.$version.out" || $ENV{TEST_AIO_RECORD_INTO} ? undef : "there are no recordings of PostgreSQL $version";
-}
-
-# Runs a script, and compares what it does with what is kept, under its own name or another one.
+# Runs a script, and returns its recording.
 sub recorded
 {
-	my ($aio, $name, $kept_as) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($aio, $name) = @_;
 	my $self = TestAio::Recording->observe($aio);
 	$aio->sql('CREATE SCHEMA recorded');
 	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
 	my @waiting = grep { !$self->{sessions}{$_}->has_ended } sort keys %{ $self->{sessions} };
 	die "$name: nobody has waited for the end of @waiting\n" if @waiting;
-	note('no reads are compared: ' . $aio->lacks('trace')) if $aio->lacks('trace');
 	$self->fill_in_wal(@parts);
-	my @found = map { [ $_->{statement}, join '', map { "$_\n" } @{ $_->{lines} } ] } @parts;
-	my $file = join '.', $kept_as // $name, version($aio), 'out';
-	if (my $target = $ENV{TEST_AIO_RECORD_INTO})
-	{
-		open my $out, '>', "$target/$file" or die "$target/$file: $!";
-		print $out map { "=== $_->[0]\n---\n$_->[1]\n" } @found;
-		close $out;
-		return fail("$file is written again; read it");
-	}
-	my @kept = _parts(slurp_file(_directory() . "/$file"));
-	is(join("\n", map { $_->[0] } @found), join("\n", map { $_->[0] } @kept), "$name: the statements") or return;
-	for my $number (0 .. $#found)
-	{
-		my ($statement, $lines) = @{ $found[$number] };
-		my $shown = $statement =~ s/\s+/ /gr;
-		is($lines =~ s/\n*\z//r, $self->_comparable($kept[$number][1]), "$name, ${\($number + 1)}: $shown");
-	}
-	return;
+	my %lacks = (trace => $aio->lacks('trace'), pool => $aio->lacks('pg_buffercache'));
+	return {
+		version => $aio->setting('server_version'),
+		lacks => { map { defined $lacks{$_} ? ($_ => 1) : () } keys %lacks },
+		parts => [ map { [ $_->{statement}, map { split /\n/ } @{ $_->{lines} } ] } @parts ] };
 }
 
 # Settings of a server for recordings.
@@ -234,41 +182,68 @@ sub settings
 		'test_aio.reach_synchronous_reads' => 'off');
 }
 
-# Runs scripts, each on a server of its own.  Parameters: modules, names of
-# contrib modules that the scripts need; kept_as, the recordings' name if it is not the script's;
-# log as of scenarios; and those of for_each_io_method().
-sub recordings
+# Returns why nothing can be recorded here, or undef.
+sub why_no_recordings
 {
-	my ($names, %params) = @_;
-	my ($modules, $kept_as, $log) = delete @params{qw(modules kept_as log)};
-	my $target = $ENV{TEST_AIO_RECORD_INTO};
-	die "TEST_AIO_RECORD_INTO=$target: not a directory that ${\(scalar getpwuid $>)} can write to\n" if $target && !(-d $target && -w _);
-	for my $name (@$names)
-	{
-		my $kept = $kept_as // $name;
-		with_each_io_method(
-			sub {
-				my ($aio) = @_;
-				my @lacks = grep { defined } map { $aio->lacks($_) } split ' ', $modules // '';
-				$aio->scenario($kept, sub { recorded($aio, $name, $kept) }, dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $lacks[0] // _incomparable($aio, $kept));
-			},
-			# with sync, nothing depends on what happens first
-			io_methods => 'long: sync',
-			suffix => $kept,
-			%params,
-			conf => { settings(), %{ $params{conf} // {} } });
-	}
+	# in another cluster, catalogs have other pages, and what is made has other OIDs
+	my $possible = $ENV{INITDB_TEMPLATE} && !defined $ENV{PG_TEST_INITDB_EXTRA_OPTS};
+	return unless_required('recordings', $possible ? undef : 'recordings need a cluster that is copied from the template of "make check"');
+}
+
+# Writes a file into the directory for recordings.
+sub _write_file
+{
+	my ($file, $text) = @_;
+	my $path = "$ENV{TEST_AIO_RECORD_INTO}/$file";
+	open my $out, '>', $path or die "$path: $!";
+	print $out $text;
+	close $out;
 	return;
 }
 
-# A kept text without what this server cannot show.
-sub _comparable
+# Records a script on a server of its own.  Returns the recording, or the reason why there is none.
+sub _record_once
 {
-	my ($self, $text) = @_;
-	$text =~ s/^trace .*\n//mg if !$self->{aio}{has_trace};
-	$text =~ s/^pool .*\n//mg if $self->{aio}->lacks('pg_buffercache');
-	$text =~ s/\n*\z//;
-	return $text;
+	my ($name, $suffix, %params) = @_;
+	my ($needs, $log) = delete @params{qw(needs log)};
+	my $made = 'the server did not start';
+	with_each_io_method(
+		sub {
+			my ($aio) = @_;
+			my ($reason) = map { unless_required('recordings', $_) } grep { defined } map { $aio->lacks($_) } split ' ', $needs // '';
+			$made = $reason // 'the script did not run to its end';
+			$aio->scenario($name, sub { $made = recorded($aio, $name) },
+				dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $reason);
+		},
+		# with sync, nothing depends on what happens first
+		io_methods => 'sync',
+		suffix => $suffix,
+		%params,
+		conf => { settings(), %{ $params{conf} // {} } });
+	return $made;
+}
+
+# Tests a script.  Parameters: needs, what the script needs of the server; log as of scenarios; and
+# those of with_each_io_method().
+sub record
+{
+	my ($name, %params) = @_;
+	my $after = _record_once($name, 1, %params);
+	my $before_file = $ENV{TEST_AIO_COMPARE_WITH} && "$ENV{TEST_AIO_COMPARE_WITH}/$name.out";
+	if ($ENV{TEST_AIO_RECORD_INTO})
+	{
+		# what failed is told by t/recordings.pl
+		if    (ref $after)                    { _write_file("$name.out", TestAio::Difference::text($after)) }
+		elsif (Test::More->builder->is_passing) { _write_file("$name.skipped", $after) }
+		return;
+	}
+	return if !ref $after;
+	my $before = $before_file ? (-e $before_file ? TestAio::Difference::read($before_file) : die "there is no $before_file\n") : _record_once($name, 2, %params);
+	return if !ref $before;
+	my @found = differences($before, $after, $name);
+	ok(!(grep { !defined $_->{expected} } @found), "$name: ${\scalar @{ $after->{parts} }} statements do what they did before")
+	  ? note(summary(@found)) : diag(join "\n", summary(@found));
+	return;
 }
 
 1;

@@ -10,7 +10,8 @@ use Exporter 'import';
 our @EXPORT = qw(is_required unless_required);
 
 my %known = map { $_ => 1 }
-  qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm pg_visibility amcheck pgstattuple direct_io);
+  qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm pg_visibility amcheck pgstattuple direct_io
+	recordings);
 my %required = map { $_ => 1 } split ' ', $ENV{TEST_AIO_REQUIRE} // '';
 
 for my $thing (sort keys %required)

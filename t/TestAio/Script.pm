@@ -1,4 +1,4 @@
-# Scripts of SQL for recordings (TestAio/Recording.pm) and replay (t/267_replay.pl).
+# Scripts of SQL for recordings (TestAio/Recording.pm) and replay (t/server/recovery/replay.pl).
 #
 # A comment before a statement may tell how to run it:
 #	-- as bob	in another session, which has this name; "as bob in other": of another database
@@ -6,7 +6,8 @@
 #	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
 #	-- sums only	only sums are the same in each run, such as when several processes share the blocks
 #	-- step by step	it reads all, and is stopped before each of its reads, for a look (TestAio/Steps.pm)
-# A line "-- not replayed: reason" leaves the script out of t/267_replay.pl.
+# A script that has a line "-- script: NAME" has the statements of that one.  A line
+# "-- not replayed: reason" leaves the script out of t/server/recovery/replay.pl.
 #
 # In place of a statement there may be
 #	\restart, \crash	stops the server and starts it again
@@ -24,15 +25,28 @@ use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio::Wire;
 
-our @EXPORT = qw(script scripts_in_wal);
+our @EXPORT = qw(script all_scripts script_length scripts_in_wal);
 
 our $directory = dirname(dirname(__FILE__)) . '/recordings';
+
+# The names of all scripts.
+sub all_scripts { return map { m{(\w+)\.sql$} } sort glob "$directory/*.sql" }
+
+sub script_length { my ($name) = @_; return length _text($name) }
 
 # The names of the scripts whose writes are all in the WAL; the others have the comment "not
 # replayed".
 sub scripts_in_wal
 {
-	return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } map { m{(\w+)\.sql$} } sort glob "$directory/*.sql";
+	return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts();
+}
+
+# The text of a script.
+sub _text
+{
+	my ($name) = @_;
+	my $text = slurp_file("$directory/$name.sql");
+	return $text =~ /^-- script: (\w+)$/m ? _text($1) : $text;
 }
 
 # The statements of a script, in their order, as hashes: sql, session, database, sums_only, how (all comments); or
@@ -41,7 +55,7 @@ sub script
 {
 	my ($name) = @_;
 	my @statements;
-	for my $text (TestAio::Wire::statements(slurp_file("$directory/$name.sql") =~ s/^(\\\w+.*)$/$1;/mgr))
+	for my $text (TestAio::Wire::statements(_text($name) =~ s/^(\\\w+.*)$/$1;/mgr))
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
 		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];

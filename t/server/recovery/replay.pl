@@ -1,10 +1,11 @@
 # What the scripts of t/recordings write is replayed after a crash, from the first record on.  The
 # server compares each block with the one that the session left (wal_consistency_checking), and
 # all rows and indexes are as they were.
+# io_methods: long: sync
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
-use lib $FindBin::RealBin;
+use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Script;
 
@@ -62,6 +63,5 @@ for_each_io_method(
 			}, dies => 1);
 		}
 	},
-	io_methods => 'long: sync',
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });

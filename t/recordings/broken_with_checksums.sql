@@ -1,0 +1,3 @@
+-- The same in a cluster with checksums, where each change of a byte is noticed.
+-- not replayed: the statements of a script of its own
+-- script: broken
