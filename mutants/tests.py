@@ -9,17 +9,20 @@ from pathlib import Path
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 TIMEOUT = 60  # seconds for a test
+RECORDINGS = "t/recordings.pl"  # takes the name of one
 FAILED = re.compile(r"^\s*not ok (?!.*# TODO)", re.MULTILINE)
 
 
 def jobs() -> list[list[str]]:
-    """The arguments of "inside" for each test: the regression tests, and the TAP files."""
+    """The arguments of "inside" for each test: the regression tests, the TAP files, and each recording."""
     tree = Path(os.environ["TEST_AIO_WORK"]) / "tree"
-    return [["regress"], *(["tap", str(path.relative_to(tree))] for path in sorted(tree.glob("t/**/*.pl")))]
+    files = [str(path.relative_to(tree)) for path in sorted(tree.glob("t/**/*.pl"))]
+    return [["regress"], *(["tap", file] for file in files if file != RECORDINGS),
+            *(["tap", RECORDINGS, path.stem] for path in sorted(tree.glob("t/recordings/*.sql")))]
 
 
 def name_of(job: list[str]) -> str:
-    return job[-1].removeprefix("t/").removesuffix(".pl").replace("/", "-")
+    return "-".join(word.removeprefix("t/").removesuffix(".pl").replace("/", "-") for word in job[1:] or job)
 
 
 def first_failure(output: str) -> str:
