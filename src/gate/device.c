@@ -238,11 +238,11 @@ gate_close(void)
 }
 
 /*
- * Ends devices: those of a session, or for a relation, or all.  Returns how
- * many.
+ * Ends devices: those of a session, or for a relation, or without a holder of a
+ * database, or all.  Returns how many.
  */
 static int
-end_devices(int holder, const IoMatch *match)
+end_devices(int holder, const IoMatch *match, Oid database)
 {
 	int			ended = 0;
 
@@ -253,7 +253,8 @@ end_devices(int holder, const IoMatch *match)
 
 		if (!device->in_use ||
 			(holder != 0 && device->holder != holder) ||
-			(match != NULL && !io_match_is_same(&device->match, match)))
+			(match != NULL && !io_match_is_same(&device->match, match)) ||
+			(OidIsValid(database) && (device->holder != 0 || device->database != database)))
 			continue;
 		device->in_use = false;
 		gate->ndevices--;
@@ -270,12 +271,21 @@ end_devices(int holder, const IoMatch *match)
 }
 
 /*
+ * Ends the devices without a holder that were made in this database.
+ */
+void
+gate_end_kept_devices(Oid database)
+{
+	(void) end_devices(0, NULL, database);
+}
+
+/*
  * before_shmem_exit() callback of a session that has made devices.
  */
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_devices(MyProcPid, NULL);
+	(void) end_devices(MyProcPid, NULL, InvalidOid);
 }
 
 static void
@@ -407,6 +417,7 @@ io_device(PG_FUNCTION_ARGS)
 	}
 	device->match = io_match_rel_arg(fcinfo, 4);
 	device->holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+	device->database = MyDatabaseId;
 
 	require_worker();
 	if (device->holder != 0)
@@ -432,7 +443,7 @@ io_device_end(PG_FUNCTION_ARGS)
 
 	match = io_match_rel_arg(fcinfo, 0);
 
-	PG_RETURN_INT32(end_devices(0, match.has_rel ? &match : NULL));
+	PG_RETURN_INT32(end_devices(0, match.has_rel ? &match : NULL, InvalidOid));
 }
 
 /*

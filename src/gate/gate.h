@@ -89,6 +89,7 @@ typedef struct GateDevice
 	bool		in_use;
 	uint64		id;
 	int			holder;			/* pid; 0: nobody, it outlives its session */
+	Oid			database;		/* of the session that made it */
 	IoMatch		match;
 	IoTime		latency;
 	int			depth;
@@ -231,6 +232,7 @@ extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern void gate_count_lateness(int device, IoTime late);
 extern void gate_close(void);
+extern void gate_end_kept_devices(Oid database);
 
 /* due.c */
 extern void gate_add_due(PgAioHandle *ioh, const GateIo *io);

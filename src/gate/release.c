@@ -202,10 +202,30 @@ session_ended(int pid)
 		(void) release_matching(is_held_for, &pid, false, 0);
 }
 
+static bool
+is_kept_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
+{
+	return io->verdict.holder == 0 && !rule_holds(io->verdict.hold, ioh);
+}
+
+/*
+ * RuleProvider.kept_ended: ends the devices as well, and performs what no rule
+ * holds any more.
+ */
+static void
+kept_ended(Oid database)
+{
+	if (gate == NULL)
+		return;
+	gate_end_kept_devices(database);
+	(void) release_matching(is_kept_no_more, NULL, false, 0);
+}
+
 const RuleProvider gate_provider = {
 	.name = "gate",
 	.changed = rules_changed,
 	.session_ended = session_ended,
+	.kept_ended = kept_ended,
 };
 
 /*

@@ -11,6 +11,7 @@
  *		table.c		the table in shared memory, and verdicts
  *		rules.c		io_hold(), io_fail() and the view of the table
  *		injected.c	the inj_ functions
+ *		kept.c		the end of rules that outlive their session
  *
  * src/rules/rules.h
  *
@@ -44,6 +45,8 @@ typedef struct Rule
 	int			id;
 	int			holder;			/* pid; 0: nobody, it outlives its session */
 	int			maker;			/* pid */
+	Oid			database;		/* of the maker; a rule without a holder ends
+								 * with it */
 	IoMatch		match;
 	int64		skip;			/* this many first */
 	int64		times;			/* then so many; < 0: all */
@@ -71,6 +74,8 @@ typedef struct RuleProvider
 	void		(*changed) (void);
 	/* the rules of this session have been ended, as it exits */
 	void		(*session_ended) (int pid);
+	/* the rules without a holder of this database have been ended */
+	void		(*kept_ended) (Oid database);
 } RuleProvider;
 
 /* table.c: for providers, who name themselves once shared memory is set up */
@@ -90,7 +95,11 @@ extern void require_rule_kind(FunctionCallInfo fcinfo, RuleKind kind);
 extern int	rules_add(const Rule *rule);
 extern int	rules_replace(const Rule *rule);
 extern int	rules_end(RuleKind kind, int id);
+extern void rules_end_kept(Oid database);
 extern void rules_copy(Rule *copies, int64 *matched, int64 *fired);
+
+/* kept.c */
+extern void kept_init(void);
 
 /* the setting "test_aio.longest_hold" as a time */
 extern IoTime rules_longest_hold(void);

@@ -109,6 +109,7 @@ rules_init(void)
 							NULL, NULL, NULL);
 
 	part_register(&part);
+	kept_init();
 }
 
 IoTime
@@ -362,10 +363,11 @@ announce_change(void)
 
 /*
  * Ends the rules of a kind (RULE_NONE: of every kind), with this number unless it
- * is 0, of this session unless it is 0.  Returns how many.
+ * is 0, of this session unless it is 0; with a database, only those without a
+ * holder that were made there.  Returns how many.
  */
 static int
-end_rules(RuleKind kind, int id, int holder)
+end_rules(RuleKind kind, int id, int holder, Oid database)
 {
 	int			ended = 0;
 
@@ -377,7 +379,8 @@ end_rules(RuleKind kind, int id, int holder)
 		if (rule->kind == RULE_NONE ||
 			(kind != RULE_NONE && rule->kind != kind) ||
 			(id != 0 && rule->id != id) ||
-			(holder != 0 && rule->holder != holder))
+			(holder != 0 && rule->holder != holder) ||
+			(OidIsValid(database) && (rule->holder != 0 || rule->database != database)))
 			continue;
 		rule->kind = RULE_NONE;
 		table->nrules--;
@@ -395,11 +398,28 @@ end_rules(RuleKind kind, int id, int holder)
 int
 rules_end(RuleKind kind, int id)
 {
-	int			ended = end_rules(kind, id, 0);
+	int			ended = end_rules(kind, id, 0, InvalidOid);
 
 	announce_change();
 
 	return ended;
+}
+
+/*
+ * Ends the rules without a holder that were made in this database.  Raises no
+ * error.
+ */
+void
+rules_end_kept(Oid database)
+{
+	const RuleProvider *provider = providers[RULE_HOLD];
+
+	if (table == NULL)
+		return;
+	if (end_rules(RULE_NONE, 0, 0, database) > 0)
+		announce_change();
+	if (provider != NULL)
+		provider->kept_ended(database);
 }
 
 /*
@@ -410,7 +430,7 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
 	const RuleProvider *provider = providers[RULE_HOLD];
 
-	(void) end_rules(RULE_NONE, 0, MyProcPid);
+	(void) end_rules(RULE_NONE, 0, MyProcPid, InvalidOid);
 	if (provider != NULL)
 		provider->session_ended(MyProcPid);
 }
@@ -455,6 +475,7 @@ put_rule(const Rule *new_rule, bool replace)
 		*rule = *new_rule;
 		rule->id = id;
 		rule->maker = MyProcPid;
+		rule->database = MyDatabaseId;
 		pg_atomic_write_u64(&table->counts[place].matched, 0);
 		pg_atomic_write_u64(&table->counts[place].fired, 0);
 		table->nrules += is_new;
