@@ -65,7 +65,7 @@ sub _collect
 sub starts
 {
 	my ($self, $sql) = @_;
-	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected};
+	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected} && !$self->{unread};
 	$self->{collected} = 0;
 	$self->{statement} = $sql;
 	$self->{wire}->send_sql($sql);
@@ -81,6 +81,17 @@ sub is_executed
 	return $self;
 }
 
+# Sends so many notices, which the client does not read, nor anything after them.  Until the session
+# is closed, statements can be started, and none is seen to end.
+sub stops_reading
+{
+	my ($self, $notices) = @_;
+	$self->starts("DO 'BEGIN FOR i IN 1..$notices LOOP RAISE NOTICE \$\$x\$\$; END LOOP; END'");
+	$self->{wire}->stop_reading;
+	$self->{collected} = $self->{unread} = 1;
+	return $self;
+}
+
 # Returns true if a transaction is in progress.
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 
@@ -88,7 +99,7 @@ sub in_transaction { return $_[0]->{wire}->in_transaction }
 sub has_ended
 {
 	my ($self, $wait) = @_;
-	return 1 if $self->{collected};
+	return !$self->{unread} if $self->{collected} || $self->{unread};
 	$self->{wire}->receive($wait // 0);
 	return 0 if !$self->{wire}->is_idle;
 	$self->_collect;
@@ -176,7 +187,11 @@ sub gets_to_wait
 	my ($self, $event) = @_;
 	my $pattern = ref $event ? $event : qr/^\Q$event\E$/;
 	my $waits;
-	$self->{server}->poll(sub { $waits = ($self->{server}->wait_event($self->pid) // '') =~ $pattern; $waits || $self->has_ended });
+	$self->{server}->poll(sub {
+			my $found = $self->{server}->wait_event($self->pid) // '';
+			$waits = $found =~ $pattern;
+			return $waits || $self->has_ended || ($self->{unread} && $found eq 'ClientWrite');
+		});
 	return $waits;
 }
 
@@ -257,7 +272,7 @@ sub notices
 sub disconnect
 {
 	my ($self) = @_;
-	$self->wait_for_end if !$self->{stuck};
+	$self->wait_for_end if !$self->{stuck} && !$self->{unread};
 	$self->{wire}->close;
 	return;
 }

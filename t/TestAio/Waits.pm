@@ -30,36 +30,56 @@ use constant IN_TIME => 30;
 #	primary	true if a standby does not have the wait
 #	deaf	true if the party cannot be interrupted: it is in a COMMIT or ROLLBACK, where the
 #		server has switched off its timeouts
+#	held	true if the session "holder" holds the read
+#	reads	true if the read is performed when the wait ends
+#	file	the file that is read, if it is not that of the table
 #	stays	true if an owner that exits still waits for its read
+sub _holder { return $_[0]->sessions('holder') }
+
+# Waits until a read is held, or its hold has ended already.
+sub _is_held
+{
+	my ($aio) = @_;
+	$aio->poll(sub { $aio->sessions('owner')->has_ended || $aio->sql('SELECT count(*) FROM io_held') == 1 })
+	  or fail('a read is held');
+	return;
+}
+
 my %waits = (
 	'a held read, its owner' => {
+		held => 1,
+		reads => 1,
 		event => 'IoGateHeld',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
-			$aio->sql("SELECT io_hold('$t')");
+			_holder($aio)->sql("SELECT io_hold('$t')");
 			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			return 'SELECT io_hold_end(), io_release_all()';
 		},
 	},
 	'a held read, the session that joined it' => {
+		held => 1,
+		reads => 1,
 		event => 'IoGateHeld',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
-			$aio->sql("SELECT io_hold('$t', pid => ${\$aio->sessions('owner')->pid})");
+			_holder($aio)->sql("SELECT io_hold('$t', pid => ${\$aio->sessions('owner')->pid})");
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->gate_holds(1);
+			_is_held($aio);
 			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			return 'SELECT io_hold_end(), io_release_all()';
 		},
 		others => ['owner'],
 	},
 	'a held read, evict_rel' => {
+		held => 1,
+		reads => 1,
 		event => 'IoGateHeld',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
-			$aio->sql("SELECT io_hold('$t')");
+			_holder($aio)->sql("SELECT io_hold('$t')");
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->gate_holds(1);
+			_is_held($aio);
 			$party->starts("SELECT evict_rel('$t')");
 			return 'SELECT io_hold_end(), io_release_all()';
 		},
@@ -69,9 +89,10 @@ my %waits = (
 		event => 'IoTurnstile',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
-			$aio->sql("SELECT io_turnstile(true), io_hold('$t')");
+			$aio->sql('SELECT io_turnstile(true)');
+			_holder($aio)->sql("SELECT io_hold('$t')");
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->gate_holds(1);
+			_is_held($aio);
 			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			# io_held shows a waiter before the waiter has seen that the read is held.  A timeout may come first.
 			my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'IoGateHeld'};
@@ -82,19 +103,21 @@ my %waits = (
 		others => ['owner'],
 	},
 	'a held read, ROLLBACK of its table' => {
+		held => 1,
 		event => 'IoGateHeld',
 		deaf => 1,
 		own => 1,
 		primary => 1,
 		begin => sub {
 			my ($aio, $party) = @_;
-			$aio->sql('SELECT io_hold()');
+			_holder($aio)->sql('SELECT io_hold()');
 			$party->starts("BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
 				  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK");
 			return 'SELECT io_hold_end(), io_release_all()';
 		},
 	},
 	'a device, shared' => {
+		reads => 1,
 		event => 'IoDevice',
 		worker => 1,
 		begin => sub {
@@ -104,7 +127,24 @@ my %waits = (
 			return 'SELECT io_device_end()';
 		},
 	},
+	'a held read, temporary table' => {
+		event => 'IoGateHeld',
+		held => 1,
+		reads => 1,
+		own => 1,
+		primary => 1,
+		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1]) },
+		file => sub { $_[0]->file_of('own', $_[1]) },
+		begin => sub {
+			my ($aio, $party) = @_;
+			_holder($aio)->sql('SELECT io_hold()');
+			$party->starts("SELECT read_rel_block_ll('own', 3, nblocks => 4)");
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+	},
 	'a device, temporary table' => {
+		reads => 1,
+		file => sub { $_[0]->file_of('own', $_[1]) },
 		event => 'IoDevice',
 		own => 1,
 		primary => 1,
@@ -119,6 +159,7 @@ my %waits = (
 	},
 	'completion_wait' => {
 		stays => 1,
+		reads => 1,
 		# with sync, the gate is not to see what sessions read of the catalogs
 		methods => [qw(worker io_uring)],
 		# shown by the gate's worker with io_method=worker
@@ -173,6 +214,9 @@ my %waits = (
 #	stop	the signal that stops the server
 #	gone	true if the party's session ends
 #	dies	true if the server restarts
+#	no_file	true if the file cannot be opened meanwhile
+#	unread	true if the party's client does not read, so that a message to it blocks the party.  The
+#		hold ends by time.
 my %ends = (
 	'cancel' => { do => sub { $_[0]->sql("SELECT pg_cancel_backend(${\$_[1]->pid})") }, raises => '57014' },
 	'statement_timeout' => { limit => 'statement_timeout', raises => '57014' },
@@ -181,6 +225,11 @@ my %ends = (
 	'DROP' => { ddl => 'DROP TABLE %s' },
 	'TRUNCATE' => { ddl => 'TRUNCATE %s' },
 	'kill -9' => { do => sub { $_[0]->kill_process($_[1]->pid) }, raises => 'lost', gone => 1, dies => 1 },
+	'release, no file' => { do => sub { $_[0]->sql($_[2]) }, no_file => 1, raises => '58P01' },
+	'terminate, no file' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1, no_file => 1 },
+	'exit of the holder, no file' => { do => sub { $_[0]->end_session(_holder($_[0])) }, no_file => 1, holder => 1, raises => '58P01' },
+	'fast shutdown, no file' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1, no_file => 1 },
+	'longest_hold, unread' => { limit => 'test_aio.longest_hold', holder => 1, unread => 1 },
 	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
 );
 
@@ -216,7 +265,7 @@ sub _party_ends
 	my $error = $party->wait_for_end->error;
 	my $found = $error ? $error->{sqlstate} : '';
 	# a party that cannot be interrupted ends the wait instead, and then obeys
-	if   ($wait->{deaf}) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'ends as it should') }
+	if   ($wait->{deaf} || ($end->{no_file} && !$end->{gone})) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'ends as it should') }
 	else                 { is($found, $end->{raises} // '', 'ends as it should') }
 	ok($aio->poll(sub { !kill 0, $party->pid }, IN_TIME), 'its session goes') if $end->{gone};
 	return;
@@ -224,12 +273,31 @@ sub _party_ends
 
 sub _stop
 {
-	my ($aio, $end, @sessions) = @_;
+	my ($aio, $end, $put_back) = @_;
 	my $begin = time;
 	ok($aio->stop_with_sessions($end->{stop}), 'the server stops');
 	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
+	$put_back->();
 	$aio->node->start;
 	$aio->restarted;
+	return;
+}
+
+# Takes a file away.  Returns a function that puts it back.
+sub _without
+{
+	my ($file) = @_;
+	rename $file, "$file.away" or die "$file: $!";
+	return sub { rename "$file.away", $file or die "$file: $!" if -e "$file.away" };
+}
+
+# The party's client does not read, but others get on, and the session goes with its client.
+sub _unread_party_ends
+{
+	my ($aio, $party, $wait) = @_;
+	$aio->poll(sub { $aio->wait_event($party->pid) eq 'ClientWrite' }) or fail('the party goes on, to tell its client');
+	$aio->sessions($_)->ends('gets its rows') for @{ $wait->{others} // [] };
+	$aio->end_session($party);
 	return;
 }
 
@@ -242,7 +310,9 @@ sub _is_possible
 	return 0 if $wait->{methods} && !grep { $_ eq $method } @{ $wait->{methods} };
 	return 0 if $wait->{worker} && !$has_worker;
 	return 0 if $wait->{own} && $end->{ddl};
-	return 0 if $wait->{deaf} && $end_name =~ /timeout/;
+	return 0 if $end->{holder} && !$wait->{held};
+	return 0 if $end->{no_file} && !$wait->{reads};
+	return 0 if $wait->{deaf} && $end_name =~ /timeout|unread/;
 	return 1;
 }
 
@@ -264,20 +334,37 @@ sub on_their_turn
 	return @on_turn;
 }
 
-# Has a party run into a timeout while it waits.  If the timeout comes before the wait, a
-# longer one is tried.  Returns the party and the statement that ends the wait.
+# How many notices a client leaves unread before the next message blocks the session.
+sub _notices_until_full
+{
+	my ($aio) = @_;
+	return $aio->{notices_until_full} if $aio->{notices_until_full};
+	$aio->sql('CREATE SEQUENCE scenario.sent');
+	my $flood = $aio->sessions('flood')->stops_reading(0);
+	$flood->starts("DO 'BEGIN LOOP PERFORM nextval(\$\$scenario.sent\$\$); RAISE NOTICE \$\$x\$\$; END LOOP; END'");
+	$flood->gets_to_wait('ClientWrite') or die "the client does not block the session\n";
+	# the last one blocks
+	$aio->{notices_until_full} = $aio->sql('SELECT last_value FROM scenario.sent') - 1;
+	$aio->end_session($flood);
+	return $aio->{notices_until_full};
+}
+
+# Has a session wait and a timeout, of its own or of the hold, come meanwhile.  If the timeout comes
+# before the wait, a longer one is tried.  Returns the party and the statement that ends the wait.
 sub _run_into_timeout
 {
-	my ($aio, $wait, $setting, $t) = @_;
+	my ($aio, $wait, $end, $t) = @_;
 	for my $limit (100, 1000, 10_000)
 	{
 		my $party = $aio->sessions("party_$limit");
 		$wait->{before}->($aio, $party) if $wait->{before};
 		# a transaction timeout is for transactions that begin later
-		$party->sql("SET $setting = $limit");
+		($end->{holder} ? _holder($aio) : $party)->sql("SET $end->{limit} = $limit");
+		# the answer to this statement is the last message that does not block
+		$party->stops_reading(_notices_until_full($aio) - 1) if $end->{unread};
 		my $release = $wait->{begin}->($aio, $party, $t);
 		return ($party, $release) if $party->gets_to_wait($wait->{event});
-		$party->wait_for_end;
+		$party->wait_for_end if !$end->{unread};
 		$aio->sql($release);
 		$aio->sessions($_)->wait_for_end for @{ $wait->{others} // [] };
 		$aio->end_session($party);
@@ -295,25 +382,33 @@ sub run_combination
 		my $t = $aio->table('t', 20);
 		$aio->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		my ($party, $release);
+		my $put_back = sub { };
 		if ($end->{limit})
 		{
-			($party, $release) = _run_into_timeout($aio, $wait, $end->{limit}, $t);
+			($party, $release) = _run_into_timeout($aio, $wait, $end, $t);
 		}
 		else
 		{
 			$party = $aio->sessions('party');
 			$wait->{before}->($aio, $party) if $wait->{before};
+			my $file = $wait->{file} ? $wait->{file}->($aio, $party) : $aio->file_of($t);
 			$release = $wait->{begin}->($aio, $party, $t);
 			ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
+			$put_back = _without($file) if $end->{no_file};
 		}
 		if ($end->{stop})
 		{
-			_stop($aio, $end);
+			_stop($aio, $end, $put_back);
 			is($party->wait_for_end->error->{sqlstate}, $end->{raises}, 'the party is told');
+		}
+		elsif ($end->{unread})
+		{
+			_unread_party_ends($aio, $party, $wait);
+			$aio->sql($release);
 		}
 		else
 		{
-			$end->{do}->($aio, $party) if $end->{do};
+			$end->{do}->($aio, $party, $release) if $end->{do};
 			if ($end->{ddl})
 			{
 				my $dora = $aio->sessions('dora');
@@ -333,8 +428,11 @@ sub run_combination
 			$aio->sessions('dora')->ends('the other gets on') if $end->{ddl};
 			for my $name ($end->{dies} ? () : @{ $wait->{others} // [] })
 			{
-				$aio->sessions($name)->ends('gets its rows');
+				# without the file, the read fails for all
+				my $error = $aio->sessions($name)->wait_for_end->error;
+				like($error ? $error->{sqlstate} : '', $end->{no_file} ? qr/^(?:58P01)?$/ : qr/^$/, "$name gets on");
 			}
+			$put_back->();
 		}
 		$aio->sql('SELECT io_trace_stop()') if !$end->{dies};
 		$aio->proves($t) if !$end->{ddl};
@@ -342,7 +440,9 @@ sub run_combination
 		ok($aio->poll(sub { $aio->sql($waiting) == 0 }, IN_TIME), 'no session waits any more');
 	}, skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
-		log => qr/(?:party\w*|owner) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/);
+		log => [ qr/(?:party\w*|owner|holder) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/,
+			$end->{no_file} ? qr/LOG:  could not read blocks \d+\.\.\d+ in file "[^"]*": No such file or directory/ : (),
+			$end->{unread} ? (TestAio::Gate->too_long, qr/(?:party\w*) LOG:  could not send data to client/, qr/(?:party\w*) FATAL:  connection to client lost/) : () ]);
 	return;
 }
 

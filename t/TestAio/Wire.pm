@@ -57,6 +57,9 @@ sub _write
 	return;
 }
 
+# Reads nothing any more of what the server sends.
+sub stop_reading { my ($self) = @_; $self->{stopped} = 1; return }
+
 # Splits a text at the semicolons that end statements.
 sub statements
 {
@@ -91,7 +94,7 @@ sub messages { return @{ $_[0]->{messages} } }
 sub receive
 {
 	my ($self, $wait) = @_;
-	return if $self->{lost};
+	return if $self->{lost} || $self->{stopped};
 	return if !IO::Select->new($self->{socket})->can_read($wait);
 	my $n = sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer};
 	$self->{lost} = 'the server closed the connection' if !$n;

@@ -114,6 +114,33 @@ for_each_io_method(
 			$aio->proves($t);
 		}, leaves => 'nothing', log => $aio->too_long, skip => $aio->no_faults);
 
+		# what is kept in a database ends with the SQL there that could end it
+		my %drops = (
+			'the extension' => 'DROP EXTENSION test_aio',
+			'the extension, by a savepoint' => 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT',
+			'the database' => undef);
+		for my $dropped (sort keys %drops)
+		{
+			$aio->scenario("dropped: $dropped", sub {
+				# it has the extension
+				$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 20);
+				my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
+				$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
+				$bob->sql("SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
+				  . " io_device('50 s', keep => true)");
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+				$aio->gate_holds(1);
+				$bob->sql($drops{$dropped}) if $drops{$dropped};
+				$bob->quit;
+				$aio->sql('DROP DATABASE elsewhere');
+				$alice->returns('', 'reads');
+				$aio->gives('SELECT (SELECT count(*) FROM io_rules), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
+				$aio->proves($t);
+			}, leaves => 'nothing');
+		}
+
 		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 		$aio->scenario('the session that shows completion_wait is terminated', sub {
 			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
