@@ -289,12 +289,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, bool) IS
 'hold matching reads until they are released';
 
-CREATE FUNCTION io_hold_end(rule int DEFAULT NULL)
+CREATE FUNCTION io_hold_end(filter int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_hold_end(int) IS
-'end a rule of io_hold(), or all; reads that are held stay held';
+'end a filter of io_hold(), or all; reads that are held stay held';
 
 CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL)
 RETURNS bool
@@ -351,12 +351,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) IS
 'give matching reads this result: a number of bytes, or a negative errno';
 
-CREATE FUNCTION io_fail_end(rule int DEFAULT NULL)
+CREATE FUNCTION io_fail_end(filter int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_fail_end(int) IS
-'end a rule of io_fail(), or all';
+'end a filter of io_fail(), or all';
 
 CREATE FUNCTION io_device(latency interval,
 	queue_depth int DEFAULT 32,
@@ -381,7 +381,7 @@ CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8
 	OUT off int8, OUT length int8, OUT target_desc text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT nblocks int4,
-	OUT rule int4, OUT since timestamptz, OUT waiters int4[],
+	OUT filter int4, OUT since timestamptz, OUT waiters int4[],
 	OUT f_localmem bool)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -397,16 +397,16 @@ AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION io_turnstile_get() IS
 'processes at the turnstile, for the view io_turnstile';
 
-CREATE FUNCTION io_rules_get(OUT rule int4, OUT kind text,
+CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
-	OUT longest_hold int8, OUT owner int4)
+	OUT hold_timeout int8, OUT owner int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-COMMENT ON FUNCTION io_rules_get() IS
-'return the rules in force, for the view io_rules';
+COMMENT ON FUNCTION io_filters_get() IS
+'return the filters in force, for the view io_filters';
 
 CREATE FUNCTION io_devices_get(
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -421,7 +421,7 @@ COMMENT ON FUNCTION io_devices_get() IS
 'return the simulated devices, for the view io_devices';
 
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
-	OUT provider text, OUT can_hold text[], OUT cannot_hold text[],
+	OUT handler text, OUT can_hold text[], OUT cannot_hold text[],
 	OUT worker int4, OUT held int4)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -446,7 +446,7 @@ COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
 CREATE VIEW io_held AS
 SELECT pid, io_id, io_generation, off, length, target_desc,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
-	fork, blockno, nblocks, rule, since, waiters, f_localmem
+	fork, blockno, nblocks, filter, since, waiters, f_localmem
 FROM io_held_get();
 
 COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
@@ -455,14 +455,14 @@ CREATE VIEW io_turnstile AS SELECT * FROM io_turnstile_get();
 
 COMMENT ON VIEW io_turnstile IS 'processes that wait for io_wake(), and the reads that they have waited for';
 
-CREATE VIEW io_rules AS
-SELECT rule, kind,
+CREATE VIEW io_filters AS
+SELECT filter, kind,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, pid, result, skip, times, matched, fired,
-	longest_hold, owner
-FROM io_rules_get();
+	hold_timeout, owner
+FROM io_filters_get();
 
-COMMENT ON VIEW io_rules IS 'rules in force: which reads are held or fail, and how many have been';
+COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, and how many have been';
 
 CREATE VIEW io_devices AS
 SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
@@ -637,10 +637,10 @@ BEGIN
 END $$;
 
 -- roles that can read pg_aios can read the views of the gate and of the trace
-GRANT SELECT ON io_held, io_turnstile, io_rules, io_devices, io_gate,
+GRANT SELECT ON io_held, io_turnstile, io_filters, io_devices, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_rules_get(), io_devices_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_filters_get(), io_devices_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get(),
 	io_histogram(int8), io_histogram_add(internal, int8), io_histogram_get(internal),
 	io_trace_chrome(), io_trace_fio_log()

@@ -38,7 +38,7 @@ require_superuser(FunctionCallInfo fcinfo)
 
 /*
  * Raises an error unless the caller may see all statistics.  Functions that
- * show what the reads of all sessions do, and change nothing, follow the rule
+ * show what the reads of all sessions do, and change nothing, follow the filter
  * of pg_aios: superusers and roles with the privileges of pg_read_all_stats.
  * Library and extension have to be of the same version here, too.
  */

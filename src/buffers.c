@@ -15,7 +15,7 @@
 #include "test_aio.h"
 
 #include "miscadmin.h"
-#include "rules/rules.h"
+#include "filters/filters.h"
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -60,12 +60,12 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	uint64		generation = ((uint64) iow->generation_upper) << 32 |
 		iow->generation_lower;
 	PgAioHandleState state;
-	Rule		rule;
+	Filter		filter;
 
 	if (pgaio_io_was_recycled(ioh, generation, &state))
 		return true;
 	if (state < PGAIO_HS_SUBMITTED ||
-		(io_is_read(ioh) && rules_first_match(RULE_COMPLETION_WAIT, ioh, &rule)))
+		(io_is_read(ioh) && filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter)))
 		return false;
 
 	pgaio_wref_wait(iow);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * injection_points.c
- *		Carries out the rules of the inj_ functions at the server's injection
+ *		Carries out the filters of the inj_ functions at the server's injection
  *		points.
  *
  * The injection points see the completion of every I/O, synchronous ones
  * included, but only a server built with --enable-injection-points has them.
- * The process that completes a read looks at the rules: an I/O worker, the
+ * The process that completes a read looks at the filters: an I/O worker, the
  * issuing backend, or with io_uring the process that finds the completion in the
  * ring.  That happens in a critical section, where nothing may be allocated and
  * no error raised.
@@ -20,7 +20,7 @@
 #include "aio/perform.h"
 #include "aio/shutdown.h"
 #include "part.h"
-#include "rules/rules.h"
+#include "filters/filters.h"
 #include "storage/condition_variable.h"
 
 #include <dlfcn.h>
@@ -41,29 +41,29 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
 											  void *arg);
 
 /*
- * Holds the calling process until no rule holds the read any more, at most for
- * the longest hold.  The process cannot be interrupted, so it looks once a
+ * Holds the calling process until no filter holds the read any more, at most for
+ * the hold timeout.  The process cannot be interrupted, so it looks once a
  * second whether the server stops.
  */
 static void
 hold_completion(PgAioHandle *ioh)
 {
 	IoTime		begin = io_now();
-	Rule		rule;
+	Filter		filter;
 
 	if (!io_is_read(ioh))
 		return;
 
-	while (rules_first_match(RULE_COMPLETION_WAIT, ioh, &rule))
+	while (filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter))
 	{
-		IoTime		left = begin + rule.longest - io_now();
+		IoTime		left = begin + filter.longest - io_now();
 
 		if (left <= 0)
 		{
 			IoDescription description;
 
 			io_describe(ioh, &description);
-			io_log_too_long(&description);
+			io_log_hold_expired(&description);
 			break;
 		}
 
@@ -73,28 +73,28 @@ hold_completion(PgAioHandle *ioh)
 		 */
 		if (server_is_stopping())
 			break;
-		rules_await_change(Min(left / NS_PER_MS + 1, 1000));
+		filters_await_change(Min(left / NS_PER_MS + 1, 1000));
 	}
 	ConditionVariableCancelSleep();
 }
 
 /*
- * Replaces the result of a read by the one that a rule has chosen.
+ * Replaces the result of a read by the one that a filter has chosen.
  */
 static void
 falsify_result(PgAioHandle *ioh)
 {
-	Rule		rule;
+	Filter		filter;
 
-	if (!io_is_read(ioh) || !rules_first_match(RULE_SHORT_READ, ioh, &rule) || !rule.has_result)
+	if (!io_is_read(ioh) || !filters_first_match(FILTER_SHORT_READ, ioh, &filter) || !filter.has_result)
 		return;
 
-	if (rule.result < 0)
-		ioh->result = rule.result;
-	else if (rule.result < ioh->result)
+	if (filter.result < 0)
+		ioh->result = filter.result;
+	else if (filter.result < ioh->result)
 	{
-		io_zero_rest(ioh, rule.result);
-		ioh->result = rule.result;
+		io_zero_rest(ioh, filter.result);
+		ioh->result = filter.result;
 	}
 }
 
@@ -117,9 +117,9 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 					  void *arg)
 {
 	PgAioHandle *ioh = arg;
-	Rule		rule;
+	Filter		filter;
 
-	if (rules_first_match(RULE_REOPEN, ioh, &rule))
+	if (filters_first_match(FILTER_REOPEN, ioh, &filter))
 		ereport(ERROR,
 				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
 }
@@ -212,7 +212,7 @@ attach_injection_points(void)
 static void
 no_change(void)
 {
-	/* the process that is held sees the change itself: rules_await_change() */
+	/* the process that is held sees the change itself: filters_await_change() */
 }
 
 /*
@@ -221,19 +221,19 @@ no_change(void)
 static void
 begin(void)
 {
-	static const RuleProvider provider = {
+	static const FilterHandler handler = {
 		.name = "injection points",
 		.changed = no_change,
 	};
-	static const RuleKind kinds[] = {RULE_COMPLETION_WAIT, RULE_SHORT_READ, RULE_REOPEN};
+	static const FilterKind kinds[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 	const Obstacle *obstacle = attach_injection_points();
 
 	for (size_t i = 0; i < lengthof(kinds); i++)
 	{
 		if (obstacle == NULL)
-			rules_set_provider(kinds[i], &provider);
+			filters_set_handler(kinds[i], &handler);
 		else
-			rules_set_obstacle(kinds[i], obstacle);
+			filters_set_obstacle(kinds[i], obstacle);
 	}
 }
 

@@ -65,7 +65,7 @@ library_path(void)
 
 /*
  * Records that another copy of the library was preloaded, and this one does
- * without its gate, rules and trace.
+ * without its gate, filters and trace.
  */
 static void
 stay_behind(const char *preloaded)
@@ -78,7 +78,7 @@ stay_behind(const char *preloaded)
 	if (process_shared_preload_libraries_in_progress)
 		ereport(WARNING,
 				(errmsg("test_aio is preloaded already, from \"%s\"", preloaded),
-				 errdetail("The copy \"%s\" does without its gate, rules and trace.",
+				 errdetail("The copy \"%s\" does without its gate, filters and trace.",
 						   library_path())));
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * part.h
- *		Parts of the library that begin when shared memory is set up: the rules, the gate,
+ *		Parts of the library that begin when shared memory is set up: the filters, the gate,
  *		the trace.
  *
  * src/part.h

@@ -28,7 +28,7 @@ _PG_init(void)
 	if (!library_begins())
 		return;
 
-	rules_init();
+	filters_init();
 	injection_points_init();
 	gate_init();
 	trace_init();

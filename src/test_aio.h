@@ -82,7 +82,7 @@ extern bool suspend_batch(void);
 extern void resume_batch(bool was_open);
 
 /* called by _PG_init() when the library is preloaded, in this order */
-extern void rules_init(void);
+extern void filters_init(void);
 extern void injection_points_init(void);
 extern void gate_init(void);
 extern void trace_init(void);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * match.h
- *		Which reads a rule, a device or a trace concerns.
+ *		Which reads a filter, a device or a trace concerns.
  *
  * src/aio/match.h
  *

@@ -23,7 +23,7 @@
 #include "storage/proc.h"
 #include "utils/wait_event.h"
 
-bool		io_stands_for_worker = false;
+bool		io_acts_as_worker = false;
 
 /*
  * Zeroes what lies beyond the first "length" bytes of a read.
@@ -56,7 +56,7 @@ check_io_result(int32 result)
 }
 
 /*
- * Copies what io_log_too_long() needs to know of a read.
+ * Copies what io_log_hold_expired() needs to know of a read.
  */
 void
 io_describe(PgAioHandle *ioh, IoDescription *description)
@@ -70,7 +70,7 @@ io_describe(PgAioHandle *ioh, IoDescription *description)
  * does not read would block this process, perhaps in a critical section.
  */
 void
-io_log_too_long(const IoDescription *description)
+io_log_hold_expired(const IoDescription *description)
 {
 	const PgAioTargetData *td = &description->target;
 
@@ -79,7 +79,7 @@ io_log_too_long(const IoDescription *description)
 					td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
 					td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
 					td->smgr.rlocator.relNumber, description->owner),
-			 errdetail("It is performed now, after the \"test_aio.longest_hold\" of the hold.")));
+			 errdetail("It is performed now, after the \"test_aio.hold_timeout\" of the hold.")));
 }
 
 /*
@@ -159,7 +159,7 @@ completion_context(void *arg)
 		return;
 
 	/* what the server itself says in these cases */
-	if (io_stands_for_worker && io_method == IOMETHOD_WORKER)
+	if (io_acts_as_worker && io_method == IOMETHOD_WORKER)
 		errcontext("I/O worker executing I/O on behalf of process %d", owner);
 	else
 		errcontext("completing I/O on behalf of process %d", owner);

@@ -19,7 +19,7 @@
 #define MAX_ERRNO			4095
 
 /* this process completes reads in the place of an I/O worker */
-extern bool io_stands_for_worker;
+extern bool io_acts_as_worker;
 
 /* what a message says of a read, whose handle may be in use for another one by then */
 typedef struct IoDescription
@@ -29,7 +29,7 @@ typedef struct IoDescription
 } IoDescription;
 
 extern void io_describe(PgAioHandle *ioh, IoDescription *description);
-extern void io_log_too_long(const IoDescription *description);
+extern void io_log_hold_expired(const IoDescription *description);
 extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result,
 					   IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);

@@ -16,7 +16,7 @@
  *
  * A claim for output makes every process wait that writes the block, without a way
  * to interrupt it: a checkpoint, and the session itself.  So the gate's
- * worker, where there is one, ends such a claim after "test_aio.longest_hold", and
+ * worker, where there is one, ends such a claim after "test_aio.hold_timeout", and
  * when the server shuts down.
  *
  * Local buffers have no I/O in progress that the server knows of.  A claim on one

@@ -10,7 +10,7 @@
 #include "claims/claims.h"
 
 #include "miscadmin.h"
-#include "rules/rules.h"
+#include "filters/filters.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/procsignal.h"
@@ -211,7 +211,7 @@ claims_reserve(uint64 id, Buffer buffer, bool for_input)
 			*claim = (SharedClaim)
 			{
 				.buffer = buffer,.pid = MyProcPid,.id = id,.for_input = for_input,
-					.limit = io_now() + rules_longest_hold()
+					.limit = io_now() + filters_hold_timeout()
 			};
 			if (!for_input)
 				claim_table->noutput++;
@@ -317,7 +317,7 @@ claims_end_overdue(IoTime now, bool all)
 			ereport(WARNING,
 					(errmsg("I/O on buffer %d, started for output by process %d, has lasted for too long",
 							ended.buffer, ended.pid),
-					 errdetail("It is ended as failed now, after \"test_aio.longest_hold\".")));
+					 errdetail("It is ended as failed now, after \"test_aio.hold_timeout\".")));
 		claims_end_io(&ended, false, true, true);
 	}
 

@@ -7,7 +7,7 @@
  * stages the read (must this be executed synchronously?) and when it submits
  * what is staged, in a critical section.  The first step decides and records the
  * decision, the second obeys it.  What becomes of a captured read is looked up
- * again in the second step: a rule may have been ended meanwhile.
+ * again in the second step: a filter may have been ended meanwhile.
  *
  * src/gate/capture.c
  *
@@ -67,7 +67,7 @@ gate_has(PgAioHandle *ioh, uint64 generation)
 /*
  * IoInterceptor.delays: returns whether a captured read is held, or on its
  * way to a device.  Before the read is submitted, this is what was decided
- * when it was staged: if the rule or the device ends in between, the answer
+ * when it was staged: if the filter or the device ends in between, the answer
  * was wrong.
  */
 bool
@@ -75,7 +75,7 @@ gate_delays(PgAioHandle *ioh)
 {
 	const GateIo *io = gate_io(ioh);
 
-	return io->verdict.hold != 0 || io->device >= 0;
+	return io->effect.hold != 0 || io->device >= 0;
 }
 
 /*
@@ -85,13 +85,13 @@ bool
 gate_decide(PgAioHandle *ioh)
 {
 	GateIo	   *io;
-	RuleVerdict verdict;
+	FilterEffect effect;
 	bool		judged;
 	int			device;
 	uint64		device_id;
 
-	/* what has been decided stays so, though the rule may have ended */
-	if (likely(ndecided == 0 && gate->ndevices == 0 && !rules_any()))
+	/* what has been decided stays so, though the filter may have ended */
+	if (likely(ndecided == 0 && gate->ndevices == 0 && !filters_any()))
 		return false;
 
 	io = gate_io(ioh);
@@ -103,7 +103,7 @@ gate_decide(PgAioHandle *ioh)
 	if (!io_is_read(ioh) || gate->closing || !capturing_is_safe())
 		return false;
 
-	judged = rules_judge(&gate_provider, ioh, &verdict);
+	judged = filters_effect_on(&gate_handler, ioh, &effect);
 	device = gate_find_device(ioh, &device_id);
 	if (!judged && device < 0)
 	{
@@ -112,12 +112,12 @@ gate_decide(PgAioHandle *ioh)
 		return false;
 	}
 
-	io->verdict = verdict;
+	io->effect = effect;
 	io->device = device;
 	io->device_id = device_id;
 	io->has_result = false;
 	io->released = false;
-	io->too_long = false;
+	io->hold_expired = false;
 	io->stopped = INVALID_PROC_NUMBER;
 	io->phase = GATE_DECIDED;
 	io->generation = ioh->generation;
@@ -143,14 +143,14 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 		PgAioHandle *ioh = captured[i];
 		GateIo	   *io = gate_io(ioh);
 		int			fd = ioh->op_data.read.fd;
-		bool		holds = !gate->closing && rule_holds(io->verdict.hold, ioh);
+		bool		holds = !gate->closing && filter_holds(io->effect.hold, ioh);
 
 		if (!holds)
-			io->verdict.hold = 0;
-		if (rule_holds(io->verdict.fail, ioh))
+			io->effect.hold = 0;
+		if (filter_holds(io->effect.fail, ioh))
 		{
 			io->has_result = true;
-			io->result = io->verdict.result;
+			io->result = io->effect.result;
 		}
 
 		/*
@@ -172,7 +172,7 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 		else
 		{
 			ioh->op_data.read.fd = fd;
-			io->phase = GATE_PASSED;
+			io->phase = GATE_TAKEN;
 			perform[nperform++] = ioh;
 		}
 	}

@@ -50,7 +50,7 @@ static const IoInterceptor interceptor = {
 };
 
 /*
- * Carries out the rules of io_hold() and io_fail(), and those of the inj_
+ * Carries out the filters of io_hold() and io_fail(), and those of the inj_
  * functions if injection points do not.  The gate can hold all reads but
  * synchronous ones, and with io_method=sync there are no others.
  */
@@ -62,20 +62,20 @@ become_provider(void)
 		.message = "this server has no injection points, and with \"io_method\" set to \"sync\" the I/O gate does not see reads",
 		.hint = "Set \"test_aio.reach_synchronous_reads\", use another \"io_method\", or a server that has been built with --enable-injection-points.",
 	};
-	static const RuleKind injected[] = {RULE_COMPLETION_WAIT, RULE_SHORT_READ, RULE_REOPEN};
+	static const FilterKind injected[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 
-	rules_set_provider(RULE_HOLD, &gate_provider);
-	rules_set_provider(RULE_FAIL, &gate_provider);
+	filters_set_handler(FILTER_HOLD, &gate_handler);
+	filters_set_handler(FILTER_FAIL, &gate_handler);
 	for (size_t i = 0; i < lengthof(injected); i++)
 	{
-		const RuleProvider *provider = rules_provider(injected[i]);
+		const FilterHandler *handler = filters_handler(injected[i]);
 
-		if (provider != NULL && provider != &gate_provider)
+		if (handler != NULL && handler != &gate_handler)
 			continue;
 		if (io_method == IOMETHOD_SYNC && !reach_synchronous_reads)
-			rules_set_obstacle(injected[i], &all_synchronous);
+			filters_set_obstacle(injected[i], &all_synchronous);
 		else
-			rules_set_provider(injected[i], &gate_provider);
+			filters_set_handler(injected[i], &gate_handler);
 	}
 }
 
@@ -122,8 +122,8 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	rules_set_obstacle(RULE_HOLD, &gate_part.obstacle);
-	rules_set_obstacle(RULE_FAIL, &gate_part.obstacle);
+	filters_set_obstacle(FILTER_HOLD, &gate_part.obstacle);
+	filters_set_obstacle(FILTER_FAIL, &gate_part.obstacle);
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)

@@ -5,7 +5,7 @@
  *		packaged.
  *
  * The gate intercepts reads between the AIO subsystem and the I/O method (see
- * aio/method.h).  It captures the reads that a rule or a simulated device
+ * aio/method.h).  It captures the reads that a filter or a simulated device
  * matches: the method never sees them, and the process that releases a read
  * performs and completes it.
  *
@@ -34,7 +34,7 @@
 #include "aio/clock.h"
 #include "aio/match.h"
 #include "part.h"
-#include "rules/rules.h"
+#include "filters/filters.h"
 
 #include "datatype/timestamp.h"
 #include "storage/lwlock.h"
@@ -44,11 +44,11 @@
 
 /*
  * Where a captured read is on its way.  A process that takes a read sets
- * GATE_PASSED; from then on nobody else may complete it.
+ * GATE_TAKEN; from then on nobody else may complete it.
  */
 typedef enum GatePhase
 {
-	GATE_PASSED = 0,			/* somebody completes it, or has */
+	GATE_TAKEN = 0,			/* somebody completes it, or has */
 	GATE_DECIDED,				/* captured, but not yet submitted */
 	GATE_HELD,					/* until released */
 	GATE_DUE,					/* until it is due */
@@ -69,12 +69,12 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	RuleVerdict verdict;		/* "hold" is 0 if the rule had ended at
+	FilterEffect effect;		/* "hold" is 0 if the filter had ended at
 								 * submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* its owner is to perform it, nobody else can */
-	bool		too_long;		/* it was held for longer than it might be */
+	bool		hold_expired;		/* it was held for longer than it might be */
 	int			device;			/* index, or -1 */
 	uint64		device_id;		/* the index may be given to another device */
 	ProcNumber	stopped;		/* shows "completion_wait" */
@@ -193,7 +193,7 @@ gate_is_local(PgAioHandle *ioh)
 static inline bool
 gate_is_injected(const GateIo *io)
 {
-	return io->verdict.hold_kind == RULE_COMPLETION_WAIT;
+	return io->effect.hold_kind == FILTER_COMPLETION_WAIT;
 }
 
 /* capture.c */
@@ -208,7 +208,7 @@ extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* turnstile.c */
 extern void gate_pass_turnstile(PgAioHandle *ioh, uint64 generation);
-extern bool gate_interrupted_in_vain(void);
+extern bool gate_interrupt_is_blocked(void);
 
 /* does this process wait for io_wake()?  called with the lock */
 static inline bool
@@ -221,7 +221,7 @@ gate_stands_at_turnstile(ProcNumber procno)
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
-extern const RuleProvider gate_provider;
+extern const FilterHandler gate_handler;
 extern bool gate_release_one(FunctionCallInfo fcinfo, int arg);
 extern void gate_release_all(void);
 

@@ -37,7 +37,7 @@ void
 gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
 	io->phase = GATE_HELD;
-	io->hold_limit = now + io->verdict.longest;
+	io->hold_limit = now + io->effect.longest;
 	io->since = GetCurrentTimestamp();
 	io->held_index = gate->nheld;
 	gate->held[gate->nheld++] = ioh - pgaio_ctl->io_handles;
@@ -68,7 +68,7 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 		if (counts_as_stopped(ioh, io))
 			gate->nstopped--;
 	}
-	io->phase = GATE_PASSED;
+	io->phase = GATE_TAKEN;
 }
 
 /*
@@ -80,16 +80,16 @@ void
 gate_complete(PgAioHandle *ioh, IoTime not_before)
 {
 	const GateIo *io = gate_io(ioh);
-	bool		too_long = io->too_long;
+	bool		hold_expired = io->hold_expired;
 	IoDescription description;
 
-	if (too_long)
+	if (hold_expired)
 		io_describe(ioh, &description);
 	io_perform(ioh, io->has_result, io->result, not_before);
 	RESUME_INTERRUPTS();
 
-	if (too_long)
-		io_log_too_long(&description);
+	if (hold_expired)
+		io_log_hold_expired(&description);
 }
 
 /*
@@ -131,7 +131,7 @@ release_matching(HeldTest test, void *arg, bool has_result, int32 result)
 	int			released = 0;
 
 	/*
-	 * A process that submits a read has perhaps seen a rule that has ended
+	 * A process that submits a read has perhaps seen a filter that has ended
 	 * since, and holds the read before it gives the lock back.
 	 */
 	LWLockAcquire(gate->lock, LW_SHARED);
@@ -169,15 +169,15 @@ gate_release_all(void)
 static bool
 is_held_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
 {
-	return gate_is_injected(io) && !rule_holds(io->verdict.hold, ioh);
+	return gate_is_injected(io) && !filter_holds(io->effect.hold, ioh);
 }
 
 /*
- * RuleProvider.changed: inj_io_completion_continue() lets reads go on, and a
- * rule that takes another's place may hold fewer.
+ * FilterHandler.changed: inj_io_completion_continue() lets reads go on, and a
+ * filter that takes another's place may hold fewer.
  */
 static void
-rules_changed(void)
+filters_changed(void)
 {
 	if (gate == NULL)
 		return;
@@ -189,11 +189,11 @@ rules_changed(void)
 static bool
 is_held_for(PgAioHandle *ioh pg_attribute_unused(), const GateIo *io, void *arg)
 {
-	return io->verdict.holder == *(int *) arg;
+	return io->effect.holder == *(int *) arg;
 }
 
 /*
- * RuleProvider.session_ended: performs what the session has held.
+ * FilterHandler.session_ended: performs what the session has held.
  */
 static void
 session_ended(int pid)
@@ -205,11 +205,11 @@ session_ended(int pid)
 static bool
 is_kept_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
 {
-	return io->verdict.holder == 0 && !rule_holds(io->verdict.hold, ioh);
+	return io->effect.holder == 0 && !filter_holds(io->effect.hold, ioh);
 }
 
 /*
- * RuleProvider.kept_ended: ends the devices as well, and performs what no rule
+ * FilterHandler.kept_ended: ends the devices as well, and performs what no filter
  * holds any more.
  */
 static void
@@ -221,9 +221,9 @@ kept_ended(Oid database)
 	(void) release_matching(is_kept_no_more, NULL, false, 0);
 }
 
-const RuleProvider gate_provider = {
+const FilterHandler gate_handler = {
 	.name = "gate",
-	.changed = rules_changed,
+	.changed = filters_changed,
 	.session_ended = session_ended,
 	.kept_ended = kept_ended,
 };

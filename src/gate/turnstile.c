@@ -38,7 +38,7 @@ PG_FUNCTION_INFO_V1(io_turnstile_get);
  * wait: a cancel, a termination, a transaction timeout or a barrier.
  */
 bool
-gate_interrupted_in_vain(void)
+gate_interrupt_is_blocked(void)
 {
 	return !INTERRUPTS_CAN_BE_PROCESSED() &&
 		(ProcDiePending || QueryCancelPending || TransactionTimeoutPending ||
@@ -66,7 +66,7 @@ static bool
 cannot_stop(void)
 {
 	return gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
-		gate_interrupted_in_vain();
+		gate_interrupt_is_blocked();
 }
 
 /*
@@ -128,7 +128,7 @@ wait_at_turnstile(void)
 		{
 			ereport(WARNING,
 					(errmsg("process %d was kept at the turnstile for too long", MyProcPid),
-					 errdetail("It goes on now, after the \"test_aio.longest_hold\" of the session that has switched the turnstile on.")));
+					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that has switched the turnstile on.")));
 			return;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
@@ -202,7 +202,7 @@ io_turnstile(PG_FUNCTION_ARGS)
 	was_on = gate->turnstile_holder != 0;
 	if (on)
 	{
-		gate->turnstile_longest = rules_longest_hold();
+		gate->turnstile_longest = filters_hold_timeout();
 		gate->turnstile_holder = MyProcPid;
 	}
 	else

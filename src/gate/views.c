@@ -105,7 +105,7 @@ put_held(ReturnSetInfo *rsinfo, HeldCopy *copy, const int *waiters)
 	values[9] = CStringGetTextDatum(forkNames[target->smgr.forkNum]);
 	values[10] = Int64GetDatum(target->smgr.blockNum);
 	values[11] = Int32GetDatum(target->smgr.nblocks);
-	values[12] = Int32GetDatum(copy->io.verdict.hold);
+	values[12] = Int32GetDatum(copy->io.effect.hold);
 	nulls[12] = gate_is_injected(&copy->io);
 	values[13] = TimestampTzGetDatum(copy->io.since);
 	values[14] = io_pids_array(waiters + copy->first_waiter, copy->nwaiters);
@@ -203,7 +203,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	bool		nulls[8] = {0};
 	ArrayBuildState *captured = NULL;
 	ArrayBuildState *passing = NULL;
-	const RuleProvider *provider = rules_provider(RULE_COMPLETION_WAIT);
+	const FilterHandler *handler = filters_handler(FILTER_COMPLETION_WAIT);
 
 	require_monitor(fcinfo);
 
@@ -219,9 +219,9 @@ io_gate_get(PG_FUNCTION_ARGS)
 	else
 		nulls[2] = true;
 	if (gate != NULL)
-		values[3] = CStringGetTextDatum(provider == &gate_provider || provider == NULL ? "gate" : "both");
-	else if (provider != NULL)
-		values[3] = CStringGetTextDatum(provider->name);
+		values[3] = CStringGetTextDatum(handler == &gate_handler || handler == NULL ? "gate" : "both");
+	else if (handler != NULL)
+		values[3] = CStringGetTextDatum(handler->name);
 	else
 		nulls[3] = true;
 	values[4] = text_array(captured);

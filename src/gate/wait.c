@@ -120,7 +120,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 	 */
 	if (io->released || gate->closing || CritSectionCount > 0 ||
 		(proc_exit_inprogress && !(is_owner && gate_is_injected(io))) ||
-		gate_interrupted_in_vain())
+		gate_interrupt_is_blocked())
 		return WAIT_PERFORM;
 
 	/* the worker ends the hold; if it is late by a second, this process does */
@@ -128,7 +128,7 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 		limit += NS_PER_S;
 	if (now >= limit)
 	{
-		io->too_long = true;
+		io->hold_expired = true;
 		return WAIT_PERFORM;
 	}
 
@@ -153,7 +153,7 @@ look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
 		return WAIT_SLEEP;
 
 	if (gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
-		gate_interrupted_in_vain() || (is_ours && now >= io->due))
+		gate_interrupt_is_blocked() || (is_ours && now >= io->due))
 		return WAIT_PERFORM;
 
 	*until = now + LOOK_EVERY;

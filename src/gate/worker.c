@@ -82,7 +82,7 @@ end_overdue_hold(IoTime now)
 		if (io->hold_limit > now || gate_is_local(candidate))
 			continue;
 		ioh = candidate;
-		io->too_long = true;
+		io->hold_expired = true;
 		gate_take(ioh, io);
 		break;
 	}
@@ -290,7 +290,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	if (gate == NULL)
 		proc_exit(0);
-	io_stands_for_worker = true;
+	io_acts_as_worker = true;
 
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (timer < 0)

@@ -32,7 +32,7 @@ typedef struct WatchedRead
 	PgAioHandle *ioh;
 	uint64		generation;
 	uint64		seq;
-	PgAioReturn *report_return; /* valid after trace_before_returns(), until
+	PgAioReturn *report_return; /* valid after trace_prepare_results(), until
 								 * trace_notice_own(true) */
 } WatchedRead;
 
@@ -136,7 +136,7 @@ note_completion(uint64 seq, IoTime now, const TraceOutcome *outcome)
  * trace_notice_own(true).  The places for the results last for as long.
  */
 void
-trace_before_returns(void)
+trace_prepare_results(void)
 {
 	for (int i = 0; i < trace_nwatched; i++)
 	{

@@ -178,7 +178,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 
 	nstaged = 0;
 	if (io_method == IOMETHOD_WORKER && trace_watches())
-		trace_before_returns();
+		trace_prepare_results();
 }
 
 /*
@@ -250,7 +250,7 @@ bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 {
 	if (trace_watches())
-		trace_before_returns();
+		trace_prepare_results();
 
 	ongoing.seq = trace_find(ioh, generation);
 	if (likely(ongoing.seq == 0))
@@ -285,7 +285,7 @@ trace_check_begins(void)
 {
 	check_watched = trace_watches();
 	if (check_watched)
-		trace_before_returns();
+		trace_prepare_results();
 }
 
 void

@@ -214,7 +214,7 @@ extern void trace_check_ends(void);
 /* notice.c */
 extern void trace_notice_init(void);
 extern void trace_watch(PgAioHandle *ioh, uint64 seq);
-extern void trace_before_returns(void);
+extern void trace_prepare_results(void);
 extern void trace_notice_own(bool returned);
 extern void trace_notice(uint64 seq);
 extern bool trace_read(uint64 seq, TraceRecord *copy);

@@ -40,7 +40,7 @@ my $root = $ENV{TEST_AIO_SOURCE} // $TestAio::root;
 my %varies = map { $_ => 1 } qw(
   buf buffer buffer_create_toy completed_by completed_at executed_by in_progress io_generation io_id
   io_fail io_hold io_trace_fio_log latency latency_histogram max_lateness max_latency mean_lateness mean_latency owner pid
-  relfilenode rule seq since staged_at started_at stopped_at submitted_at wait_starts wait_time wait_times
+  relfilenode filter seq since staged_at started_at stopped_at submitted_at wait_starts wait_time wait_times
   waiters waits worker
 );
 

@@ -37,7 +37,7 @@ sub _excuses
 		'0A000: this server has no injection points, and with "io_method" set to "sync" the I/O gate does not see reads' =>
 		  $self->{has_gate} && !$reach && $self->method eq 'sync',
 		"55000: the server's injection points cannot find test_aio" => !$self->{has_gate},
-		'55000: test_aio must be loaded via "shared_preload_libraries"' => !$self->{has_rules});
+		'55000: test_aio must be loaded via "shared_preload_libraries"' => !$self->{has_filters});
 	return $true{"$error->{sqlstate}: $error->{message}"};
 }
 
@@ -49,9 +49,9 @@ sub no_injection_points
 	my ($self) = @_;
 	my $reason = $self->no_faults;
 	return $reason if $reason;
-	$self->{provider} //= $self->sql('SELECT provider FROM io_gate');
+	$self->{handler} //= $self->sql('SELECT handler FROM io_gate');
 	return $self->unless_required('injection_points',
-		$self->{provider} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef);
+		$self->{handler} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef);
 }
 
 # Returns arguments of a fault function, from relation (a name), relfilenode, pid and block.

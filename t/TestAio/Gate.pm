@@ -16,8 +16,8 @@ use TestAio::Server;
 
 push @TestAio::Server::ISA, 'TestAio::Gate';
 
-# Matches what the server logs at the end of the longest hold.
-sub too_long { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
+# Matches what the server logs at the end of the hold timeout.
+sub hold_expired { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
 
 # Matches what the server logs when the gate's worker is terminated.
 sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_aio[^"]*" \(PID \d+\) exited with exit code 1/ }
@@ -75,7 +75,7 @@ sub gate_hold_read
 	return ($controller, $issuer, $waiter);
 }
 
-# Ends all rules and devices, and releases all held reads.
+# Ends all filters and devices, and releases all held reads.
 sub end_gate
 {
 	my ($self) = @_;

@@ -112,13 +112,13 @@ sub _reads_left
 	return @queries;
 }
 
-# Returns SQL that finds buffers with I/O in progress, rules, held reads, devices, a running
+# Returns SQL that finds buffers with I/O in progress, filters, held reads, devices, a running
 # trace, and waits whose end the trace has not recorded.
 sub _control_left
 {
 	my ($self) = @_;
 	my @queries = "SELECT 'in progress: ' || b FROM buffers_in_progress() b";
-	push @queries, "SELECT 'rule: ' || r FROM io_rules r" if $self->{has_rules};
+	push @queries, "SELECT 'filter: ' || r FROM io_filters r" if $self->{has_filters};
 	push @queries, "SELECT 'held: ' || h FROM io_held h", "SELECT 'device: ' || d FROM io_devices d" if $self->{has_gate};
 	push @queries, "SELECT 'trace: ' || s FROM io_trace_status s WHERE running",
 	  "SELECT 'unfinished wait: ' || seq FROM io_trace WHERE array_position(wait_times, NULL) IS NOT NULL" if $self->{has_trace};
@@ -129,19 +129,19 @@ sub _control_left
 sub _end_control
 {
 	my ($self) = @_;
-	$self->sql("SELECT inj_io_$_()") for $self->{has_rules} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
+	$self->sql("SELECT inj_io_$_()") for $self->{has_filters} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
 	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()') if $self->{has_gate};
 	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
 	return;
 }
 
-# Notes which parts of test_aio this server has: rules, gate, trace.
+# Notes which parts of test_aio this server has: filters, gate, trace.
 sub note_abilities
 {
 	my ($self) = @_;
-	for my $what (qw(rules gate trace))
+	for my $what (qw(filters gate trace))
 	{
-		my $view = { rules => 'io_rules', gate => 'io_held', trace => 'io_trace_status' }->{$what};
+		my $view = { filters => 'io_filters', gate => 'io_held', trace => 'io_trace_status' }->{$what};
 		my $error = $self->{observer}->starts("SELECT count(*) FROM $view")->wait_for_end->error;
 		die "$view: $error->{all}\n" if $error && $error->{sqlstate} ne '55000';
 		$self->{"has_$what"} = !$error;
@@ -151,7 +151,7 @@ sub note_abilities
 	return;
 }
 
-# Returns why the server does not have "gate", "trace", "rules" or a contrib module, or undef.
+# Returns why the server does not have "gate", "trace", "filters" or a contrib module, or undef.
 # Reports a contrib module that is missing as a skipped check, once: some scenarios leave out only
 # the assertions that need it.
 sub lacks

@@ -95,7 +95,7 @@ sub steps
 	my $pid = $session->pid;
 	my ($seen, $pinned, @lines) = ({}, '');
 	$aio->sql("SELECT pg_buffercache_evict_relation(oid) FROM named WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '");
-	my $rule = $aio->sql("SELECT io_hold(fork => NULL, pid => $pid)");
+	my $filter = $aio->sql("SELECT io_hold(fork => NULL, pid => $pid)");
 	$session->starts($sql);
 	my $latest = time + $aio->timeout;
 	my @performed;
@@ -119,7 +119,7 @@ sub steps
 		push @lines, 'pins ' . ($pins || 'none') if $pins ne $pinned;
 		$pinned = $pins;
 	}
-	$aio->sql("SELECT io_hold_end($rule)");
+	$aio->sql("SELECT io_hold_end($filter)");
 	return @lines;
 }
 

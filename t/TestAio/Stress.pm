@@ -187,7 +187,7 @@ sub run
 	if (!eval { $self->_run($seconds); 1 })
 	{
 		my $why = $@;
-		diag($aio->sql("SELECT a FROM $_ a")) for qw(pg_stat_activity pg_aios io_held io_rules io_devices);
+		diag($aio->sql("SELECT a FROM $_ a")) for qw(pg_stat_activity pg_aios io_held io_filters io_devices);
 		die $why;
 	}
 	return cmp_ok($self->{statements} - $self->{errors}, '>', 0,

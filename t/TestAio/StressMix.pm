@@ -134,7 +134,7 @@ sub action
 		'SELECT count(*) FROM io_held',
 		'SELECT pg_cancel_backend(VICTIM)',
 		'SELECT pg_terminate_backend(VICTIM)',
-		$rand->(20) ? 'SELECT count(*) FROM io_rules' : 'SELECT pg_terminate_backend(worker) FROM io_gate');
+		$rand->(20) ? 'SELECT count(*) FROM io_filters' : 'SELECT pg_terminate_backend(worker) FROM io_gate');
 }
 
 1;

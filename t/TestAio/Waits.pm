@@ -229,7 +229,7 @@ my %ends = (
 	'terminate, no file' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1, no_file => 1 },
 	'exit of the holder, no file' => { do => sub { $_[0]->end_session(_holder($_[0])) }, no_file => 1, holder => 1, raises => '58P01' },
 	'fast shutdown, no file' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1, no_file => 1 },
-	'longest_hold, unread' => { limit => 'test_aio.longest_hold', holder => 1, unread => 1 },
+	'hold_timeout, unread' => { limit => 'test_aio.hold_timeout', holder => 1, unread => 1 },
 	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
 );
 
@@ -442,7 +442,7 @@ sub run_combination
 		$end->{dies} ? (dies => 1) : (),
 		log => [ qr/(?:party\w*|owner|holder) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/,
 			$end->{no_file} ? qr/LOG:  could not read blocks \d+\.\.\d+ in file "[^"]*": No such file or directory/ : (),
-			$end->{unread} ? (TestAio::Gate->too_long, qr/(?:party\w*) LOG:  could not send data to client/, qr/(?:party\w*) FATAL:  connection to client lost/) : () ]);
+			$end->{unread} ? (TestAio::Gate->hold_expired, qr/(?:party\w*) LOG:  could not send data to client/, qr/(?:party\w*) FATAL:  connection to client lost/) : () ]);
 	return;
 }
 

@@ -39,7 +39,7 @@ with_each_io_method(
 				my $t = $aio->table('t', 8);
 				$aio->sql("SELECT io_hold('$t')");
 				$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-			}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/rule: .*hold/ ]) if !$aio->lacks('gate');
+			}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/filter: .*hold/ ]) if !$aio->lacks('gate');
 
 		notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
 			\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;

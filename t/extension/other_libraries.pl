@@ -73,7 +73,7 @@ for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
 		my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_request_hook or shmem_startup_hook\?/;
 		does_without($aio, 'its shared memory was not set up', $hint);
 		$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
-		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_rules';
+		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_filters';
 	}, %{ reach_all() });
 }
 
@@ -94,7 +94,7 @@ sub has_warned
 	my ($aio, $first, $second) = @_;
 	my @log = split /\n/, slurp_file($aio->node->logfile);
 	is(scalar(grep { /WARNING:  test_aio is preloaded already, from "\Q$first\E"$/ } @log), 1, 'there is one warning');
-	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, rules and trace\./ } @log), 1, 'the warning names the second copy');
+	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, filters and trace\./ } @log), 1, 'the warning names the second copy');
 	return;
 }
 

@@ -22,11 +22,11 @@ for_each_io_method(
 			$aio->scenario("output, and $what of the same session", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 4);
-				$alice->sql("SET test_aio.longest_hold = '200ms'; UPDATE $t SET gen = gen");
+				$alice->sql("SET test_aio.hold_timeout = '200ms'; UPDATE $t SET gen = gen");
 				my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
 				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts');
 				$alice->starts($writers{$what}->($t));
-				$alice->ends('goes on after the longest hold');
+				$alice->ends('goes on after the hold timeout');
 				$aio->logs(qr/WARNING:  I\/O on buffer $b, started for output by process/, 1, 'which is logged');
 			}, log => qr/WARNING:  I\/O on buffer \d+, started for output by process/);
 		}

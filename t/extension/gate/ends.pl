@@ -20,7 +20,7 @@ for_each_io_method(
 			$aio->end_session($controller);
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
-			$aio->gives('SELECT count(*) FROM io_rules', 0, 'the rule is gone');
+			$aio->gives('SELECT count(*) FROM io_filters', 0, 'the filter is gone');
 			$aio->proves($t);
 		}, leaves => 'nothing');
 
@@ -29,7 +29,7 @@ for_each_io_method(
 			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 			$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 			$aio->gate_holds(1, 'still held');
-			$aio->gives('SELECT owner IS NULL FROM io_rules', 't', 'nobody owns the rule');
+			$aio->gives('SELECT owner IS NULL FROM io_filters', 't', 'nobody owns the filter');
 			$aio->end_gate;
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
@@ -60,9 +60,9 @@ for_each_io_method(
 			$aio->proves($t);
 		}, leaves => 'nothing', log => $aio->terminated('issuer'));
 
-		$aio->scenario('the longest hold', sub {
+		$aio->scenario('the hold timeout', sub {
 			my $t = $aio->table('t', 20);
-			$aio->sessions('controller')->sql("SET test_aio.longest_hold = '100ms'");
+			$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
 			my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
 			$controller->sql("SELECT io_hold('$t', max_reads => 2)");
 			$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
@@ -70,7 +70,7 @@ for_each_io_method(
 			$aio->gate_holds(0, 'and that ends as well');
 			$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
 			$aio->proves($t);
-		}, log => $aio->too_long);
+		}, log => $aio->hold_expired);
 
 		for my $mode (qw(smart fast immediate))
 		{
@@ -83,7 +83,7 @@ for_each_io_method(
 				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
 				$aio->node->start;
 				$aio->restarted;
-				$aio->gives('SELECT count(*) FROM io_rules', 0, 'nothing is left of the rule');
+				$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
 				$aio->proves($t);
 			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
 		}
@@ -102,17 +102,17 @@ for_each_io_method(
 			$aio->proves($t);
 		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
 
-		$aio->scenario('the longest hold of a completion', sub {
+		$aio->scenario('the hold timeout of a completion', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
-			$bob->sql("SET test_aio.longest_hold = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+			$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$alice->returns('', 'reads at last');
 			$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 			$bob->sql('SELECT inj_io_completion_continue()');
 			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);
-		}, leaves => 'nothing', log => $aio->too_long, skip => $aio->no_faults);
+		}, leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
 		# what is kept in a database ends with the SQL there that could end it
 		my %drops = (
@@ -136,7 +136,7 @@ for_each_io_method(
 				$bob->quit;
 				$aio->sql('DROP DATABASE elsewhere');
 				$alice->returns('', 'reads');
-				$aio->gives('SELECT (SELECT count(*) FROM io_rules), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
+				$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
 				$aio->proves($t);
 			}, leaves => 'nothing');
 		}

@@ -1,5 +1,5 @@
 # Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a
-# run in which no rule fires; then each fails for good.
+# run in which no filter fires; then each fails for good.
 #
 # io_methods: worker; long: all
 use strict;
@@ -21,11 +21,11 @@ for_each_io_method(
 				$aio->evict($t);
 				$aio->sql("SELECT io_fail('$t', -errno_from_string('EIO'), skip => $n, times => 1)");
 				$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))")->wait_for_end;
-				my $fired = $aio->sql('SELECT fired FROM io_rules');
+				my $fired = $aio->sql('SELECT fired FROM io_filters');
 				$aio->sql('SELECT io_fail_end()');
 				if (!$fired)
 				{
-					$alice->returns('48', 'reads once no rule fires');
+					$alice->returns('48', 'reads once no filter fires');
 					last;
 				}
 				$alice->raises('58030', qr/could not read blocks \d+\.\.\d+ in file .*: Input\/output error/, "read $n fails");
@@ -41,7 +41,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 48);
 			$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
-			$aio->gives('SELECT result, times, fired, matched > fired FROM io_rules', '12288|3|3|t', 'three were short');
+			$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
 			$aio->sql('SELECT io_fail_end()');
 			$aio->proves($t);
 		});
@@ -49,12 +49,12 @@ for_each_io_method(
 		$aio->scenario('a block, a process, until ended', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
-			my $rule = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
+			my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
 			$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
 			$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
 			$alice->fails("SELECT read_rel_block_ll('$t', 7)", '58030', qr/blocks 7\.\.7/, 'again');
 			$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
-			$aio->gives("SELECT io_fail_end($rule), io_fail_end($rule)", '1|0');
+			$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
 			$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
 			$aio->proves($t);
 		}, log => qr/LOG:  could not read blocks/);
@@ -78,7 +78,7 @@ for_each_io_method(
 				["io_fail('$t', -5, -1)", '22023', qr/blockno must be between/], ["io_fail('$t', -5, times => 0)", '22023', qr/times must be at least 1/],
 				["io_fail('$t', -5, skip => -1)", '22023', qr/skip must be at least 0/], ["io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/],
 				["io_hold('$t', pid => 0)", '22023', qr/pid must be positive/], ["io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/],
-				["io_hold(max_reads => 0)", '22023', qr/at least 1/], ['io_hold_end(0)', '22023', qr/rule must be positive/],
+				["io_hold(max_reads => 0)", '22023', qr/at least 1/], ['io_hold_end(0)', '22023', qr/filter must be positive/],
 				['io_release(1, -1)', '22023', qr/io_id must be between/], ['io_release(NULL, 1)', '22004', qr/must not be null/],
 				['io_release_all(-5000)', '22023', qr/smallest errno/], ["io_device(NULL)", '22004', qr/latency must not be null/],
 				["io_device('-1ms')", '22023', qr/between 0 and 60/], ["io_device('1 mon')", '22023', qr/between 0 and 60/],
@@ -87,7 +87,7 @@ for_each_io_method(
 			{
 				$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
 			}
-			$alice->gives('SELECT (SELECT count(*) FROM io_rules), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
+			$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
 		});
 	},
 	# with io_method=sync all reads are synchronous

@@ -46,7 +46,7 @@ sub stress
 
 my %conf = (
 	# the controller may have to wait for a held read of its own
-	'test_aio.longest_hold' => '500ms',
+	'test_aio.hold_timeout' => '500ms',
 	'test_aio.reach_synchronous_reads' => 'on',
 	autovacuum => 'on', autovacuum_naptime => 1, autovacuum_vacuum_cost_delay => 0,
 	# a session may pin 128 buffers, so that streams read 128 blocks at once
@@ -62,7 +62,7 @@ my @expected = (
 	qr/parallel worker s\d ERROR:  could not (?:map dynamic shared memory segment|attach to (?:dynamic shared area|a SharedFileSet))/,
 	qr/autovacuum worker (?:ERROR:  canceling autovacuum task|ERROR:  could not read blocks|FATAL:  terminating autovacuum process due to administrator command)/,
 	qr/postmaster LOG:  background worker "(?:parallel worker|test_aio gate)" \(PID \d+\) exited with exit code 1/,
-	TestAio::Gate->too_long,
+	TestAio::Gate->hold_expired,
 	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/create-database-error.md)
 	qr/client backend s\d FATAL:  starting batch while batch already in progress/);
 

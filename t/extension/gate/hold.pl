@@ -28,7 +28,7 @@ for_each_io_method(
 			$aio->gives('SELECT io_release(pid, io_id) FROM io_held', 't', 'released');
 			$alice->returns('', 'reads');
 			$bob->returns('1', 'gets its block');
-			$aio->gives('SELECT io_hold_end(), io_hold_end()', '1|0', 'the rule ends once');
+			$aio->gives('SELECT io_hold_end(), io_hold_end()', '1|0', 'the filter ends once');
 			$aio->proves($t);
 		});
 
@@ -78,14 +78,14 @@ for_each_io_method(
 			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
 			$bob->starts("SELECT read_rel_block_ll('$u', 9); SELECT read_rel_block_ll('$u', 10)");
 			$aio->gate_shows('relation, blockno', "$t|2\n$u|9");
-			$aio->gives('SELECT relation, blockno, pid, times, fired FROM io_rules ORDER BY rule', "$t|5|||1\n$u||${\$bob->pid}|1|1");
+			$aio->gives('SELECT relation, blockno, pid, times, fired FROM io_filters ORDER BY filter', "$t|5|||1\n$u||${\$bob->pid}|1|1");
 			$aio->gives('SELECT io_release_all()', 2, 'both are released');
 			$alice->returns('', 'reads');
 			$bob->returns("\n", 'reads, and the second is not held');
 			$aio->sql('SELECT io_hold_end()');
 		});
 
-		$aio->scenario('an ended rule lets go of nothing', sub {
+		$aio->scenario('an ended filter lets go of nothing', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
 			$aio->sql("SELECT io_hold('$t')");

@@ -18,7 +18,7 @@ sub calls
 SELECT format('%s(%s)', proname, (
 	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
 	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
-FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!trace|histogram|rules_get|gate_get|relation)'
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!trace|histogram|filters_get|gate_get|relation)'
 END
 }
 
@@ -56,8 +56,8 @@ with_each_io_method(
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
 			$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
-			$alice->sql("SET test_aio.longest_hold = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.longest_hold");
-			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the longest hold is over');
+			$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
+			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
 			$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 			$aio->sql("SELECT io_hold('$t', keep => true)");
 			$bob->starts("SELECT read_rel_block_ll('$t', 9)");
@@ -98,13 +98,13 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
 			$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
-			$alice->fails('SET test_aio.longest_hold = 0', '22023', qr/outside the valid range/, 'longest_hold');
+			$alice->fails('SET test_aio.hold_timeout = 0', '22023', qr/outside the valid range/, 'hold_timeout');
 			$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
 		});
 
 		$aio->scenario('what io_gate says', sub {
 			my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
-			$aio->gives('SELECT io_method, gate, why_not, provider, worker IS NOT NULL, held FROM io_gate',
+			$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
 				$aio->method . "|t||$points|t|0");
 			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
 				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');

@@ -18,7 +18,7 @@ with_each_io_method(
 		my %performers = (
 			'the session that releases the read' => { hold => "io_hold('%s')", release => 'SELECT io_release_all()' },
 			"the gate's worker, for a device" => { hold => "io_device('100 ms', rel => '%s')", reads => 'SELECT reads FROM io_devices' },
-			"the gate's worker, after the longest hold" => { hold => "io_hold('%s')", longest_hold => '100ms' });
+			"the gate's worker, after the hold timeout" => { hold => "io_hold('%s')", hold_timeout => '100ms' });
 
 		for my $performer (sort keys %performers)
 		{
@@ -31,7 +31,7 @@ with_each_io_method(
 				$alice->sql("SELECT read_rel_block_ll('$t', 12)");
 				chmod 0444, $file or die "$file: $!";
 				$carol->fails("SELECT count(*) FROM $t", '42501', qr/could not open file "\S+": Permission denied/, 'the server cannot open the file');
-				$aio->sql("SET test_aio.longest_hold = '$its{longest_hold}'") if $its{longest_hold};
+				$aio->sql("SET test_aio.hold_timeout = '$its{hold_timeout}'") if $its{hold_timeout};
 				$aio->sql('SELECT ' . sprintf $its{hold}, $t);
 				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 				if ($its{release})
@@ -41,12 +41,12 @@ with_each_io_method(
 				}
 				$alice->returns('', 'gets its blocks');
 				$aio->gives($its{reads}, 1, 'from the device') if $its{reads};
-				$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{longest_hold};
+				$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{hold_timeout};
 				chmod 0644, $file or die "$file: $!";
 				$aio->end_gate;
 				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
 				$aio->proves($t);
-			}, log => $aio->too_long, skip => $< ? undef : 'root may write to any file');
+			}, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
 		}
 	},
 	needs => 'gate');

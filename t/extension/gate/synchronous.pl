@@ -75,16 +75,16 @@ for_each_io_method(
 		$aio->scenario('connecting while catalogs are held', sub {
 			my $t = $aio->table('t', 2);
 			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET test_aio.longest_hold = 100');
+			$alice->sql('SET test_aio.hold_timeout = 100');
 			$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
 			$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 			$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
 			$aio->end_gate;
-		}, leaves => 'nothing', log => $aio->too_long);
+		}, leaves => 'nothing', log => $aio->hold_expired);
 
 		$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', sub {
 			my ($alice) = $aio->sessions('alice');
-			$alice->sql("SET test_aio.longest_hold = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
+			$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
 			$alice->sql('SELECT io_hold(keep => true)');
 			$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
 			$alice->sql('SELECT io_hold_end(), io_release_all()');

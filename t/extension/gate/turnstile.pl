@@ -84,10 +84,10 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('no process stands there for longer than the longest hold', sub {
+		$aio->scenario('no process stands there for longer than the hold timeout', sub {
 			my ($alice, $carol) = $aio->sessions(qw(alice carol));
 			my $t = $aio->table('t', 20);
-			$carol->sql("SET test_aio.longest_hold = '100ms'");
+			$carol->sql("SET test_aio.hold_timeout = '100ms'");
 			$carol->sql('SELECT io_turnstile(true)');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");

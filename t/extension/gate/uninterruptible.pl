@@ -84,10 +84,10 @@ with_each_io_method(
 			$aio->proves($t, session => $alice);
 		});
 
-		$aio->scenario('the longest hold of all', sub {
+		$aio->scenario('the hold timeout of all', sub {
 			my ($controller, $alice) = $aio->sessions(qw(controller alice));
 			my $t = $aio->table('t', 20);
-			$controller->sql("SET test_aio.longest_hold = 2147483647; SELECT io_hold('$t')");
+			$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoGateHeld');
 			$aio->gate_release;

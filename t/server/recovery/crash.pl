@@ -98,7 +98,7 @@ for_each_io_method(
 				$aio->kill_process($pid{$who});
 				$aio->sessions($_)->wait_for_end for qw(issuer waiter);
 				$aio->restarted;
-				$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_rules), (SELECT count(*) FROM io_devices)',
+				$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 					'0|0|0', 'nothing is held, and nothing in force');
 				$aio->proves($t);
 			}, dies => 1,

@@ -1,6 +1,6 @@
 # A standby that reads while it replays.  The startup process and the sessions share the
 # buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
-# reads.  Replay waits only if it needs the very blocks that are held; then the longest hold
+# reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
 # or a shutdown ends the wait.  The trace records replay's reads.
 #
 # io_methods: io_uring; long: all
@@ -92,17 +92,17 @@ for_each_io_method(
 			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
 		});
 
-		for my $end ('the longest hold', 'a release', 'fast shutdown')
+		for my $end ('the hold timeout', 'a release', 'fast shutdown')
 		{
 			$aio->scenario("replay of DROP TABLE, until $end", sub {
 				my $t = $table->();
 				my ($issuer) = $standby->sessions('issuer');
-				$standby->sql("SET test_aio.longest_hold = '" . ($end =~ /longest/ ? '500ms' : '1min') . "'");
+				$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
 				$standby->sql("SELECT io_hold('$t', max_reads => 1)");
 				$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 				$aio->sql("DROP TABLE $t");
 				my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
-				$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /longest/;
+				$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
 				$standby->sql('SELECT io_release_all()') if $end eq 'a release';
 				if ($end eq 'fast shutdown')
 				{

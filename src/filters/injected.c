@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * injected.c
- *		The inj_ functions: rules that hold completions and change results.
+ *		The inj_ functions: filters that hold completions and change results.
  *
- * There is one rule of each kind.  Any session sets and ends it, and it outlives
+ * There is one filter of each kind.  Any session sets and ends it, and it outlives
  * its session.  On a server with injection points the process that completes a
- * read carries the rule out; elsewhere the gate does.
+ * read carries the filter out; elsewhere the gate does.
  *
- * src/rules/injected.c
+ * src/filters/injected.c
  *
  *-------------------------------------------------------------------------
  */
-#include "rules/rules.h"
+#include "filters/filters.h"
 
 #include "aio/perform.h"
 
@@ -23,22 +23,22 @@ PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
 /*
- * Begins a rule for the reads of all relations.
+ * Begins a filter for the reads of all relations.
  */
-static Rule
-make_rule(RuleKind kind)
+static Filter
+make_filter(FilterKind kind)
 {
-	return (Rule)
+	return (Filter)
 	{
 		.kind = kind,.match = io_match_all(),.times = -1
 	};
 }
 
 static Datum
-end_rule(FunctionCallInfo fcinfo, RuleKind kind)
+end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	require_rule_kind(fcinfo, kind);
-	(void) rules_end(kind, 0);
+	require_filter_kind(fcinfo, kind);
+	(void) filters_end(kind, 0);
 	PG_RETURN_VOID();
 }
 
@@ -54,15 +54,15 @@ end_rule(FunctionCallInfo fcinfo, RuleKind kind)
 Datum
 inj_io_completion_wait(PG_FUNCTION_ARGS)
 {
-	Rule		rule = make_rule(RULE_COMPLETION_WAIT);
+	Filter		filter = make_filter(FILTER_COMPLETION_WAIT);
 
-	require_rule_kind(fcinfo, rule.kind);
+	require_filter_kind(fcinfo, filter.kind);
 
-	io_match_pid_arg(fcinfo, 0, &rule.match);
-	io_match_relfilenode_arg(fcinfo, 1, &rule.match);
-	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &rule.match);
-	rule.longest = rules_longest_hold();
-	(void) rules_replace(&rule);
+	io_match_pid_arg(fcinfo, 0, &filter.match);
+	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
+	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &filter.match);
+	filter.longest = filters_hold_timeout();
+	(void) filters_replace(&filter);
 
 	PG_RETURN_VOID();
 }
@@ -75,7 +75,7 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 Datum
 inj_io_completion_continue(PG_FUNCTION_ARGS)
 {
-	return end_rule(fcinfo, RULE_COMPLETION_WAIT);
+	return end_filter(fcinfo, FILTER_COMPLETION_WAIT);
 }
 
 /*
@@ -89,19 +89,19 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
 Datum
 inj_io_short_read_attach(PG_FUNCTION_ARGS)
 {
-	Rule		rule = make_rule(RULE_SHORT_READ);
+	Filter		filter = make_filter(FILTER_SHORT_READ);
 
-	require_rule_kind(fcinfo, rule.kind);
+	require_filter_kind(fcinfo, filter.kind);
 
-	io_match_pid_arg(fcinfo, 1, &rule.match);
-	io_match_relfilenode_arg(fcinfo, 2, &rule.match);
+	io_match_pid_arg(fcinfo, 1, &filter.match);
+	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
 	if (!PG_ARGISNULL(0))
 	{
-		rule.has_result = true;
-		rule.result = PG_GETARG_INT32(0);
-		check_io_result(rule.result);
+		filter.has_result = true;
+		filter.result = PG_GETARG_INT32(0);
+		check_io_result(filter.result);
 	}
-	(void) rules_replace(&rule);
+	(void) filters_replace(&filter);
 
 	PG_RETURN_VOID();
 }
@@ -114,7 +114,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 Datum
 inj_io_short_read_detach(PG_FUNCTION_ARGS)
 {
-	return end_rule(fcinfo, RULE_SHORT_READ);
+	return end_filter(fcinfo, FILTER_SHORT_READ);
 }
 
 /*
@@ -126,15 +126,15 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
 {
-	Rule		rule = make_rule(RULE_REOPEN);
+	Filter		filter = make_filter(FILTER_REOPEN);
 
-	require_rule_kind(fcinfo, rule.kind);
+	require_filter_kind(fcinfo, filter.kind);
 
 	if (io_method != IOMETHOD_WORKER)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("files are reopened only with \"io_method\" set to \"worker\"")));
-	(void) rules_replace(&rule);
+	(void) filters_replace(&filter);
 
 	PG_RETURN_VOID();
 }
@@ -147,5 +147,5 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 Datum
 inj_io_reopen_detach(PG_FUNCTION_ARGS)
 {
-	return end_rule(fcinfo, RULE_REOPEN);
+	return end_filter(fcinfo, FILTER_REOPEN);
 }

@@ -1,4 +1,4 @@
-# Rules that end while a read is staged and not yet submitted: they do not affect the read.
+# Filters that end while a read is staged and not yet submitted: they do not affect the read.
 #
 # io_methods: worker; long: all
 use strict;
@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Alice stages a read of block 3; then the rule ends, and she submits it.
+# Alice stages a read of block 3; then the filter ends, and she submits it.
 sub staged_meanwhile
 {
 	my ($aio, $alice, $t, $end) = @_;
@@ -24,21 +24,21 @@ sub staged_meanwhile
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my %rules = (
+		my %filters = (
 			'io_hold' => ["io_hold('%s')", 'io_hold_end()'],
 			'io_fail' => ["io_fail('%s', -5)", 'io_fail_end()'],
 			'inj_io_completion_wait' => ["inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()'],
 			'inj_io_short_read_attach' => ["inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()'],
 			'inj_io_reopen_attach' => ['inj_io_reopen_attach()', 'inj_io_reopen_detach()'],
 		);
-		for my $rule (sort keys %rules)
+		for my $filter (sort keys %filters)
 		{
-			my ($begin, $end) = @{ $rules{$rule} };
-			my $skip = $rule =~ /^inj/ ? $aio->no_faults : undef;
-			$skip //= 'files are reopened with io_method=worker only' if $rule =~ /reopen/ && $aio->method ne 'worker';
+			my ($begin, $end) = @{ $filters{$filter} };
+			my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
+			$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
 			$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
-			  if $rule =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
-			$aio->scenario($rule, sub {
+			  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
+			$aio->scenario($filter, sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20);
 				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));

@@ -4,11 +4,11 @@
  *		Ends what outlives its session when the extension or the database is
  *		dropped, since no SQL is left there to end it.
  *
- * src/rules/kept.c
+ * src/filters/kept.c
  *
  *-------------------------------------------------------------------------
  */
-#include "rules/rules.h"
+#include "filters/filters.h"
 
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
@@ -55,7 +55,7 @@ transaction_ends(XactEvent event, void *arg pg_attribute_unused())
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			rules_end_kept(database_without);
+			filters_end_kept(database_without);
 			database_without = InvalidOid;
 			break;
 		case XACT_EVENT_ABORT:

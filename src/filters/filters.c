@@ -1,0 +1,213 @@
+/*-------------------------------------------------------------------------
+ *
+ * filters.c
+ *		io_hold() and io_fail(): filters that the gate carries out.
+ *
+ * Filters concern the reads of all sessions.  They end with the session that has
+ * made them, unless it asked for them to be kept.
+ *
+ * src/filters/filters.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "filters/filters.h"
+
+#include "aio/perform.h"
+#include "common/relpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(io_hold);
+PG_FUNCTION_INFO_V1(io_hold_end);
+PG_FUNCTION_INFO_V1(io_fail);
+PG_FUNCTION_INFO_V1(io_fail_end);
+PG_FUNCTION_INFO_V1(io_filters_get);
+
+static const char *const kind_names[] = {
+	[FILTER_HOLD] = "hold",
+	[FILTER_FAIL] = "fail",
+	[FILTER_COMPLETION_WAIT] = "completion_wait",
+	[FILTER_SHORT_READ] = "short_read",
+	[FILTER_REOPEN] = "reopen",
+};
+
+/*
+ * Reads an optional number that is at least "minimum", or returns "missing".
+ */
+static int64
+get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
+{
+	if (PG_ARGISNULL(arg))
+		return missing;
+	if (PG_GETARG_INT32(arg) < minimum)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be at least %d", name, minimum)));
+	return PG_GETARG_INT32(arg);
+}
+
+/*
+ * io_hold(rel regclass DEFAULT NULL, blockno int8 DEFAULT NULL,
+ *		   fork text DEFAULT 'main', pid int DEFAULT NULL,
+ *		   max_reads int DEFAULT NULL, keep bool DEFAULT false) returns int
+ *
+ * Holds matching reads from now on, until they are released.  NULL matches all.
+ * Returns the filter's number.
+ */
+Datum
+io_hold(PG_FUNCTION_ARGS)
+{
+	Filter		filter = {.kind = FILTER_HOLD};
+
+	require_filter_kind(fcinfo, filter.kind);
+
+	filter.match = io_match_rel_arg(fcinfo, 0);
+	io_match_block_arg(fcinfo, 1, PG_GETARG_INT64(1), &filter.match);
+	io_match_fork_arg(fcinfo, 2, &filter.match);
+	io_match_pid_arg(fcinfo, 3, &filter.match);
+	filter.times = get_count(fcinfo, 4, "max_reads", 1, -1);
+	filter.holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+	filter.longest = filters_hold_timeout();
+
+	PG_RETURN_INT32(filters_add(&filter));
+}
+
+/*
+ * io_fail(rel regclass, result int, blockno int8 DEFAULT NULL,
+ *		   pid int DEFAULT NULL, skip int DEFAULT 0, times int DEFAULT NULL,
+ *		   fork text DEFAULT NULL, keep bool DEFAULT false) returns int
+ *
+ * Gives matching reads this result from now on: a number of bytes, if they
+ * have read more (the rest is zeroed), or a negative errno.  Returns the
+ * filter's number.
+ */
+Datum
+io_fail(PG_FUNCTION_ARGS)
+{
+	Filter		filter = {.kind = FILTER_FAIL,.has_result = true};
+
+	require_filter_kind(fcinfo, filter.kind);
+
+	filter.match = io_match_rel_arg(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("result must not be null")));
+	filter.result = PG_GETARG_INT32(1);
+	check_io_result(filter.result);
+	io_match_block_arg(fcinfo, 2, PG_GETARG_INT64(2), &filter.match);
+	io_match_pid_arg(fcinfo, 3, &filter.match);
+	filter.skip = get_count(fcinfo, 4, "skip", 0, 0);
+	filter.times = get_count(fcinfo, 5, "times", 1, -1);
+	io_match_fork_arg(fcinfo, 6, &filter.match);
+	filter.holder = !PG_ARGISNULL(7) && PG_GETARG_BOOL(7) ? 0 : MyProcPid;
+
+	PG_RETURN_INT32(filters_add(&filter));
+}
+
+static Datum
+end_filters_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
+{
+	int			id = 0;
+
+	require_filter_kind(fcinfo, kind);
+
+	if (!PG_ARGISNULL(0))
+	{
+		id = PG_GETARG_INT32(0);
+		if (id <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("filter must be positive")));
+	}
+
+	PG_RETURN_INT32(filters_end(kind, id));
+}
+
+/*
+ * io_hold_end(filter int DEFAULT NULL) returns int
+ *
+ * Ends this filter of io_hold(), or all of them, of any session.  Reads that
+ * are held stay held.  Returns how many filters have ended.
+ */
+Datum
+io_hold_end(PG_FUNCTION_ARGS)
+{
+	return end_filters_of_kind(fcinfo, FILTER_HOLD);
+}
+
+/*
+ * io_fail_end(filter int DEFAULT NULL) returns int
+ *
+ * Ends this filter of io_fail(), or all of them, of any session.  Reads that
+ * have been submitted keep the result that was chosen for them.  Returns how
+ * many filters have ended.
+ */
+Datum
+io_fail_end(PG_FUNCTION_ARGS)
+{
+	return end_filters_of_kind(fcinfo, FILTER_FAIL);
+}
+
+/*
+ * io_filters_get() returns setof record
+ *
+ * Returns the filters in force, for the view "io_filters".
+ */
+Datum
+io_filters_get(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Filter	   *filters;
+	int64		matched[MAX_FILTERS];
+	int64		fired[MAX_FILTERS];
+
+	require_filters_to_look(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+
+	filters = palloc_array(Filter, MAX_FILTERS);
+	filters_copy(filters, matched, fired);
+
+	for (int i = 0; i < MAX_FILTERS; i++)
+	{
+		const Filter *filter = &filters[i];
+		const IoMatch *match = &filter->match;
+		Datum		values[15] = {0};
+		bool		nulls[15] = {0};
+
+		if (filter->kind == FILTER_NONE)
+			continue;
+
+		values[0] = Int32GetDatum(filter->id);
+		values[1] = CStringGetTextDatum(kind_names[filter->kind]);
+		values[2] = ObjectIdGetDatum(match->rlocator.spcOid);
+		values[3] = ObjectIdGetDatum(match->rlocator.dbOid);
+		values[4] = ObjectIdGetDatum(match->rlocator.relNumber);
+		nulls[2] = nulls[3] = nulls[4] = !match->has_rel;
+		if (match->fork == InvalidForkNumber)
+			nulls[5] = true;
+		else
+			values[5] = CStringGetTextDatum(forkNames[match->fork]);
+		values[6] = Int64GetDatum(match->block);
+		nulls[6] = !match->has_block;
+		values[7] = Int32GetDatum(match->pid);
+		nulls[7] = match->pid == 0;
+		values[8] = Int32GetDatum(filter->result);
+		nulls[8] = !filter->has_result;
+		values[9] = Int64GetDatum(filter->skip);
+		values[10] = Int64GetDatum(filter->times);
+		nulls[10] = filter->times < 0;
+		values[11] = Int64GetDatum(matched[i]);
+		values[12] = Int64GetDatum(fired[i]);
+		values[13] = Int64GetDatum(filter->longest / NS_PER_MS);
+		nulls[13] = filter->longest == 0;
+		values[14] = Int32GetDatum(filter->holder);
+		nulls[14] = filter->holder == 0;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}

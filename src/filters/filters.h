@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * filters.h
+ *		Which reads are held or fail: one table of filters for io_hold(),
+ *		io_fail() and the inj_ functions.
+ *
+ * The filters say which reads are held, and which end with a chosen result.  They
+ * carry nothing out.  That is what handlers are for: the gate, and on servers
+ * that have them the injection points.
+ *
+ *		table.c		the table in shared memory, and effects
+ *		filters.c		io_hold(), io_fail() and the view of the table
+ *		injected.c	the inj_ functions
+ *		kept.c		the end of filters that outlive their session
+ *
+ * src/filters/filters.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TEST_AIO_FILTERS_H
+#define TEST_AIO_FILTERS_H
+
+#include "test_aio.h"
+
+#include "aio/clock.h"
+#include "aio/match.h"
+
+#define MAX_FILTERS		64
+
+typedef enum FilterKind
+{
+	FILTER_NONE = 0,				/* not in use */
+	FILTER_HOLD,					/* io_hold() */
+	FILTER_FAIL,					/* io_fail() */
+	FILTER_COMPLETION_WAIT,		/* inj_io_completion_wait() */
+	FILTER_SHORT_READ,			/* inj_io_short_read_attach() */
+	FILTER_REOPEN,				/* inj_io_reopen_attach() */
+} FilterKind;
+
+#define FILTER_KINDS		(FILTER_REOPEN + 1)
+
+typedef struct Filter
+{
+	FilterKind	kind;
+	int			id;
+	int			holder;			/* pid; 0: nobody, it outlives its session */
+	int			maker;			/* pid */
+	Oid			database;		/* of the maker; a filter without a holder ends
+								 * with it */
+	IoMatch		match;
+	int64		skip;			/* this many first */
+	int64		times;			/* then so many; < 0: all */
+	bool		has_result;
+	int32		result;			/* of FILTER_FAIL and FILTER_SHORT_READ */
+	IoTime		longest;		/* of FILTER_HOLD and FILTER_COMPLETION_WAIT */
+} Filter;
+
+/* What is to be done about a read.  0: no filter says so. */
+typedef struct FilterEffect
+{
+	int			hold;			/* the filter that holds it */
+	FilterKind	hold_kind;
+	int			holder;			/* the hold ends with this backend, or is 0 */
+	IoTime		longest;		/* of the hold */
+	int			fail;			/* the filter that chooses its result */
+	int32		result;
+} FilterEffect;
+
+/* Carries effects out. */
+typedef struct FilterHandler
+{
+	const char *name;
+	/* filters have been changed or ended: lets reads go on that none holds now */
+	void		(*changed) (void);
+	/* the filters of this session have been ended, as it exits */
+	void		(*session_ended) (int pid);
+	/* the filters without a holder of this database have been ended */
+	void		(*kept_ended) (Oid database);
+} FilterHandler;
+
+/* table.c: for handlers, who name themselves once shared memory is set up */
+extern void filters_set_handler(FilterKind kind, const FilterHandler *handler);
+extern void filters_set_obstacle(FilterKind kind, const Obstacle *obstacle);
+extern const FilterHandler *filters_handler(FilterKind kind);
+extern bool filters_any(void);
+extern bool filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh,
+						FilterEffect *effect);
+extern bool filter_holds(int id, PgAioHandle *ioh);
+extern void filters_await_change(long timeout_ms);
+extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
+
+/* table.c: for SQL functions */
+extern void require_filters_to_look(FunctionCallInfo fcinfo);
+extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
+extern int	filters_add(const Filter *filter);
+extern int	filters_replace(const Filter *filter);
+extern int	filters_end(FilterKind kind, int id);
+extern void filters_end_kept(Oid database);
+extern void filters_copy(Filter *copies, int64 *matched, int64 *fired);
+
+/* kept.c */
+extern void kept_init(void);
+
+/* the setting "test_aio.hold_timeout" as a time */
+extern IoTime filters_hold_timeout(void);
+
+#endif							/* TEST_AIO_FILTERS_H */
