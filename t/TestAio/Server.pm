@@ -361,14 +361,55 @@ sub timeout
 	return $overdue_waits < $most_overdue_waits ? $timeout : min($timeout, max(5, $timeout / 10));
 }
 
-# Notes that a wait has taken too long.
-sub note_overdue_wait
+# Seconds without any activity of the server after which a wait is given up.
+our $rest = 5;
+
+# Tells that a wait has been in vain: what was asked last, what came, and what the server's processes do.
+sub tell_vain_wait
+{
+	my ($self, $why, $asked, $came, $rest) = @_;
+	diag(join "\n  ", "waited in vain: $why", defined $asked ? "asked: $asked" : (), defined $asked ? 'came: ' . ($came // 'an error') : (),
+		grep { !/^\d+\|idle\|Client\||\|Activity\|/ } split /\n/, $rest // '');
+	diag("further waits end after ${\$self->timeout} s") if ++$overdue_waits == $most_overdue_waits;
+	return;
+}
+
+# Returns what the server's processes do and have done, or undef if one of them is at work, is about to be, or cannot be
+# seen: processes that wait for each other, or for what is held, wait until somebody does something about it.
+sub _state_of_rest
 {
 	my ($self) = @_;
-	diag(sprintf 'the server hangs: %d waits took %d s each; further ones end after %d s',
-		$most_overdue_waits, $PostgreSQL::Test::Utils::timeout_default, $self->timeout)
-	  if ++$overdue_waits == $most_overdue_waits;
-	return;
+	my $observer = $self->{observer};
+	return if !$observer || $self->{replicates} || $self->standbys || !$observer->is_free;
+	my $rest = eval { $self->sql(<<'END') } // return;
+SELECT string_agg(concat_ws('|', pid, coalesce(state, ''), coalesce(wait_event_type, ''), coalesce(wait_event, ''), backend_type), E'\n' ORDER BY pid) || E'\n'
+	|| (SELECT concat_ws('|', sum(reads), sum(writes), sum(extends), sum(evictions)) FROM pg_stat_io)
+FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()
+END
+	for (split /\n/, $rest)
+	{
+		my ($pid, $state, $type, $event, $backend) = split /\|/;
+		next if !defined $backend;
+		# a timer will wake it up; its client is to send or take something; it starts other processes
+		return if $type =~ /^(?:|Timeout)$/ || $event eq 'IoDevice' || $state eq 'active' && $type eq 'Client' || $backend =~ /^autovacuum/;
+		# a process that has been woken up on a busy machine is running, for the kernel
+		return if -r "/proc/$pid/stat" && slurp_file("/proc/$pid/stat") !~ /\) S /;
+	}
+	return $rest;
+}
+
+# Returns a function that returns what the server's processes do, once they have been at rest for some time.
+sub watch
+{
+	my ($self) = @_;
+	my ($state, $since, $next) = ('', 0, time + 2);
+	return sub {
+		return if time < $next;
+		my $now = $self->_state_of_rest // '';
+		($state, $since) = ($now, time) if !$now || $now ne $state;
+		$next = time + 0.5;
+		return time - $since >= $rest ? $state : undef;
+	};
 }
 
 # Runs a statement in the observer.
@@ -473,18 +514,22 @@ sub resume
 	return;
 }
 
-# Calls a function every few milliseconds until it returns true.  Dies with the
-# function; returns 0 when it takes too long.
+# Calls a function every few milliseconds until it returns true.  Dies with the function; returns 0 when
+# it takes too long or, without a timeout of its own, when nothing happens any more.
 sub poll
 {
 	my ($self, $function, $timeout) = @_;
 	my $deadline = time + ($timeout // $self->timeout);
+	my $watch = $self->watch;
 	my $wait = 0.001;
 	until ($function->())
 	{
-		if (time > $deadline)
+		my $observer = $self->{observer};
+		my ($asked, $came) = $observer ? ($observer->statement, $observer->result) : ();
+		my $rest = defined $timeout ? undef : $watch->();
+		if ($rest || time > $deadline)
 		{
-			$self->note_overdue_wait if !defined $timeout;
+			$self->tell_vain_wait($rest ? 'nothing happens any more' : "it took ${\$self->timeout} s", $asked, $came, $rest) if !defined $timeout;
 			return 0;
 		}
 		sleep $wait;
@@ -497,9 +542,11 @@ sub poll
 sub wait_for
 {
 	my ($self, $query) = @_;
-	$self->poll(sub { $self->sql($query) eq 't' })
-	  or die "timed out waiting for: $query\n";
-	return 1;
+	return 1 if $self->poll(sub { $self->sql($query) eq 't' });
+	# what a comparison has on its left
+	my $figure = $query =~ /^SELECT ([^=<>]+?) (?:=|[<>]=?) (?:\d+|'[^']*'(?:::\w+)?)( FROM .+)?$/s ? "SELECT $1" . ($2 // '') : undef;
+	my $came = $figure ? eval { $self->sql($figure) } : undef;
+	die "waited in vain for: $query" . (defined $came ? "; came: $came" : '') . "\n";
 }
 
 # Returns what a process waits for, or "".

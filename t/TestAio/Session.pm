@@ -106,17 +106,22 @@ sub has_ended
 	return 1;
 }
 
+# Returns true if the session can run a statement that sees what other sessions do.
+sub is_free { my ($self) = @_; return $self->{collected} && !$self->has_gone && !$self->in_transaction }
+
 # Waits until the statement has ended, with or without an error.
 sub wait_for_end
 {
 	my ($self) = @_;
-	my $deadline = time + $self->{server}->timeout;
+	my $server = $self->{server};
+	my ($deadline, $watch) = (time + $server->timeout, $server->watch);
 	until ($self->has_ended(0.5))
 	{
-		next if time < $deadline;
+		my $rest = $watch->();
+		next if !$rest && time < $deadline;
 		$self->{stuck} = 1;
-		$self->{server}->note_overdue_wait;
-		my $where = $self->{pid} ? $self->{server}->activity($self->{pid}) : 'connecting';
+		$server->tell_vain_wait($rest ? 'nothing happens any more' : "it took ${\$server->timeout} s", undef, undef, $rest);
+		my $where = $self->{pid} ? $server->activity($self->{pid}) : 'connecting';
 		die "session $self->{name} is still at \"$self->{statement}\": $where\n";
 	}
 	return $self;

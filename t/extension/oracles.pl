@@ -24,6 +24,15 @@ with_each_io_method(
 
 		notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
 
+		notices($aio, 'a figure that never comes', sub {
+				local $TestAio::Server::rest = 1;
+				my $began = time;
+				eval { $aio->wait_for('SELECT count(*) = 2 FROM (VALUES (1)) v') };
+				my $told = $@;
+				cmp_ok(time - $began, '<', $aio->timeout / 2, 'nothing happens any more: the wait ends before its limit');
+				die $told;
+			}, \%nothing, [ 'the scenario runs to its end: waited in vain for: SELECT count(*) = 2 FROM (VALUES (1)) v; came: 1', qr/^/ ]);
+
 		notices($aio, 'a pin is left', sub {
 				my $t = $aio->table('t', 8);
 				$aio->sessions('alice')->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
