@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bugs import without_comments
+
 FUNCTION = re.compile(r"^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 CONDITION = re.compile(r"\t+(?:else )?if \(")
 # a call, an increment or an assignment
@@ -39,11 +41,6 @@ class Point:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.function}(): {self.kind}: {self.text}"
-
-
-def without_comments(text: str) -> str:
-    """The same text with blanks in the place of each comment."""
-    return re.sub(r"/\*.*?\*/", lambda found: re.sub(r"[^\n]", " ", found.group()), text, flags=re.DOTALL)
 
 
 def characters(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
@@ -100,7 +97,6 @@ class Instrumented:
         self.text = source
         for start, end, text in reversed(edits):
             self.text = self.text[:start] + text + self.text[end:]
-        self.text = self.text.replace('#include "postgres.h"\n', '#include "postgres.h"\n#include "mutant_switch.h"\n', 1)
 
     def add(self, position: int, kind: str, text: str) -> int:
         line = self.blank.count("\n", 0, position) + 1
