@@ -17,6 +17,7 @@ import select
 import time
 from dataclasses import dataclass, field
 
+from . import model as models
 from .client import Answer, Connection, Lost
 from .cluster import Cluster
 from .scenario import FAILURES, Scenario, SessionPlan, parse_step
@@ -100,7 +101,7 @@ class State:
 
 
 class Engine:
-    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False, major: int = 0) -> None:
         self.cluster = cluster
         self.scenario = scenario
         self.late = late
@@ -118,6 +119,10 @@ class Engine:
         self.failures_left = budget
         self.reads = 0
         self.known: set[tuple[int, int]] = set()
+        self.major = major
+        self.model: models.Model | None = None
+        #: what the model does not agree with
+        self.wrong: list[str] = []
 
     # set-up
 
@@ -132,7 +137,10 @@ class Engine:
         for which in sorted({self.observed, "primary"}):
             self.observers[which] = Connection(self.cluster.conninfo(which))
         primary = self.observers["primary"]
-        self.reads_end_by_themselves = primary.ask("SHOW io_method")[0][0][0] != "io_uring"
+        method = str(primary.ask("SHOW io_method")[0][0][0])
+        self.reads_end_by_themselves = method != "io_uring"
+        if self.major and not models.Model.why_not(self.scenario):
+            self.model = models.Model(self.scenario, self.major, method)
         primary.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
         for statement in (*self._table(), *self.scenario.setup):
             primary.ask(statement)
@@ -227,6 +235,9 @@ class Engine:
         self.failures_left = self.budget
         self.reads = 0
         self.known, self.held, self.handles, self.buffers, self.unsubmitted = set(), {}, [], [], []
+        self.wrong, self.holding = [], hold
+        if hold and self.model:
+            self.model.begin()
         if hold:
             rules = [f"io_hold('{name}', fork => '{self.scenario.fork}')" if name != "*" else "io_hold()"
                      for name in self.scenario.hold]
@@ -475,7 +486,17 @@ class Engine:
         return found
 
     def apply(self, choice: str) -> State:
-        """Makes a choice, and waits until all is quiet again."""
+        """Makes a choice, and waits until all is quiet again.  The model makes it, too."""
+        state = self._apply(choice)
+        if self.model and self.holding:
+            try:
+                self.model.apply(choice)
+                self.wrong = models.disagreement(self.model, state.text)
+            except (models.Unknown, KeyError, IndexError, AttributeError, AssertionError, StopIteration) as error:
+                self.wrong = [f"the model cannot follow: {error!r}"]
+        return state
+
+    def _apply(self, choice: str) -> State:
         parsed = CHOICE.match(choice)
         if not parsed:
             raise NotPossible(f"what is {choice}?")

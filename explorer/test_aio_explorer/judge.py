@@ -132,11 +132,19 @@ def judge_answers(engine: Engine, expected: Expected) -> list[str]:
 
 def judge_state(engine: Engine, state: State) -> list[str]:
     """At every quiet point."""
-    wrong = []
+    wrong = list(engine.wrong)
     if state.stuck:
         wrong.append("they wait, and no read is held that could be released: " + "; ".join(state.stuck))
     wrong += [f"{name} has not been woken, though the read that it waits for is complete"
               for name, session in engine.sessions.items() if session.state == "completed read"]
+    wrong += [f"a block is valid, and its read has failed: {buffer}" for buffer in engine.buffers
+              if "VALID" in re.split("[=,*]", buffer) and "IO_ERROR" in buffer]
+    for name, session in engine.sessions.items():
+        mine = [handle for handle in engine.handles if re.match(rf"{name}[ :]", handle)]
+        if session.state == "idle" and not session.busy and f"{name} HANDED_OUT" in mine:
+            wrong.append(f"{name} has a handle in hand after its statement")
+        if session.state in ("held read", "turnstile") and any(" STAGED" in handle or " DEFINED" in handle for handle in mine):
+            wrong.append(f"{name} waits, and has not submitted what it has staged: {'; '.join(mine)}")
     if not engine.scenario.staged:
         wrong += [f"{label} is not submitted, though it is waited for" for _, label in engine.unsubmitted]
     else:

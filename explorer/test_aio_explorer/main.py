@@ -49,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
                         " a directory: what --keep has kept there")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the graphs of states in this directory")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
+    parser.add_argument("--no-model", action="store_true", help="do not ask the model what is right")
     parser.add_argument("--no-reduction", action="store_true", help="follow choices that commute in each order")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
@@ -110,7 +111,8 @@ class Exploration:
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late)
+        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late,
+                             0 if self.arguments.no_model else self.major)
         self.engine.connect()
         return self.engine
 
@@ -156,6 +158,8 @@ class Exploration:
         notes = []
         if outcome.left:
             notes.append(f"NOT FINISHED: {outcome.left} choices left")
+        if not self.engine or not self.engine.model:
+            notes.append("without the model")
         if outcome.wrong_merges:
             notes.append(f"{outcome.wrong_merges} WRONG MERGES")
         if outcome.once:

@@ -121,6 +121,16 @@ class SelfTest:
              and differs["before"] == ["what the other server does not have"] and "DIFFERS: one_session (worker) after A1" in output.getvalue(),
              "a server that differs in a state is not noticed", output.getvalue())
 
+    def the_model_judges(self) -> None:
+        """By the model of another version, this server joins reads that it must not join, or does not join them."""
+        major = self.exploration.major
+        self.exploration.major = 19 if major < 19 else 18
+        try:
+            well, output = self.explore(scenarios.load(scenarios.DIRECTORY / "overlapping.toml"), "--first")
+        finally:
+            self.exploration.major = major
+        must(not well and re.search(r'^    the model says "', output, re.MULTILINE), "a server that does not do what the model says is not noticed", output)
+
     def unfinished_is_said(self) -> None:
         self.exploration.unfinished = []
         well, output = self.explore(self.right, "--seconds", "0.000001")
@@ -138,6 +148,7 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
             test.superfluous_choices_are_left_out()
             test.it_is_replayed(printed)
             test.other_servers_are_noticed()
+            test.the_model_judges()
             test.unfinished_is_said()
     except Failed as failed:
         print(f"FAILED: the explorer's self-test: {failed}", flush=True)
