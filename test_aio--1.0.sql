@@ -401,7 +401,7 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
-	OUT hold_timeout int8, OUT owner int4)
+	OUT escaped int8, OUT why_escaped text, OUT hold_timeout int8, OUT owner int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
@@ -413,7 +413,8 @@ CREATE FUNCTION io_devices_get(
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
 	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
 	OUT in_progress int8, OUT queued int8,
-	OUT mean_lateness float8, OUT max_lateness float8, OUT owner int4)
+	OUT mean_lateness float8, OUT max_lateness float8,
+	OUT escaped int8, OUT why_escaped text, OUT owner int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
@@ -459,7 +460,7 @@ CREATE VIEW io_filters AS
 SELECT filter, kind,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, pid, result, skip, times, matched, fired,
-	hold_timeout, owner
+	escaped, why_escaped, hold_timeout, owner
 FROM io_filters_get();
 
 COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, and how many have been';
@@ -467,7 +468,7 @@ COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, a
 CREATE VIEW io_devices AS
 SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
-	in_progress, queued, mean_lateness, max_lateness, owner
+	in_progress, queued, mean_lateness, max_lateness, escaped, why_escaped, owner
 FROM io_devices_get();
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';

@@ -163,19 +163,21 @@ io_filters_get(PG_FUNCTION_ARGS)
 	Filter	   *filters;
 	int64		matched[MAX_FILTERS];
 	int64		fired[MAX_FILTERS];
+	int64		escaped[MAX_FILTERS];
+	FilterEscape why[MAX_FILTERS];
 
 	require_filters_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
 	filters = palloc_array(Filter, MAX_FILTERS);
-	filters_copy(filters, matched, fired);
+	filters_copy(filters, matched, fired, escaped, why);
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
 		const Filter *filter = &filters[i];
 		const IoMatch *match = &filter->match;
-		Datum		values[15] = {0};
-		bool		nulls[15] = {0};
+		Datum		values[17] = {0};
+		bool		nulls[17] = {0};
 
 		if (filter->kind == FILTER_NONE)
 			continue;
@@ -201,10 +203,14 @@ io_filters_get(PG_FUNCTION_ARGS)
 		nulls[10] = filter->times < 0;
 		values[11] = Int64GetDatum(matched[i]);
 		values[12] = Int64GetDatum(fired[i]);
-		values[13] = Int64GetDatum(filter->longest / NS_PER_MS);
-		nulls[13] = filter->longest == 0;
-		values[14] = Int32GetDatum(filter->holder);
-		nulls[14] = filter->holder == 0;
+		values[13] = Int64GetDatum(escaped[i]);
+		if (why[i] != ESCAPE_NONE)
+			values[14] = CStringGetTextDatum(escape_reason(why[i]));
+		nulls[14] = why[i] == ESCAPE_NONE;
+		values[15] = Int64GetDatum(filter->longest / NS_PER_MS);
+		nulls[15] = filter->longest == 0;
+		values[16] = Int32GetDatum(filter->holder);
+		nulls[16] = filter->holder == 0;
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

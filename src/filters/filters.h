@@ -66,10 +66,23 @@ typedef struct FilterEffect
 	int32		result;
 } FilterEffect;
 
+/* Why a matching read was not captured; the reasons' texts are in table.c. */
+typedef enum FilterEscape
+{
+	ESCAPE_NONE = 0,
+	ESCAPE_PROCESS,				/* a process on which all others depend */
+	ESCAPE_CRITICAL,			/* in a critical section */
+	ESCAPE_EXIT,				/* the process exits */
+	ESCAPE_SHUTDOWN,			/* the server shuts down */
+	ESCAPE_NO_WORKER,			/* a device needs the gate's worker */
+} FilterEscape;
+
 /* Carries effects out. */
 typedef struct FilterHandler
 {
 	const char *name;
+	/* tells the user which matching reads it does not see; or NULL */
+	void		(*tell_unseen) (void);
 	/* filters have been changed or ended: lets reads go on that none holds now */
 	void		(*changed) (void);
 	/* the filters of this session have been ended, as it exits */
@@ -85,6 +98,9 @@ extern const FilterHandler *filters_handler(FilterKind kind);
 extern bool filters_any(void);
 extern bool filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh,
 						FilterEffect *effect);
+extern void filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh,
+								 FilterEscape reason);
+extern const char *escape_reason(FilterEscape reason);
 extern bool filter_holds(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);
 extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
@@ -96,7 +112,8 @@ extern int	filters_add(const Filter *filter);
 extern int	filters_replace(const Filter *filter);
 extern int	filters_end(FilterKind kind, int id);
 extern void filters_end_kept(Oid database);
-extern void filters_copy(Filter *copies, int64 *matched, int64 *fired);
+extern void filters_copy(Filter *copies, int64 *matched, int64 *fired,
+						 int64 *escaped, FilterEscape *why);
 
 /* kept.c */
 extern void kept_init(void);

@@ -25,6 +25,8 @@ typedef struct FilterCounts
 {
 	pg_atomic_uint64 matched;
 	pg_atomic_uint64 fired;
+	pg_atomic_uint64 escaped;	/* matching reads that were not captured */
+	FilterEscape why;			/* the last one */
 } FilterCounts;
 
 typedef struct FilterTable
@@ -71,6 +73,7 @@ set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 	{
 		pg_atomic_init_u64(&table->counts[i].matched, 0);
 		pg_atomic_init_u64(&table->counts[i].fired, 0);
+		pg_atomic_init_u64(&table->counts[i].escaped, 0);
 	}
 	ConditionVariableInit(&table->changed);
 	/* not where it is needed: registering a name may allocate */
@@ -283,6 +286,48 @@ filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh, FilterEffect *
 }
 
 /*
+ * Counts a read that this handler's filters match and that is not captured.  Called
+ * in critical sections, too.
+ */
+void
+filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh, FilterEscape reason)
+{
+	if (!filters_any())
+		return;
+	if (my_version != table->version)
+		renew_copy();
+
+	for (int i = 0; i < MAX_FILTERS; i++)
+	{
+		const Filter *filter = &my_filters[i];
+
+		if (filter->kind == FILTER_NONE || handlers[filter->kind] != handler ||
+			table->filters[i].id != filter->id || !io_matches(&filter->match, ioh))
+			continue;
+		pg_atomic_fetch_add_u64(&table->counts[i].escaped, 1);
+		table->counts[i].why = reason;
+	}
+}
+
+/*
+ * Returns a reason as it is shown to users, or NULL.
+ */
+const char *
+escape_reason(FilterEscape reason)
+{
+	static const char *const reasons[] = {
+		[ESCAPE_NONE] = NULL,
+		[ESCAPE_PROCESS] = "a process on which others depend reads it",
+		[ESCAPE_CRITICAL] = "the process is in a critical section",
+		[ESCAPE_EXIT] = "the process exits",
+		[ESCAPE_SHUTDOWN] = "the server shuts down",
+		[ESCAPE_NO_WORKER] = "the gate's worker is not running",
+	};
+
+	return reasons[reason];
+}
+
+/*
  * Returns whether this filter is in force and matches a read.  A filter that matched
  * may have been ended since, or, by the inj_ functions, been changed.  Allocates
  * nothing.
@@ -478,6 +523,8 @@ put_filter(const Filter *new_filter, bool replace)
 		filter->database = MyDatabaseId;
 		pg_atomic_write_u64(&table->counts[place].matched, 0);
 		pg_atomic_write_u64(&table->counts[place].fired, 0);
+		pg_atomic_write_u64(&table->counts[place].escaped, 0);
+		table->counts[place].why = ESCAPE_NONE;
 		table->nfilters += is_new;
 		table->version++;
 	}
@@ -501,6 +548,9 @@ int
 filters_add(const Filter *filter)
 {
 	static bool registered = false;
+
+	if (handlers[filter->kind] != NULL && handlers[filter->kind]->tell_unseen != NULL)
+		handlers[filter->kind]->tell_unseen();
 
 	if (filter->holder != 0 && !registered)
 	{
@@ -530,7 +580,8 @@ filters_replace(const Filter *filter)
  * Copies the table and the counts.  Places without a filter have no kind.
  */
 void
-filters_copy(Filter *copies, int64 *matched, int64 *fired)
+filters_copy(Filter *copies, int64 *matched, int64 *fired,
+			 int64 *escaped, FilterEscape *why)
 {
 	LWLockAcquire(table->lock, LW_SHARED);
 	memcpy(copies, table->filters, sizeof(table->filters));
@@ -538,6 +589,8 @@ filters_copy(Filter *copies, int64 *matched, int64 *fired)
 	{
 		matched[i] = pg_atomic_read_u64(&table->counts[i].matched);
 		fired[i] = pg_atomic_read_u64(&table->counts[i].fired);
+		escaped[i] = pg_atomic_read_u64(&table->counts[i].escaped);
+		why[i] = table->counts[i].why;
 	}
 	LWLockRelease(table->lock);
 }

@@ -32,16 +32,19 @@ static uint64 refused_generation;
 static bool batch_interrupted;
 
 /*
- * Returns whether reads of this process may be captured at all.  Reads are not
- * captured in critical sections, during exit, and in processes on which all others
- * depend.
+ * Returns why reads of this process may not be captured now, or ESCAPE_NONE.
  */
-static bool
-capturing_is_safe(void)
+static FilterEscape
+reason_not_to_capture(void)
 {
-	if (!IsUnderPostmaster || proc_exit_inprogress || CritSectionCount > 0 ||
-		gate->worker_pid == MyProcPid)
-		return false;
+	if (gate->closing)
+		return ESCAPE_SHUTDOWN;
+	if (proc_exit_inprogress)
+		return ESCAPE_EXIT;
+	if (CritSectionCount > 0)
+		return ESCAPE_CRITICAL;
+	if (!IsUnderPostmaster || gate->worker_pid == MyProcPid)
+		return ESCAPE_PROCESS;
 
 	switch (MyBackendType)
 	{
@@ -49,9 +52,9 @@ capturing_is_safe(void)
 		case B_BG_WORKER:
 		case B_AUTOVAC_WORKER:
 		case B_WAL_SENDER:
-			return true;
+			return ESCAPE_NONE;
 		default:
-			return false;
+			return ESCAPE_PROCESS;
 	}
 }
 
@@ -89,6 +92,7 @@ gate_decide(PgAioHandle *ioh)
 	bool		judged;
 	int			device;
 	uint64		device_id;
+	FilterEscape escape;
 
 	/* what has been decided stays so, though the filter may have ended */
 	if (likely(ndecided == 0 && gate->ndevices == 0 && !filters_any()))
@@ -100,8 +104,17 @@ gate_decide(PgAioHandle *ioh)
 	if (refused == ioh && refused_generation == ioh->generation)
 		return false;
 
-	if (!io_is_read(ioh) || gate->closing || !capturing_is_safe())
+	if (!io_is_read(ioh))
 		return false;
+	escape = reason_not_to_capture();
+	if (escape != ESCAPE_NONE)
+	{
+		refused = ioh;
+		refused_generation = ioh->generation;
+		filters_count_escape(&gate_handler, ioh, escape);
+		gate_count_device_escape(ioh, escape);
+		return false;
+	}
 
 	judged = filters_effect_on(&gate_handler, ioh, &effect);
 	device = gate_find_device(ioh, &device_id);

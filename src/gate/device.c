@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -31,11 +32,11 @@ PG_FUNCTION_INFO_V1(io_devices_get);
 #define MAX_LATENCY_S 60
 
 /*
- * Returns the device that is to serve a read that is being staged, or -1.  One
- * for a relation comes before one for all.
+ * Returns the device that matches a read, or -1.  One for a relation comes before
+ * one for all.
  */
-int
-gate_find_device(PgAioHandle *ioh, uint64 *id)
+static int
+find_device(PgAioHandle *ioh, uint64 *id)
 {
 	int			found = -1;
 
@@ -54,13 +55,49 @@ gate_find_device(PgAioHandle *ioh, uint64 *id)
 		if (device->match.has_rel)
 			break;
 	}
-	if (gate->worker == INVALID_PROC_NUMBER)
-		found = -1;
 	if (found >= 0)
 		*id = gate->devices[found].id;
 	LWLockRelease(gate->lock);
 
 	return found;
+}
+
+/*
+ * Returns the device that is to serve a read that is being staged, or -1.  A device
+ * serves nothing without the worker.
+ */
+int
+gate_find_device(PgAioHandle *ioh, uint64 *id)
+{
+	int			found = find_device(ioh, id);
+
+	if (found >= 0 && gate->worker == INVALID_PROC_NUMBER)
+	{
+		gate_count_device_escape(ioh, ESCAPE_NO_WORKER);
+		return -1;
+	}
+	return found;
+}
+
+/*
+ * Counts a read that a device matches and does not get.  Called in critical
+ * sections, too.
+ */
+void
+gate_count_device_escape(PgAioHandle *ioh, FilterEscape reason)
+{
+	uint64		id;
+	int			found = find_device(ioh, &id);
+
+	if (found < 0)
+		return;
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	if (gate->devices[found].id == id)
+	{
+		gate->devices[found].escaped++;
+		gate->devices[found].why_escaped = reason;
+	}
+	LWLockRelease(gate->lock);
 }
 
 static int64
@@ -419,6 +456,7 @@ io_device(PG_FUNCTION_ARGS)
 	device->holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
 	device->database = MyDatabaseId;
 
+	gate_tell_unseen();
 	require_worker();
 	if (device->holder != 0)
 		end_with_session();
@@ -463,8 +501,8 @@ io_devices_get(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < GATE_MAX_DEVICES; i++)
 	{
-		Datum		values[14] = {0};
-		bool		nulls[14] = {0};
+		Datum		values[16] = {0};
+		bool		nulls[16] = {0};
 		int64		by_worker;
 		int64		in_progress;
 
@@ -494,8 +532,12 @@ io_devices_get(PG_FUNCTION_ARGS)
 		nulls[11] = by_worker == 0;
 		values[12] = Float8GetDatum(device->lateness_max / 1000.0);
 		nulls[12] = by_worker == 0;
-		values[13] = Int32GetDatum(device->holder);
-		nulls[13] = device->holder == 0;
+		values[13] = Int64GetDatum(device->escaped);
+		if (device->why_escaped != ESCAPE_NONE)
+			values[14] = CStringGetTextDatum(escape_reason(device->why_escaped));
+		nulls[14] = device->why_escaped == ESCAPE_NONE;
+		values[15] = Int32GetDatum(device->holder);
+		nulls[15] = device->holder == 0;
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

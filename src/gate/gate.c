@@ -40,6 +40,7 @@ static const struct config_enum_entry gate_modes[] = {
 };
 
 static int	gate_mode = GATE_ON;
+static bool reach_synchronous_reads = true;
 
 static const IoInterceptor interceptor = {
 	.decide = gate_decide,
@@ -72,11 +73,28 @@ become_provider(void)
 
 		if (handler != NULL && handler != &gate_handler)
 			continue;
-		if (io_method == IOMETHOD_SYNC && !reach_synchronous_reads)
+		if (io_method == IOMETHOD_SYNC && !gate_sees_synchronous)
 			filters_set_obstacle(injected[i], &all_synchronous);
 		else
 			filters_set_handler(injected[i], &gate_handler);
 	}
+}
+
+/*
+ * FilterHandler.tell_unseen: tells the user which reads pass a filter or a device
+ * that he makes.
+ */
+void
+gate_tell_unseen(void)
+{
+	if (gate_sees_synchronous)
+		return;
+	ereport(NOTICE,
+			(errmsg("the I/O gate does not see synchronous reads on this server"),
+			 io_method == IOMETHOD_SYNC ?
+			 errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
+			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
+			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
 }
 
 /*
@@ -106,7 +124,7 @@ define_settings(void)
 							 "Enables the I/O gate for synchronous reads, too.",
 							 "This changes a table of functions that the server means to be constant.",
 							 &reach_synchronous_reads,
-							 false,
+							 true,
 							 PGC_POSTMASTER,
 							 0,
 							 NULL, NULL, NULL);
@@ -141,15 +159,19 @@ gate_init(void)
 	}
 
 	reason = io_method_obstacle(&hint);
-	if (reason == NULL && reach_synchronous_reads)
-	{
-		reason = io_on_stage(gate_capture_synchronous);
-		hint = "Set \"test_aio.reach_synchronous_reads\" to off and restart the server.";
-	}
 	if (reason != NULL)
 	{
 		part_stays_out(&gate_part, reason, hint);
 		return;
+	}
+
+	if (reach_synchronous_reads)
+	{
+		reason = io_on_stage(gate_capture_synchronous);
+		gate_sees_synchronous = reason == NULL;
+		if (reason != NULL)
+			ereport(LOG,
+					(errmsg("test_aio: the I/O gate does not see synchronous reads: %s", reason)));
 	}
 
 	gate_register_worker();

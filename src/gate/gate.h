@@ -105,6 +105,8 @@ typedef struct GateDevice
 	int64		by_waiters;		/* completed by those who wanted them */
 	IoTime		lateness_sum;	/* of those completed by the worker */
 	IoTime		lateness_max;
+	int64		escaped;		/* matching reads that were not captured */
+	FilterEscape why_escaped;	/* the last one */
 } GateDevice;
 
 /* One read that the worker is to complete, in a heap ordered by "due". */
@@ -169,7 +171,7 @@ typedef struct GateState
 /* state.c */
 extern GateState *gate;
 extern Part gate_part;
-extern bool reach_synchronous_reads;
+extern bool gate_sees_synchronous;
 extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
@@ -195,6 +197,9 @@ gate_is_injected(const GateIo *io)
 {
 	return io->effect.hold_kind == FILTER_COMPLETION_WAIT;
 }
+
+/* gate.c */
+extern void gate_tell_unseen(void);
 
 /* capture.c */
 extern bool gate_decide(PgAioHandle *ioh);
@@ -227,6 +232,7 @@ extern void gate_release_all(void);
 
 /* device.c */
 extern int	gate_find_device(PgAioHandle *ioh, uint64 *id);
+extern void gate_count_device_escape(PgAioHandle *ioh, FilterEscape reason);
 extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);

@@ -15,7 +15,7 @@
 #include "utils/wait_event.h"
 
 GateState  *gate;
-bool		reach_synchronous_reads = false;
+bool		gate_sees_synchronous = false;
 
 static int
 number_of_processes(void)

@@ -170,7 +170,7 @@ text_array(ArrayBuildState *array)
 static void
 sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 {
-	bool		synchronous = gate != NULL && reach_synchronous_reads;
+	bool		synchronous = gate != NULL && gate_sees_synchronous;
 
 	if (gate == NULL)
 	{

@@ -65,8 +65,6 @@ sub new
 		%conf = (%conf, %{ $params{versioned}{$version} });
 	}
 	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
-	# with sync there are no other reads into shared buffers
-	$conf{'test_aio.reach_synchronous_reads'} //= 'on' if $method eq 'sync';
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
 	$node->append_conf('postgresql.conf', "io_method = '$method'\n");

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use PostgreSQL::Test::Utils;
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Neighbours;
 
@@ -50,7 +51,10 @@ beside('tables_executable', "$built/tables_executable, test_aio", sub {
 	my ($alice) = $aio->sessions('alice');
 	tables_are($aio, 'tables_executable', qr/^r-xp$/);
 	my $why = "the server's tables of callbacks are in executable memory";
-	does_without($aio, $why, qr/Set "test_aio\.reach_synchronous_reads" to off/);
+	$aio->gives('SELECT gate FROM io_gate', 't', 'the gate is there');
+	like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate does not see synchronous reads: \Q$why\E/, 'and the log says what it does not see');
+	$alice->sql('SELECT io_hold(max_reads => 1), io_hold_end()');
+	is_deeply([ $alice->notices ], ['the I/O gate does not see synchronous reads on this server'], 'the session is told');
 	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E.*Set "test_aio\.trace_completions" to off/s, 'there is no trace');
 }, %{ reach_all() });
 

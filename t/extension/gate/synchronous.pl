@@ -1,5 +1,5 @@
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
-# io_gate says so; with it the gate holds them, too.
+# io_gate says so; with it, which is the default, the gate holds them, too, and counts what escapes.
 #
 # io_methods: io_uring; long: all
 use strict;
@@ -24,7 +24,12 @@ with_each_io_method(
 			$aio->scenario("$what, not reached", sub {
 				my ($alice) = $aio->sessions('alice');
 				my $t = $aio->table('t', 20);
-				$aio->sql("SELECT io_hold('$t')");
+				my ($bob) = $aio->sessions('bob');
+				for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
+				{
+					$bob->sql("SELECT $made");
+					is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
+				}
 				$alice->gives(sprintf($sql, $t), $result, 'is not held');
 				$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
 				$aio->end_gate;
@@ -72,6 +77,23 @@ for_each_io_method(
 			$alice->gives($query, 1, 'finds it');
 		}, log => qr/LOG:  could not read blocks/);
 
+		# a result longer than the read changes nothing
+		for my $escape (
+			[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub { $aio->end_session($_[0]) } ],
+			[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub { } ])
+		{
+			my ($who, $rel, $why, $do) = @$escape;
+			$aio->scenario("reads of $who escape", sub {
+				my ($alice) = $aio->sessions('alice');
+				$alice->sql('CREATE TEMP TABLE own (i int)');
+				$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
+				$do->($alice);
+				$aio->wait_for("SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e");
+				$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
+				$aio->end_gate;
+			}, leaves => 'nothing');
+		}
+
 		$aio->scenario('connecting while catalogs are held', sub {
 			my $t = $aio->table('t', 2);
 			my ($alice) = $aio->sessions('alice');
@@ -104,4 +126,4 @@ for_each_io_method(
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
 			$aio->proves($u);
 		});
-	}, suffix => 'on', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	}, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
