@@ -7,10 +7,14 @@ README shows are printed in this order:
     bench/tests/readme.py 'make demo'
 
 Numbers may differ, and so may blanks; "…" in README stands for lines that are left out.
+--write, which "make readme" does for all commands, puts the new lines into README.md.
+POSTGRES names the source tree that README calls /path/to/postgres; without it the
+commands with that path are left out.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -45,7 +49,35 @@ def not_printed(lines: Iterable[str], printed: Iterable[str]) -> str | None:
     return next((line for line in lines if line != "…" and without_numbers(line) not in rest), None)
 
 
+def renewed(lines: Iterable[str], printed: Iterable[str]) -> list[str]:
+    """Returns the lines as they were printed now."""
+    rest = iter(printed)
+    return [line if line == "…" else next((new.rstrip() for new in rest if without_numbers(new) == without_numbers(line)), line) for line in lines]
+
+
+def write() -> int:
+    failed = 0
+    for command, lines in shown().items():
+        if "/path/to" in command and "POSTGRES" not in os.environ:
+            print(f"left out: {command}", file=sys.stderr)
+            continue
+        done = subprocess.run(["sh", "-c", command.replace("/path/to/postgres", os.environ.get("POSTGRES", ""))], cwd=ROOT, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "80"})
+        printed = done.stdout.splitlines()
+        if (missing := not_printed(lines, printed)) is not None:
+            print(f'"{command}" does not print this line any more:\n{missing}\nIt printed:\n{done.stdout}', file=sys.stderr)
+            failed = 1
+            continue
+        readme = ROOT / "README.md"
+        old, new = ("\n".join([f"```sh\n{command}\n```\n```text", *each, "```"]) for each in (lines, renewed(lines, printed)))
+        readme.write_text(readme.read_text().replace(old, new))
+        print(f"renewed: {command}")
+    return failed
+
+
 def main(command: str) -> int:
+    if command == "--write":
+        return write()
     lines = output_of(command)
     process = subprocess.Popen(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Literal, Optional, Union
@@ -75,6 +76,15 @@ class Contrast(_Table):
         return self.expect.get(str(version_num // 10000))
 
 
+class Message(_Table):
+    """What the case is about, if its figures show it: the sentence that leads the report."""
+
+    says: StrictStr
+    figure: FigureName = Field(description="a figure of run.measure or run.also")
+    at_most: Optional[float] = None
+    at_least: Optional[float] = None
+
+
 class Published(_Table):
     """Figures published by others, shown beside the measured ones."""
 
@@ -100,6 +110,7 @@ class CaseFile(_Table):
     run: RunTable
     expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = Field({}, description="gone_in, at_least, and signs of variants")
     contrast: List[Contrast] = []
+    message: Optional[Message] = None
     published: Optional[Published] = None
 
 
@@ -187,6 +198,20 @@ class Case:
     def expected(self) -> dict[str, str]:
         """The expected signs, by values of what is varied."""
         return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
+
+    def contrasted(self, variants: Sequence[Variant]) -> list[tuple[Contrast, Variant, Variant]]:
+        """Returns the pairs of variants that differ only in the two values of a contrast."""
+        pairs = []
+        for contrast in self.file.contrast:
+            for of in variants:
+                if of.matches(contrast.of):
+                    name = next(name for name, value in of.values if value == contrast.of)
+                    if (to := of.replaced(name, contrast.to)) in variants:
+                        pairs.append((contrast, of, to))
+        return pairs
+
+    def number_of_comparisons(self, variants: Sequence[Variant], servers: int) -> int:
+        return (len(variants) if servers == 2 else 0) + servers * len(self.contrasted(variants))
 
     @property
     def told_apart_by(self) -> str:

@@ -12,10 +12,11 @@ BETTER, WORSE, NEITHER = "#00684A", "#B3261E", "#444444"
 JUDGED = {"better": BETTER, "worse": WORSE, "": NEITHER}
 
 
-def scale(axes: Axes) -> None:
-    """Makes the horizontal axis logarithmic, with as many numbers as it has room for."""
+def scale(axes: Axes, least: tuple[float, float]) -> None:
+    """Makes the horizontal axis logarithmic, with this range at least and as many numbers as it has room for."""
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
+    low, high = min(axes.get_xlim()[0], least[0]), max(axes.get_xlim()[1], least[1])
+    axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < low * 1000 else (1,)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter("")
@@ -37,11 +38,12 @@ def _row(found: ContrastResult) -> str:
 
 
 def rows(report: Report) -> dict[str, list[ContrastResult]]:
-    """Returns the contrasts of all servers, by name."""
+    """Returns the contrasts of all servers, by name; nothing if none shows a difference and none is expected to."""
     made: dict[str, list[ContrastResult]] = {}
     for found in report.contrasts():
         made.setdefault(_row(found), []).append(found)
-    return made
+    shown = any(found.ratio.sign in ("higher", "lower") or found.expected_sign for founds in made.values() for found in founds)
+    return made if shown else {}
 
 
 def _told(report: Report, found: ContrastResult) -> tuple[str, str]:
@@ -64,10 +66,7 @@ def draw(axes: Axes, report: Report, colours: dict[str, str]) -> None:
                           fontweight="bold" if "; expected" in words else "normal")
     axes.axvline(1, color="#444444", linewidth=0.8)
     # a small difference looks small
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.5), max(high, 2))
-    scale(axes)
+    scale(axes, (0.5, 2))
     axes.set_yticks(range(len(made)), list(made), fontsize=10)
     axes.set_ylim(len(made) - 0.4, -0.6)
     axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {report.case.figure.title}", fontsize=10)

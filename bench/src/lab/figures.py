@@ -22,11 +22,6 @@ class Figure:
     #: ratios within this share of 1 are the same
     same: float = SAME
 
-    @property
-    def exact(self) -> bool:
-        """Whether two of them are either equal or different, as counts are."""
-        return not self.same
-
     def judged(self, sign: str | None) -> str:
         """Returns "better" or "worse", whichever the sign is for the first of the two, or "" if it is neither."""
         word = self.sign(sign)
@@ -50,14 +45,14 @@ FIGURES = {
     # pgbench's "latency average"
     "latency": Figure("ms", "average latency (ms)", **_TIME),
     # reads and read_bytes of pg_stat_io
-    "ios": Figure("I/Os", "I/Os", good="fewer", same=0),
+    "ios": Figure("I/Os", "I/Os", good="fewer"),
     "mean_blocks": Figure("blocks", "mean size of an I/O (blocks)", good="more"),
     # Shared and Local Read Blocks of EXPLAIN
-    "read_blocks": Figure("blocks", "blocks read", good="fewer", same=0),
+    "read_blocks": Figure("blocks", "blocks read", good="fewer"),
     # Shared and Local I/O Read Time of EXPLAIN, where track_io_timing is on
     "read_time": Figure("ms", "time spent waiting for reads (ms)", good="fewer"),
     # I/O Waits and Average I/Os In Progress of 19's EXPLAIN (IO)
-    "waits": Figure("waits", "I/O waits", good="fewer", same=0),
+    "waits": Figure("waits", "I/O waits", good="fewer"),
     "in_progress": Figure("I/Os in progress", "I/Os in progress, on average"),
     # "tps" of pgbench
     "tps": Figure("tps", "transactions a second", good="more"),

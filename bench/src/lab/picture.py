@@ -15,7 +15,6 @@ import numpy
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 from . import contrasts, curves, wording
 from .casefile import Case, Published
@@ -58,10 +57,12 @@ def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **
 
 
 def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
-    """Returns whether the first server is better or worse, in words, and their colour."""
+    """Returns the ratio in words, which say no more than that there is no difference if there is none, and their colour."""
+    if ratio.sign not in ("higher", "lower"):
+        return "no difference" if ratio.sign else "no difference\nfound", contrasts.NEITHER
     judged = report.case.figure.judged(ratio.sign)
-    words = f"{report.servers[0].label} {judged}" if judged else report.case.figure.sign(ratio.sign) or "not clear"
-    return words, contrasts.JUDGED[judged]
+    words = f"{report.servers[0].label} {judged}" if judged else str(report.case.figure.sign(ratio.sign))
+    return f"{wording.times(ratio)} times\n{words}", contrasts.JUDGED[judged]
 
 
 def _draw_published(axes: Axes, at: float, published: Published) -> None:
@@ -77,7 +78,7 @@ def _draw_published(axes: Axes, at: float, published: Published) -> None:
 def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs: str = "") -> None:
     explained = f"{medians} medians of {wording.number_of_runs(report)}" + (f", {runs} the runs" if runs else "")
     if len(report.servers) == 2 and runs:
-        explained += "; in brackets the 95 % interval of the ratio"
+        explained += f"; in brackets the interval of the ratio, 95 % for all {report.corrected_for} together"
     axes.set_title(
         f"{report.case.id}: {report.case.title}; {wording.how_read(report)}\n{explained}",
         fontsize=10.5, color="#444444", loc="left", pad=10 if report.case.run.axis else 28, linespacing=1.4,
@@ -138,9 +139,8 @@ def _draw_upright(report: Report, groups: list[str], labels: list[str]) -> tuple
             _draw_runs(axes, report.case, position + offset, report.values(variant, label), colours, highest, jitter)
         if ratio := report.ratio(variant):
             words, colour = _judged(report, ratio)
-            text = f"{wording.times(ratio)} times\n{words}\n{wording.interval(ratio)}"
             top = max(max(report.values(variant, label)) for label in labels)
-            _draw_ratio(axes, position, top, 22, text, fontweight="bold", color=colour)
+            _draw_ratio(axes, position, top, 22, f"{words}\n{wording.interval(ratio)}", fontweight="bold" if "times" in words else "normal", color=colour)
     ticks = list(groups)
     if report.case.file.published and report.case.file.published.ratio:
         _draw_published(axes, len(groups), report.case.file.published)
@@ -170,10 +170,12 @@ def _draw_lying(report: Report, groups: list[str], labels: list[str]) -> tuple[F
         if ratio := report.ratio(variant):
             words, colour = _judged(report, ratio)
             axes.annotate(
-                f"{wording.times(ratio)} {wording.interval(ratio)}\n{words}", (1.01, position),
-                xycoords=("axes fraction", "data"), va="center", fontsize=9, fontweight="bold" if ratio.sign else "normal", color=colour,
+                words.replace("\n", " ") + f"\n{wording.interval(ratio)}", (1.01, position),
+                xycoords=("axes fraction", "data"), va="center", fontsize=9, fontweight="bold" if "times" in words else "normal", color=colour,
             )
-    contrasts.scale(axes)
+    # noise must not fill the picture
+    middles = [median(values) for variant in groups for label in labels if (values := report.values(variant, label))]
+    contrasts.scale(axes, (min(middles) / 1.5, max(middles) * 1.5))
     axes.set_yticks(range(len(groups)), groups, fontsize=10)
     axes.set_ylim(len(groups) - 0.4, -0.6)
     axes.set_ylabel(report.case.told_apart_by, fontsize=11)
@@ -200,14 +202,4 @@ def draw(report: Report, *paths: Path) -> None:
         _write_texts(figure, axes, report, "dots are" if lying else "bars are", "ticks" if lying else "dots")
     for path in paths:
         figure.savefig(path, dpi=150)
-        if path.suffix == ".png":
-            _shrink(path)
     pyplot.close(figure)
-
-
-def _shrink(path: Path) -> None:
-    """Gives the picture a palette: its few colours take a quarter of the space, and
-    pictures are kept in the repository.  Pillow is there wherever matplotlib is."""
-    with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
-    small.save(path, optimize=True)

@@ -60,6 +60,7 @@ class ContrastResult:
     to: str
     ratio: stats.Ratio
     expected_sign: str | None
+    contrast: Contrast
 
 
 @dataclass
@@ -75,6 +76,13 @@ class Report:
     skipped: list[Skipped] = field(default_factory=list)
     #: few runs, which show signs at best
     quick: bool = False
+    #: comparisons of the whole session; 0: of this case
+    comparisons: int = 0
+
+    @property
+    def corrected_for(self) -> int:
+        """How many intervals hold together."""
+        return self.comparisons or self.case.number_of_comparisons(self.case.variants, len(self.servers))
 
     def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
         """Returns the values of the case's figure, or of another one.  Runs without it are left out."""
@@ -90,29 +98,34 @@ class Report:
         if len(self.servers) != 2:
             return None
         first, second = (self.values(variant, server.label) for server in self.servers)
-        return stats.compare(first, second, same=self.case.figure.same) if first and second else None
-
-    def _contrast(self, of: Variant, contrast: Contrast) -> list[ContrastResult]:
-        name = next(name for name, value in of.values if value == contrast.of)
-        to = of.replaced(name, contrast.to)
-        # without interleave, variants with different settings are not in the same rounds
-        paired = self.case.run.interleave or of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
-        found = []
-        for server in self.servers:
-            first, second = (self.values(each.label, server.label) for each in (of, to))
-            if first and second:
-                ratio = stats.compare(first, second, paired, self.case.figure.same)
-                found.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num)))
-        return found
+        return stats.compare(first, second, True, self.case.figure.same, self.corrected_for) if first and second else None
 
     def contrasts(self) -> list[ContrastResult]:
         """Returns the contrasts: pairs of variants that differ only in the two values."""
-        return [
-            found
-            for contrast in self.case.file.contrast
-            for of in self.case.variants if of.matches(contrast.of)
-            for found in self._contrast(of, contrast)
-        ]
+        results = []
+        for contrast, of, to in self.case.contrasted(self.case.variants):
+            # without interleave, variants with different settings are not in the same rounds
+            paired = self.case.run.interleave or of.settings(self.case.parameters, 190000) == to.settings(self.case.parameters, 190000)
+            for server in self.servers:
+                first, second = (self.values(each.label, server.label) for each in (of, to))
+                if first and second:
+                    ratio = stats.compare(first, second, paired, self.case.figure.same, self.corrected_for)
+                    results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
+        return results
+
+    def shows_message(self) -> bool:
+        """Returns whether the medians of all variants are as the case's message wants them."""
+        message = self.case.file.message
+        if not message:
+            return False
+        found = [each.median for variant, by_server in self.runs.items() for label in by_server if (each := self.summary(variant, label, message.figure))]
+        return bool(found) and all(
+            (message.at_most is None or value <= message.at_most) and (message.at_least is None or value >= message.at_least) for value in found)
+
+    def modes(self) -> dict[tuple[str, str], list[list[float]]]:
+        """Returns the runs that fall into two groups, by variant and server."""
+        found = {(variant, label): stats.modes(self.values(variant, label)) for variant, by_server in self.runs.items() for label in by_server}
+        return {key: groups for key, groups in found.items() if len(groups) > 1}
 
     def numbers_of_runs(self) -> list[int]:
         """Returns the different numbers of runs of the variants, sorted."""
@@ -151,6 +164,7 @@ class Report:
             "project_commit": self.commit,
             "started": self.started,
             "quick": self.quick,
+            "comparisons": self.corrected_for,
             "devices": {name: asdict(device) for name, device in self.devices().items()},
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),
@@ -202,7 +216,8 @@ def load(path: Path) -> Report:
         first = lines[0]
         servers = [Server(**{**server, "settings": tuple(Setting(**each) for each in server["settings"])}) for server in first["servers"]]
         report = Report(casefile.from_data(first["name"], first["case"], str(path)), first["project_commit"], first["started"],
-                        Machine(**first["machine"]), Storage(**first["storage"]), servers, quick=first.get("quick", False))
+                        Machine(**first["machine"]), Storage(**first["storage"]), servers, quick=first.get("quick", False),
+                        comparisons=first.get("comparisons", 0))
         for line in lines[1:]:
             if line["line"] == "run":
                 by_server = report.runs.setdefault(line["variant"], {})

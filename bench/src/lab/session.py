@@ -75,9 +75,11 @@ class Session:
         self.machine = machine.describe_machine()
         self.storage = machine.describe_storage(work)
         self._set_up: tuple[Case, list[Contestant]] | None = None
+        self._comparisons = 0
 
     def expect(self, cases: Sequence[Case], effort: Effort, only: str = "") -> None:
-        """Tells the progress bar how many runs there will be."""
+        """Tells the progress bar how many runs there will be, and the reports how many comparisons."""
+        self._comparisons = sum(case.number_of_comparisons(variants(case, only), len(self._clusters)) for case in cases)
         self.progress.expect(sum(
             measure.steps(case, variants(case, only), len(self._clusters), effort.limits(case).runs) for case in cases
         ))
@@ -89,7 +91,7 @@ class Session:
             self._set_up = case, contestants
             report = Report(
                 case, project.commit(), time.strftime("%Y-%m-%dT%H:%M:%S%z"), self.machine, self.storage,
-                [contestant.info for contestant in contestants], quick=effort.quick,
+                [contestant.info for contestant in contestants], quick=effort.quick, comparisons=self._comparisons,
             )
             measure.measure(contestants, variants(case, only), effort.limits(case), report, self.progress)
             return report

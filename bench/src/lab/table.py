@@ -141,7 +141,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
         f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}",
     ]
     if len(report.servers) == 2:
-        notes.append("Ratio of the medians, with the 95 % interval of a bootstrap over the rounds.")
+        notes.append(f"Ratio: geometric mean of the rounds, with an interval that holds for all {report.corrected_for} comparisons together (95 %).")
     if case.file.published:
         figures = f"{case.file.published.figures}; " if case.file.published.figures else ""
         notes.append(f"Published: {figures}{case.file.published.source}.")

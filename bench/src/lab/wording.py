@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from .casefile import Case
 from .results import ContrastResult, Report
 from .stats import SAME, Ratio
@@ -23,7 +25,7 @@ def amount(case: Case, value: float) -> str:
 
 
 def factor(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _digits(ratio: Ratio) -> int:
@@ -84,44 +86,81 @@ def named_or_counted(variants: list[str]) -> str:
 
 
 def _range(ratios: list[tuple[str, Ratio]]) -> str:
+    if len({times(ratio) for _, ratio in ratios}) == 1:
+        return f"{times(ratios[0][1])} times ({named_or_counted([variant for variant, _ in ratios])})"
     if len(ratios) <= NAMED:
         return joined([f"{times(ratio)} times ({variant})" for variant, ratio in ratios])
-    least, *_, most = sorted((ratio for _, ratio in ratios), key=lambda ratio: ratio.ratio)
-    return f"{times(least)} to {times(most)} times (in {len(ratios)} combinations)"
+    return f"{_from_to([ratio for _, ratio in ratios])} (in {len(ratios)} combinations)"
+
+
+def _from_to(ratios: list[Ratio]) -> str:
+    least, *_, most = sorted(ratios, key=lambda ratio: ratio.ratio) * 2
+    return f"{times(least)} times" if times(least) == times(most) else f"{times(least)} to {times(most)} times"
+
+
+def _about_contrast(report: Report, founds: list[ContrastResult]) -> str:
+    """Returns what a contrast has shown, or nothing if it has shown nothing."""
+    contrast = founds[0].contrast
+    differing = [found.ratio for found in founds if found.ratio.sign in ("higher", "lower")]
+    told = f"{contrast.of} {verb(report.case)}"
+    if not differing:
+        return f"{told} as {_as(report.case)} as {contrast.to}" if all(found.ratio.sign == "same" for found in founds) else ""
+    part = "" if len(differing) == len(founds) else f" in {len(differing)} of {len(founds)} comparisons"
+    return f"{told} {_from_to(differing)} as {_as(report.case)} as {contrast.to}{part}"
+
+
+def _contrasts(report: Report) -> list[str]:
+    founds: dict[str, list[ContrastResult]] = {}
+    for found in report.contrasts():
+        founds.setdefault(f"{found.contrast.of} {found.contrast.to}", []).append(found)
+    return [told for each in founds.values() if (told := _about_contrast(report, each))]
+
+
+def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
+    """Returns whether the servers differ."""
+    first, second = (server.label for server in report.servers)
+    differing = [(variant, ratio) for variant, ratio in ratios.items() if ratio.sign in ("higher", "lower")]
+    others = [variant for variant in ratios if variant not in dict(differing)]
+    unclear = [ratio for ratio in ratios.values() if ratio.sign is None]
+    parts = []
+    if differing:
+        parts.append(f"{first} {verb(report.case)} {_range(differing)} as {_as(report.case)} as {second}")
+    if others:
+        parts.append("no difference " + (f"with {named_or_counted(others)}" if differing else f"between {first} and {second}"))
+    if unclear:
+        widest = max(max(ratio.high, 1 / max(ratio.low, 1e-9)) for ratio in unclear)
+        parts[-1] += f", but {len(unclear)} of {len(ratios)} intervals allow one of up to {factor(widest)} times"
+    return parts
 
 
 def finding(report: Report) -> str:
-    """Returns the result in one sentence."""
+    """Returns the result in one sentence: what the case is about, then whether the servers differ."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
-    if not ratios:
-        return _finding_of_one(report)
-    first, second = (server.label for server in report.servers)
-    different: list[tuple[str, Ratio]] = []
-    same, unclear = [], []
-    for variant, ratio in ratios.items():
-        if ratio.sign == "same":
-            same.append(variant)
-        elif ratio.sign is None:
-            unclear.append(variant)
-        else:
-            different.append((variant, ratio))
-    parts = []
-    if different:
-        parts.append(f"{first} {verb(report.case)} {_range(different)} as {_as(report.case)} as {second}")
-    if same:
-        equal = "take equally long" if is_time(report.case) else f"have {'' if report.case.figure.exact else 'about '}as {_as(report.case)}"
-        parts.append(f"{first} and {second} {equal} with {named_or_counted(same)}")
-    if unclear:
-        parts.append(f"whether {first} and {second} differ with {named_or_counted(unclear)} is not clear")
-    return "; ".join(parts + _surprise(report, ratios))
+    message = report.case.file.message
+    parts = [message.says] if message and report.shows_message() else _contrasts(report)
+    if ratios:
+        difference = _difference(report, ratios)
+        # a difference that the case expects comes first
+        expected = {report.expected_sign(variant) for variant in ratios} - {None, "same"}
+        parts = difference + parts if expected else parts + difference
+    elif not parts:
+        parts = [_finding_of_one(report)]
+    told = "; ".join([*parts, *two_modes(report), *_surprise(report, ratios)])
+    return told[:1].upper() + told[1:]
+
+
+def two_modes(report: Report) -> list[str]:
+    """Returns which runs fall into two groups."""
+    found = [f"{label}, {variant}: " + joined([f"{amount(report.case, float(median(group)))} ({len(group)})" for group in groups])
+             for (variant, label), groups in report.modes().items()]
+    return [f"runs in two groups: {'; '.join(found) if len(found) <= 2 else f'{len(found)} combinations'}"] if found else []
 
 
 def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
     """Returns what contradicts the case, if anything does."""
-    found = [
-        f"{variant}: {expected}" for variant, ratio in ratios.items()
-        if (expected := report.expected_sign(variant)) and ratio.sign and report.case.figure.sign(ratio.sign) != expected
-    ]
+    told = [(variant, ratio, report.expected_sign(variant)) for variant, ratio in ratios.items()]
+    told += [(f"{found.server}, {found.of} against {found.to}", found.ratio, found.expected_sign) for found in report.contrasts()]
+    found = [f"{what}: {expected}" for what, ratio, expected in told if expected and ratio.sign and report.case.figure.sign(ratio.sign) != expected]
     return [f"NOT AS EXPECTED ({'; '.join(found)})"] if found else []
 
 

@@ -4,6 +4,7 @@ number of I/Os in progress."""
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -80,12 +81,29 @@ def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
     axes.tick_params(axis="y", labelsize=7)
 
 
-def _draw_steps(axes: Axes, panel: Panel) -> Axes | None:
+@dataclass(frozen=True)
+class Scale:
+    """The values of a column's panels, which share their axes: what is higher in one than in another is more."""
+
+    low: int
+    high: int
+    in_progress: int
+    lookahead: int
+
+
+def _scale(panels: list[Panel]) -> Scale:
+    return Scale(
+        min(io.block for panel in panels for io in panel.ios), max(io.block + io.blocks for panel in panels for io in panel.ios),
+        max(value for panel in panels for _, value in panel.in_progress()), max((value for panel in panels for _, value in panel.lookahead()), default=1),
+    )
+
+
+def _draw_steps(axes: Axes, panel: Panel, scale: Scale) -> Axes | None:
     """Draws one figure as an area and the other as a line, which need no colours to be told apart.  Returns the axes
     of the line."""
     steps = panel.in_progress()
     axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=style.IN_PROGRESS, linewidth=0, zorder=2)
-    axes.set_ylim(0, max(value for _, value in steps) * 1.15)
+    axes.set_ylim(0, scale.in_progress * 1.15)
     axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
     steps = panel.lookahead()
     if not steps:
@@ -93,7 +111,7 @@ def _draw_steps(axes: Axes, panel: Panel) -> Axes | None:
     beside = axes.twinx()
     steps.append((panel.end, steps[-1][1]))
     beside.step([at for at, _ in steps], [value for _, value in steps], where="post", color=style.LOOKAHEAD, linewidth=1)
-    beside.set_ylim(0, max(1, max(value for _, value in steps)) * 1.15)
+    beside.set_ylim(0, max(1, scale.lookahead) * 1.15)
     beside.yaxis.set_major_locator(MaxNLocator(2, integer=True))
     beside.tick_params(length=0, labelsize=8, labelcolor=style.LOOKAHEAD)
     beside.spines[:].set_visible(False)
@@ -140,18 +158,18 @@ def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
                   ha="left" if right else "right", va="center", color=colour, fontsize=9)
 
 
-def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, pixels: tuple[float, int], first: bool, last: bool) -> None:
+def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window, scale: Scale, pixels: tuple[float, int], first: bool, last: bool) -> None:
     """Draws bars, waits and steps.  pixels are the height and the width of the bars' axes; first and last tell the
     outer columns of the picture."""
     bars, waits, steps = rows
     for axes in rows:
         _tidy(axes)
     bars.grid(axis="y", color="#E4E4E4", zorder=0)
-    low, high = min(io.block for io in panel.ios), max(io.block + io.blocks for io in panel.ios)
+    low, high = scale.low, scale.high
     margin = max(0.5, (high - low) * 0.03)
     _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
     _draw_waits(waits, panel, window, pixels[1])
-    lookahead = _draw_steps(steps, panel)
+    lookahead = _draw_steps(steps, panel, scale)
     bars.set_ylim(low - margin, high + margin)
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     if first:
@@ -201,13 +219,15 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
     steps = 0.3 if small else 0.5
     rest = max(0.4, (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5)
     columns, below = _axes(figure, [each for lane in lanes for each in (rest, lane, steps)], legend, windows)
+    # a window without I/Os has the axes of the whole
+    shown = [[panel.within(window) or panel for window in windows] for panel in panels]
     for number, panel in enumerate(panels):
         titles = _titles(panel, windows, int(width * 11.5 / len(windows)))
-        for column, window, words in zip(columns, windows, titles):
+        for column, window, words, own, *others in zip(columns, windows, titles, shown[number], *shown):
             rows = column[3 * number:3 * number + 3]
             rows[0].set_title(words, loc="left", fontsize=9)
-            # a window without I/Os has the axes of the whole
-            _draw_panel(rows, panel.within(window) or panel, pids[panel.trace.label], window, (rest * DPI, size[0] // len(windows)),
+            scale = _scale([other for other in others if other.target == panel.target])
+            _draw_panel(rows, own, pids[panel.trace.label], window, scale, (rest * DPI, size[0] // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
     figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")

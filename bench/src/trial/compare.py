@@ -9,9 +9,7 @@ from statistics import median
 
 from lab.figures import FIGURES
 from lab.results import Report
-
-# the probability that no interval of all misses the truth
-CONFIDENCE = 0.95
+from lab.stats import CONFIDENCE, corrected, interval  # noqa: F401
 
 # Ratios nearer to 1 are no change, however sure.  Two builds of the same source differ
 # as much, because their code and memory lie elsewhere.
@@ -68,41 +66,6 @@ class Comparison:
         return abs(math.log(self.ratio)) if self.ratio else math.inf if self.before != self.after else 0.0
 
 
-def within(t: float, degrees: int) -> float:
-    """Returns the probability that Student's t is between -t and t, by the finite sums for whole degrees of freedom
-    (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = degrees % 2
-    term = cosine if odd else 1.0
-    total = term if degrees > 1 else 0.0
-    for k in range(3 if odd else 2, degrees - 1, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total
-
-
-def quantile(confidence: float, degrees: int) -> float:
-    """Returns the t for which that probability is the given one."""
-    low, high = 0.0, 1.0
-    while within(high, degrees) < confidence:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle, degrees) < confidence else (low, middle)
-    return high
-
-
-def interval(before: Sequence[float], after: Sequence[float], confidence: float) -> tuple[float, float, float]:
-    """Returns the geometric mean of the rounds' ratios, and its interval by Student's t of the logarithms.  A
-    bootstrap of few rounds has no ends as far out as many comparisons need."""
-    logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
-    mean = math.fsum(logs) / len(logs)
-    variance = math.fsum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
-    reach = quantile(confidence, len(logs) - 1) * math.sqrt(variance / len(logs))
-    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
-
-
 def _is_exact(figure: str, *values: Sequence[float]) -> bool:
     """Returns whether it is a count that all runs of a server repeat.  Such a count needs no interval."""
     return FIGURES[figure].unit in ("I/Os", "blocks", "") and all(len(set(each)) == 1 for each in values)
@@ -129,11 +92,12 @@ def of(reports: Sequence[Report]) -> list[Comparison]:
     Bonferroni's correction."""
     found = [each for report in reports for each in _of_report(report)]
     number = sum(not comparison.exact for comparison, _, _ in found)
-    confidence = 1 - (1 - CONFIDENCE) / max(1, number)
+    confidence = corrected(number)
     compared = []
     for comparison, before, after in found:
         if not comparison.exact and min(*before, *after) > 0:
-            ratio, low, high = interval(before, after, confidence)
+            logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
+            ratio, low, high = interval(logs, confidence)
             comparison = replace(comparison, ratio=ratio, low=low, high=high)
         compared.append(comparison)
     return sorted(compared, key=lambda each: (not each.is_change, -each.size))
