@@ -22,7 +22,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-long check-all psql demo mutants servers structure strict indent dist deb rpm clean distclean
+.PHONY: help check check-long check-all psql demo mutants servers structure strict readme indent dist deb rpm clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -62,6 +62,8 @@ help:
 # make servers         set up the usual servers; "servers/provide --list" shows them
 # make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors; CC=clang or gcc
+# make readme          make the outputs that README.md shows again; POSTGRES=/path/to/postgres
+#                      for those of a source tree
 # make indent          format the C sources as PostgreSQL's pgindent does
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
 # make deb             as root: build, check, install, test and remove the Debian
@@ -117,6 +119,9 @@ strict:
 	@$(provide)
 	@servers/run '$(server)' "$$PWD/servers/build" 'strict-$(CC)' CC='$(CC)' COPT='$(strict_flags)'
 	@echo 'no warnings: $(CC), $(server)'
+
+readme:
+	@bench/tests/readme.py --write
 
 indent:
 	@servers/indent
