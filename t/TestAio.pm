@@ -65,6 +65,7 @@
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
+#	own		true for a server of this file alone; else files that need the same settings share one
 #	suffix		a part of the server's name, if the test makes several servers
 #	initdb		arguments of initdb
 #	no_data_checksums	a cluster without checksums
@@ -185,6 +186,7 @@ sub _run
 sub _stop
 {
 	my ($server) = @_;
+	return $server->give_back if $server->{slot};
 	ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
 	$server->check_log;
 	return;
@@ -210,8 +212,7 @@ sub _named
 	return map { my @named = split ' ', $_ // ''; [ "@named" eq 'all' ? @known : @named ] } $always, $long;
 }
 
-# Calls a function with a server of each io_method.  A server starts while the one before
-# it is in use, and stops while the one after it is.
+# Calls a function with a server of each io_method.  A server stops while the one after it is in use.
 sub with_each_io_method
 {
 	my ($function, %params) = @_;
@@ -238,16 +239,14 @@ sub with_each_io_method
 		skip only_long(), 1 if @usable && !@methods;
 		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;
 	}
-	my $launch = sub { @methods ? TestAio::Server->new(shift @methods, %params)->launch : undef };
-	my $repeats = 0;
-	my ($next, $previous) = ($launch->());
-	while (my $server = $next)
+	my $previous;
+	for my $method (@methods)
 	{
-		$server->{repeats} = $repeats++ > 0;
-		$next = $launch->();
+		my $server = TestAio::Server->new($method, %params)->launch;
+		$server->{repeats} = defined $previous;
 		_run($server, $function, $prepare, @needs);
 		_stop($_->begin_stop) for grep { $_->is_running } $server->standbys;
-		$server->begin_stop;
+		$server->begin_stop if !$server->{slot};
 		_stop($previous) if $previous;
 		$previous = $server;
 	}

@@ -20,10 +20,16 @@ use TestAio::Counters;
 use TestAio::Data;
 use TestAio::Faults;
 use TestAio::Oracles;
+use TestAio::Pool;
 use TestAio::Required ();
 use TestAio::Session;
 
 our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
+
+# Settings of servers that are shared: others are too rare, or disturb the tests of another file.
+my %shareable = map { $_ => 1 }
+  qw(shared_buffers io_max_combine_limit io_max_concurrency max_worker_processes max_parallel_workers max_prepared_transactions
+  test_aio.reach_synchronous_reads test_aio.trace_completions);
 
 # settings of all servers; a test may override them
 my %defaults = (
@@ -45,17 +51,26 @@ my %defaults = (
 	timezone => 'UTC',
 );
 
+# What a file may leave in a shared server, besides extensions and what make_data_functions() makes: nothing.
+my $left_behind = <<'END';
+SELECT pg_describe_object(c, o, 0) FROM (
+	SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relkind NOT IN ('i', 't') AND relpersistence <> 't'
+	UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proname NOT IN ('proof', 'add_pages', 'make_table', 'problems')
+	UNION ALL SELECT 'pg_authid'::regclass, oid FROM pg_roles
+	UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_') own (c, o)
+WHERE o >= 16384 AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = c AND objid = o AND deptype = 'e')
+UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts
+UNION ALL SELECT 'settings: ' || s FROM pg_db_role_setting s
+END
+
+my $major;
+
 sub new
 {
 	my ($class, $method, %params) = @_;
-	my $node = PostgreSQL::Test::Cluster->new("$params{name}_$method");
 	my $self = bless {
-		node => $node, method => $method, sessions => {}, conf => $params{conf} // {}, leaves => $params{leaves} // 'COMPLETED_SHARED',
+		method => $method, sessions => {}, conf => $params{conf} // {}, leaves => $params{leaves} // 'COMPLETED_SHARED',
 	}, $class;
-	$node->init(
-		extra => $params{initdb},
-		allows_streaming => $params{streaming});
-	$self->_disable_data_checksums if $params{no_data_checksums};
 	my %conf = (%defaults, %{ $self->{conf} });
 	# a checkpoint is not to remove what a standby has not received yet
 	$conf{wal_keep_size} //= '1GB' if $params{streaming};
@@ -66,9 +81,72 @@ sub new
 	}
 	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
-	$node->append_conf('postgresql.conf', join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf);
-	$node->append_conf('postgresql.conf', "io_method = '$method'\n");
+	$conf{io_method} = $method;
+	$self->{settings} = join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf;
+	if (TestAio::Pool::is_shared() && !grep({ !$shareable{$_} } keys %{ $self->{conf} }) && !grep { $params{$_} } qw(own initdb streaming no_data_checksums workers versioned))
+	{
+		$self->_take;
+		return $self;
+	}
+	$self->{node} = PostgreSQL::Test::Cluster->new("$params{name}_$method");
+	$self->_init(extra => $params{initdb}, allows_streaming => $params{streaming});
+	$self->_disable_data_checksums if $params{no_data_checksums};
 	return $self;
+}
+
+sub _init
+{
+	my ($self, %params) = @_;
+	$self->{node}->init(%params);
+	$self->{node}->append_conf('postgresql.conf', $self->{settings});
+	return;
+}
+
+# Takes one of the servers that files share, which may run already.
+sub _take
+{
+	my ($self) = @_;
+	($self->{slot}, my $is_new) = TestAio::Pool::take($self->{settings});
+	$self->{node} = $self->{slot}{node};
+	TestAio::Pool::note_scenario($self->{slot}, $0);
+	if ($is_new) { $self->_init }
+	else { $self->{node}->_update_pid(1); $self->forget_log }
+	return;
+}
+
+# Gives a shared server to the next file that needs it.  Test: it is as it was.
+sub give_back
+{
+	my ($self) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$self->restore_shared_state($self->{before});
+	$self->sql("DROP SCHEMA IF EXISTS scenario CASCADE");
+	my $is_clean = is($self->sql($left_behind), '', "${\$self->method}: nothing is left in ${\$self->node->name}");
+	$self->_leave;
+	$is_clean = $self->check_log && $is_clean;
+	$is_clean ? TestAio::Pool::give_back($self->{slot}) : TestAio::Pool::drop($self->{slot});
+	return;
+}
+
+# Has an unexpected thing happened to the server's processes?
+sub _has_crashed
+{
+	my ($self) = @_;
+	return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' };
+}
+
+# Gives up a shared server that the scenario has crashed, and takes another one.
+sub _renew
+{
+	my ($self, $name) = @_;
+	fail("$name has crashed its server: " . $self->node->logfile);
+	$self->check_log;
+	TestAio::Pool::drop($self->{slot});
+	$self->{sessions} = {};
+	delete $self->{observer};
+	$self->_take;
+	$self->launch->start;
+	return;
 }
 
 # Disables data checksums before the first start.  With initdb's option this would take seconds, since
@@ -171,7 +249,8 @@ sub _lacked_memory
 sub launch
 {
 	my ($self) = @_;
-	$self->poll(sub { $self->_begins_to_run || !$self->_lacked_memory });
+	return $self if $self->{slot} && $self->is_running;
+	$self->poll(sub { return 1 if $self->_begins_to_run || !$self->_lacked_memory; TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/); return 0 });
 	# the node stops a server at its end if it knows the process
 	$self->{node}->_update_pid(1) if -s $self->_pid_file;
 	return $self;
@@ -191,6 +270,7 @@ sub start
 	$self->make_data_functions;
 	$self->note_abilities;
 	$self->note_state;
+	$self->{before} = $self->shared_state;
 	return $self;
 }
 
@@ -345,7 +425,7 @@ sub repeats { return $_[0]->{repeats} }
 
 sub node { return $_[0]->{node} }
 sub method { return $_[0]->{method} }
-sub major { return $_[0]->{node}->pg_version->major }
+sub major { return $major //= (`pg_config --version` =~ /^PostgreSQL (\d+)/)[0] }
 
 # Waits of this process that have taken too long.  After some of them the server hangs
 # in most scenarios, and the file is to end all the same.
@@ -582,24 +662,22 @@ sub _databases_and_tablespaces
 	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
 }
 
-# Notes what a scenario may change that is not in its schema, for restore_shared_state().
-sub note_shared_state
+# Returns what a scenario may change that is not in its schema, for restore_shared_state().
+sub shared_state
 {
 	my ($self) = @_;
-	$self->{altered} = $self->_altered;
-	$self->{shared} = { map { $_ => 1 } $self->_databases_and_tablespaces };
-	return;
+	return { altered => $self->_altered, objects => { map { $_ => 1 } $self->_databases_and_tablespaces } };
 }
 
-# Undoes what ALTER SYSTEM has changed since note_shared_state(), and drops new databases and
+# Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and
 # tablespaces.
 sub restore_shared_state
 {
-	my ($self) = @_;
-	my ($before, $now) = ($self->{altered}, $self->_altered);
+	my ($self, $state) = @_;
+	my ($before, $now) = ($state->{altered}, $self->_altered);
 	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
 	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
-	my @new = grep { !$self->{shared}{$_} } $self->_databases_and_tablespaces or return;
+	my @new = grep { !$state->{objects}{$_} } $self->_databases_and_tablespaces or return;
 	eval { $self->sql($_) } // fail("the scenario leaves nothing: $@") for 'DROP SCHEMA IF EXISTS scenario CASCADE', map { "DROP $_" } @new;
 	return;
 }
@@ -626,7 +704,7 @@ sub make_tablespace
 {
 	my ($self) = @_;
 	my $directory = $self->node->basedir . '/elsewhere';
-	mkdir $directory or die "mkdir $directory: $!";
+	-d $directory or mkdir $directory or die "mkdir $directory: $!";
 	$self->sql("CREATE TABLESPACE elsewhere LOCATION '$directory'");
 	return;
 }
@@ -641,12 +719,14 @@ sub scenario
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come
 		note("scenario: $name");
-		$self->note_shared_state;
+		TestAio::Pool::note_scenario($self->{slot}, "$0, $name") if $self->{slot};
+		my $state = $self->shared_state;
 		$self->begin_scenario;
 		my $lived = eval { $body->($self); 1 };
 		fail("the scenario runs to its end: $@") if !$lived;
-		$self->end_scenario(%params);
-		$self->restore_shared_state;
+		$lived = eval { $self->end_scenario(%params); $self->restore_shared_state($state); 1 };
+		fail("the scenario can be ended: $@") if !$lived;
+		$self->_renew($name) if $self->{slot} && $self->_has_crashed;
 	};
 }
 

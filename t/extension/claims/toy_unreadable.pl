@@ -64,7 +64,7 @@ with_each_io_method(
 			unlink $unreadable or die "$unreadable: $!";
 			$aio->proves($t);
 		}, log => qr/LOG:  could not read blocks 3\.\.3 /);
-	},);
+	}, own => 1);
 
 unlink $unreadable;
 done_testing();

@@ -42,6 +42,7 @@ with_each_io_method(
 				$alice->returns('', 'gets its blocks');
 				$aio->gives($its{reads}, 1, 'from the device') if $its{reads};
 				$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{hold_timeout};
+				$aio->sql('RESET test_aio.hold_timeout');
 				chmod 0644, $file or die "$file: $!";
 				$aio->end_gate;
 				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
