@@ -39,11 +39,13 @@ def say(text: str) -> None:
 class Engine:
     """Two engines of the same name cannot be used at the same time: they have one directory."""
 
-    def __init__(self, source: Path | None = None, server: str = "", assertions: bool = True, name: str = ""):
+    def __init__(self, source: Path | None = None, server: str = "", assertions: bool = True, name: str = "",
+                 only: Iterable[str] = ()):
         if bool(source) == bool(server):
             raise ValueError("either a source or a server")
         self.source = source.resolve() if source else None
         self.assertions = assertions
+        self.only = " ".join(only)  # patterns of the tests that are run, such as t/extension/*
         if self.source:
             self.major = major_of(self.source)
             self.label = name or f"{self.major}{'' if assertions else '-plain'}"
@@ -68,7 +70,7 @@ class Engine:
             if self.seen_source != self.source:
                 options += ["--at", str(self.source), str(self.seen_source)]
         return [str(CHECKOUT / "servers/run"), *options, server or self.server, "env", f"MUTANTS_BUILD={CACHE}/tmp.build",
-                f"CCACHE_DIR={CACHE}/ccache", str(HERE / command[0]), *command[1:]]
+                f"CCACHE_DIR={CACHE}/ccache", f"MUTANTS_ONLY={self.only}", str(HERE / command[0]), *command[1:]]
 
     @property
     def seen_source(self) -> Path:
@@ -182,7 +184,7 @@ class Engine:
 
     def fingerprint(self) -> str:
         """Of all that the suite runs with."""
-        digest = hashlib.sha256(json.dumps(self.numbers).encode())
+        digest = hashlib.sha256(json.dumps([self.numbers, self.only]).encode())
         for path in [self.work / "prefix/bin/postgres", *sorted((self.work / "stage").rglob("*")), *sorted((self.work / "tree/t").rglob("*"))]:
             if path.is_file():
                 digest.update(path.read_bytes())

@@ -28,6 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -47,8 +48,10 @@ def jobs() -> list[str]:
     """The regression tests, the TAP files, and each recording."""
     tree = WORK / "tree"
     files = [str(path.relative_to(tree)) for path in sorted(tree.glob("t/**/*.pl"))]
-    return [REGRESS, *(file for file in files if file != RECORDINGS),
-            *(f"{RECORDINGS} {path.stem}" for path in sorted(tree.glob("t/recordings/*.sql")))]
+    every = [REGRESS, *(file for file in files if file != RECORDINGS),
+             *(f"{RECORDINGS} {path.stem}" for path in sorted(tree.glob("t/recordings/*.sql")))]
+    only = os.environ.get("MUTANTS_ONLY", "").split()
+    return [job for job in every if not only or any(fnmatch(job, pattern) for pattern in only)]
 
 
 def reach_of(tier: str) -> Path:
