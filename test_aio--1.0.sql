@@ -421,6 +421,16 @@ AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION io_devices_get() IS
 'return the simulated devices, for the view io_devices';
 
+CREATE FUNCTION io_device_reads_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT fork text, OUT blockno int8, OUT nblocks int4,
+	OUT service_time float8, OUT due_in float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+COMMENT ON FUNCTION io_device_reads_get() IS
+'return the reads that simulated devices have in hand, for the view io_device_reads';
+
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
 	OUT handler text, OUT can_hold text[], OUT cannot_hold text[],
 	OUT worker int4, OUT held int4)
@@ -472,6 +482,14 @@ SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 FROM io_devices_get();
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';
+
+CREATE VIEW io_device_reads AS
+SELECT pid, io_id, io_generation,
+	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	fork, blockno, nblocks, service_time, due_in
+FROM io_device_reads_get();
+
+COMMENT ON VIEW io_device_reads IS 'reads that simulated devices have in hand; times in ms';
 
 CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
 
@@ -638,10 +656,10 @@ BEGIN
 END $$;
 
 -- roles that can read pg_aios can read the views of the gate and of the trace
-GRANT SELECT ON io_held, io_turnstile, io_filters, io_devices, io_gate,
+GRANT SELECT ON io_held, io_turnstile, io_filters, io_devices, io_device_reads, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_filters_get(), io_devices_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get(),
 	io_histogram(int8), io_histogram_add(internal, int8), io_histogram_get(internal),
 	io_trace_chrome(), io_trace_fio_log()

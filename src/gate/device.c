@@ -28,6 +28,7 @@
 PG_FUNCTION_INFO_V1(io_device);
 PG_FUNCTION_INFO_V1(io_device_end);
 PG_FUNCTION_INFO_V1(io_devices_get);
+PG_FUNCTION_INFO_V1(io_device_reads_get);
 
 #define MAX_LATENCY_S 60
 
@@ -153,33 +154,32 @@ worker_is_ready(void)
 
 /*
  * Gives a read to its device.  Returns false if the device cannot take the
- * read; the caller then performs it.  The caller has the lock.
+ * read; the caller then performs it, and the read has nothing to do with the
+ * device any more.  The caller has the lock.
  */
 bool
 gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
-	GateDevice *device;
-
-	if (io->device < 0 || !worker_is_ready())
-		return false;
-	device = &gate->devices[io->device];
+	GateDevice *device = io->device >= 0 ? &gate->devices[io->device] : NULL;
 
 	/*
-	 * it may have ended, and another one have begun, since the read was
-	 * staged
+	 * The device may have ended, and another one have begun, since the read
+	 * was staged; the worker may have gone.
 	 */
-	if (!device->in_use || device->id != io->device_id)
+	if (device == NULL || !device->in_use || device->id != io->device_id ||
+		!worker_is_ready())
 	{
 		io->device = -1;
 		return false;
 	}
 
+	io->submitted = now;
 	io->due = schedule(device, read_length(ioh), now);
 	io->phase = GATE_DUE;
 	device->in_flight++;
 
 	/* what only the owner can perform, it does when it waits */
-	if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL))
+	if (!gate_is_local(ioh))
 		gate_add_due(ioh, io);
 
 	return true;
@@ -538,6 +538,59 @@ io_devices_get(PG_FUNCTION_ARGS)
 		nulls[14] = device->why_escaped == ESCAPE_NONE;
 		values[15] = Int32GetDatum(device->holder);
 		nulls[15] = device->holder == 0;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+
+	return (Datum) 0;
+}
+
+/*
+ * io_device_reads_get() returns setof record
+ *
+ * Returns the reads that devices have in hand, for the view "io_device_reads".
+ */
+Datum
+io_device_reads_get(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	IoTime		now = io_now();
+
+	require_gate_to_look(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (int i = 0; i < gate->nios; i++)
+	{
+		Datum		values[11] = {0};
+		bool		nulls[11] = {0};
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		PgAioTargetData target;
+		GateIo		io;
+		int			pid;
+
+		if (gate->ios[i].phase != GATE_DUE)
+			continue;
+		LWLockAcquire(gate->lock, LW_SHARED);
+		io = gate->ios[i];
+		target = ioh->target_data;
+		pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		LWLockRelease(gate->lock);
+		if (io.phase != GATE_DUE || io.device < 0)
+			continue;
+
+		values[0] = Int32GetDatum(pid);
+		values[1] = Int32GetDatum(i);
+		values[2] = Int64GetDatum(io.generation);
+		values[3] = ObjectIdGetDatum(target.smgr.rlocator.spcOid);
+		values[4] = ObjectIdGetDatum(target.smgr.rlocator.dbOid);
+		values[5] = ObjectIdGetDatum(target.smgr.rlocator.relNumber);
+		values[6] = CStringGetTextDatum(forkNames[target.smgr.forkNum]);
+		values[7] = Int64GetDatum(target.smgr.blockNum);
+		values[8] = Int32GetDatum(target.smgr.nblocks);
+		values[9] = Float8GetDatum((double) (io.due - io.submitted) / NS_PER_MS);
+		values[10] = Float8GetDatum((double) (io.due - now) / NS_PER_MS);
+		/* its device has ended, or the server stops */
+		nulls[9] = nulls[10] = io.due == 0;
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

@@ -79,7 +79,8 @@ typedef struct GateIo
 	uint64		device_id;		/* the index may be given to another device */
 	ProcNumber	stopped;		/* shows "completion_wait" */
 	int			held_index;		/* in GateState.held */
-	IoTime		due;			/* GATE_DUE */
+	IoTime		submitted;		/* GATE_DUE, on a device */
+	IoTime		due;			/* GATE_DUE; 0: at once */
 	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */
 	TimestampTz since;			/* GATE_HELD */
 } GateIo;
