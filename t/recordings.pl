@@ -48,9 +48,9 @@ my %all = map { $_ => script_length($_) } all_scripts();
 my @names = $ENV{TEST_AIO_SCRIPTS} ? split ' ', $ENV{TEST_AIO_SCRIPTS} : sort { $all{$b} <=> $all{$a} || $a cmp $b } keys %all;
 my ($unknown) = grep { !$all{$_} } @names;
 die "there is no recording \"$unknown\"; there are: @{[ sort keys %all ]}\n" if $unknown;
-my $number = @names;
 run_in_parallel(@names);
-diag("recordings: $number scripts, ", $ENV{TEST_AIO_RECORD_INTO} ? 'written' : $ENV{TEST_AIO_COMPARE_WITH} ? "compared with $ENV{TEST_AIO_COMPARE_WITH}" : 'each made twice and compared');
+my ($into, $with) = @ENV{qw(TEST_AIO_RECORD_INTO TEST_AIO_COMPARE_WITH)};
+diag('recordings: ' . @names . ' scripts, ' . ($into ? 'written' : $with ? "compared with $with" : 'each made twice and compared'));
 done_testing();
 
 # Runs each script in a process, as many at once as there are processors.

@@ -37,9 +37,8 @@ sub parse
 	my ($text) = @_;
 	my ($head, @parts) = split /^=== /m, $text;
 	my ($version, $lacks) = $head =~ /^server (.*?)(?:, without (.*))?$/m or die "this is no recording\n";
-	return {
-		version => $version, lacks => { map { $_ => 1 } split ' ', $lacks // '' },
-		parts => [ map { my ($statement, $lines) = split /\n---\n/, $_, 2; [ $statement, grep { $_ ne '' } split /\n/, $lines ] } @parts ] };
+	@parts = map { my ($statement, $lines) = split /\n---\n/, $_, 2; [ $statement, grep { $_ ne '' } split /\n/, $lines ] } @parts;
+	return { version => $version, lacks => { map { $_ => 1 } split ' ', $lacks // '' }, parts => \@parts };
 }
 
 sub read { my ($path) = @_; return parse(_slurp($path)) }
@@ -62,7 +61,7 @@ sub what_is_compared
 	return $before == $after ? 'all that is recorded' : "of $before and $after rows, errors and warnings, but not plans";
 }
 
-# What is expected between two major versions: [ reason, patterns … ].
+# What is expected between two major versions: [ reason, pattern … ].
 sub _expected
 {
 	my ($before, $after) = sort { $a <=> $b } @_;
@@ -76,6 +75,18 @@ sub _expected
 	}
 	# what changes from 18 to 19 is still changed in 20
 	return map { [ @$_[ 2 .. $#$_ ] ] } grep { $before <= $_->[0] && $_->[1] <= $after } @expected;
+}
+
+# Returns the reason why a line is expected to differ, or undef.
+sub _reason
+{
+	my ($line, @expected) = @_;
+	for (@expected)
+	{
+		my ($reason, @patterns) = @$_;
+		return $reason if grep { $line =~ $_ } @patterns;
+	}
+	return;
 }
 
 # The lines that differ, as [ sign, line ].
@@ -136,12 +147,13 @@ sub differences
 		my ($other, @after) = @{ $to->[$number] // [''] };
 		my @changed = _changed([ $comparable->($statement, @before) ], [ $comparable->($other, @after) ]);
 		@changed = ([ '-', "statement $statement" ], [ '+', "statement $other" ]) if $statement ne $other;
-		my @reasons = map { my $line = "$script: $_->[1]"; (map { $_->[0] } grep { my (undef, @patterns) = @$_; grep { $line =~ $_ } @patterns } @expected)[0] } @changed;
 		next if !@changed;
+		my @reasons = map { scalar _reason("$script: $_->[1]", @expected) } @changed;
 		my %kinds = map { ($_->[0] . (split / /, $_->[1])[0]) => 1 } @changed;
 		push @found, {
 			script => $script, number => $number + 1, statement => ($statement || $other) =~ s/\s+/ /gr,
-			before => [ map { $_->[0] eq '-' ? $_->[1] : () } @changed ], after => [ map { $_->[0] eq '+' ? $_->[1] : () } @changed ],
+			before => [ map { $_->[0] eq '-' ? $_->[1] : () } @changed ],
+			after => [ map { $_->[0] eq '+' ? $_->[1] : () } @changed ],
 			kind => join(' ', sort keys %kinds), expected => (grep { !defined } @reasons) ? undef : $reasons[0] };
 	}
 	return @found;
@@ -176,8 +188,10 @@ sub summary
 	for my $kind (splice @order, 0, $most_kinds)
 	{
 		my ($example, @more) = @{ $of_kind{$kind} };
-		push @lines, _cut("$example->{script} $example->{number}: $example->{statement}"), _side('-', @{ $example->{before} }), _side('+', @{ $example->{after} });
-		push @lines, '  likewise ' . _count(scalar @more, 'statement') . ': ' . _cut(join ', ', map { "$_->{script} $_->{number}" } @more) if @more;
+		push @lines, _cut("$example->{script} $example->{number}: $example->{statement}");
+		push @lines, _side('-', @{ $example->{before} }), _side('+', @{ $example->{after} });
+		my $others = _cut(join ', ', map { "$_->{script} $_->{number}" } @more);
+		push @lines, '  likewise ' . _count(scalar @more, 'statement') . ": $others" if @more;
 	}
 	my $rest = 0;
 	$rest += @{ $of_kind{$_} } for @order;
@@ -187,11 +201,12 @@ sub summary
 }
 
 # Compares two directories of recordings, as t/recordings.pl has made them, for servers/compare, and
-# returns its exit status.  json names a file, or is ""; only names scripts if not all are meant;
-# a side is [ name, directory ].
+# returns its exit status.  json names a file, or is ""; only has scripts if not all are meant;
+# then come name and directory of each side.
 sub compare
 {
-	my ($json, $only, @sides) = @_;
+	my ($json, $only, @names) = @_;
+	my @sides = ([ @names[ 0, 1 ] ], [ @names[ 2, 3 ] ]);
 	my %result = (compared => 'nothing', statements => 0, map { $_ => [] } qw(scripts failed skipped differences expected));
 	my ($before, $after) = @result{qw(before after)} = map { { name => $_->[0], version => undef } } @sides;
 	my %only = map { $_ => 1 } split ' ', $only;
@@ -210,7 +225,10 @@ sub compare
 	for my $file (sort keys %files)
 	{
 		my ($script, $what) = $file =~ /^(\w+)\.(failed|skipped)$/ or next;
-		push @{ $result{$what} }, map { -e "$_->[1]/$file" ? { script => $script, side => $_->[0], why => _slurp("$_->[1]/$file") =~ s/\s+\z//r } : () } @sides;
+		for my $side (grep { -e "$_->[1]/$file" } @sides)
+		{
+			push @{ $result{$what} }, { script => $script, side => $side->[0], why => _slurp("$side->[1]/$file") =~ s/\s+\z//r };
+		}
 	}
 	my @unexpected = grep { !defined $_->{expected} } @found;
 	$result{differences} = [ map { my %difference = %$_; delete $difference{expected}; \%difference } @unexpected ];

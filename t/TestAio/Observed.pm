@@ -37,23 +37,33 @@ CREATE TEMP VIEW named AS
 	UNION ALL SELECT indexrelid, 'index of toast of ' || name FROM own JOIN pg_index ON indrelid = reltoastrelid;
 END
 
+# A query about the script's relations in a view of counters.
+sub _of_relations
+{
+	my ($view, $column) = @_;
+	return "SELECT name, to_jsonb(s) FROM $view s JOIN named ON oid = $column WHERE $column = ANY (ARRAY(SELECT oid FROM named))";
+}
+
 # Counters: a word, and a query that gives a name and a row of counters.
 my %counters = (
 	# hits in the context "normal" are of catalogs, too, and how many buffers these have is luck
-	io => q{SELECT concat_ws('/', name, object, context), to_jsonb(s) - CASE WHEN object = 'relation' AND context = 'normal' THEN ARRAY['evictions', 'hits'] ELSE ARRAY['evictions'] END
+	io => q{SELECT concat_ws('/', name, object, context),
+			to_jsonb(s) - CASE WHEN object = 'relation' AND context = 'normal' THEN ARRAY['evictions', 'hits'] ELSE ARRAY['evictions'] END
 		FROM (SELECT backend_type name, * FROM pg_stat_io WHERE backend_type = 'background worker'
 			UNION ALL SELECT application_name, s.* FROM pg_stat_activity a, pg_stat_get_backend_io(a.pid) s
 				WHERE a.backend_type = 'client backend' AND application_name <> 'observer') s
 		WHERE object <> 'wal'},
-	table => 'SELECT name, to_jsonb(s) FROM pg_stat_all_tables s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))',
-	index => 'SELECT name, to_jsonb(s) FROM pg_stat_all_indexes s JOIN named ON oid = indexrelid WHERE indexrelid = ANY (ARRAY(SELECT oid FROM named))',
-	block => q{SELECT name, to_jsonb(s) FROM pg_statio_all_tables s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))
-		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_indexes s JOIN named ON oid = indexrelid WHERE indexrelid = ANY (ARRAY(SELECT oid FROM named))
-		UNION ALL SELECT name, to_jsonb(s) FROM pg_statio_all_sequences s JOIN named ON oid = relid WHERE relid = ANY (ARRAY(SELECT oid FROM named))},
+	table => _of_relations('pg_stat_all_tables', 'relid'),
+	index => _of_relations('pg_stat_all_indexes', 'indexrelid'),
+	block => join(' UNION ALL ',
+		_of_relations('pg_statio_all_tables', 'relid'),
+		_of_relations('pg_statio_all_indexes', 'indexrelid'),
+		_of_relations('pg_statio_all_sequences', 'relid')),
 	# the observer's own statements count here, too
-	database => q{SELECT '', to_jsonb(s) - ARRAY['numbackends', 'xact_commit', 'blks_hit', 'blks_read', 'tup_returned', 'tup_fetched', 'blk_read_time',
-			'tup_inserted', 'tup_updated', 'tup_deleted', 'session_time', 'active_time', 'idle_in_transaction_time', 'sessions', 'sessions_abandoned',
-			'blk_write_time', 'temp_bytes', 'parallel_workers_to_launch', 'parallel_workers_launched']
+	database => q{SELECT '', to_jsonb(s) - ARRAY['numbackends', 'xact_commit', 'blks_hit', 'blks_read', 'blk_read_time', 'blk_write_time',
+			'tup_returned', 'tup_fetched', 'tup_inserted', 'tup_updated', 'tup_deleted', 'session_time', 'active_time',
+			'idle_in_transaction_time', 'sessions', 'sessions_abandoned', 'temp_bytes', 'parallel_workers_to_launch',
+			'parallel_workers_launched']
 		FROM pg_stat_database s WHERE datname = current_database()},
 );
 
@@ -61,9 +71,11 @@ my %counters = (
 my %states = (
 	class => q{SELECT name, format('%s pages, %s tuples, %s visible, ', relpages, reltuples, relallvisible)
 			|| CASE WHEN EXISTS (SELECT FROM pg_locks WHERE relation = c.oid AND mode = 'AccessExclusiveLock') THEN 'locked'
-				ELSE (SELECT string_agg(f || ' ' || pg_relation_size(c.oid, f) / 8192, ', ') FROM unnest(ARRAY['main', 'fsm', 'vm', 'init']) f) END
+				ELSE (SELECT string_agg(f || ' ' || pg_relation_size(c.oid, f) / 8192, ', ')
+					FROM unnest(ARRAY['main', 'fsm', 'vm', 'init']) f) END
 		FROM pg_class c JOIN named USING (oid) WHERE relkind <> 'p' AND relkind <> 'I'},
-	pool => q{SELECT name || ' ' || (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1], format('%s pages, %s dirty; ', sum(n), sum(dirty))
+	pool => q{SELECT name || ' ' || (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1],
+			format('%s pages, %s dirty; ', sum(n), sum(dirty))
 			|| string_agg(usagecount || ': ' || n, ', ' ORDER BY usagecount)
 		FROM (SELECT name, relforknumber, usagecount, count(*) n, count(*) FILTER (WHERE isdirty) dirty
 			FROM pg_buffercache JOIN named ON relfilenode = pg_relation_filenode(oid)
@@ -78,7 +90,8 @@ sub observe
 	my %queries = (
 		(map { $_ => "SELECT '$_', name || ' ' || key, CASE jsonb_typeof(value) WHEN 'number' THEN value #>> '{}' ELSE '1' END"
 			  . " FROM ($counters{$_}) AS counters (name, counters), jsonb_each(counters)"
-			  . " WHERE jsonb_typeof(value) = 'number' AND key !~ 'relid|^datid' OR jsonb_typeof(value) = 'string' AND key ~ '^last_'" } keys %counters),
+			  . " WHERE jsonb_typeof(value) = 'number' AND key !~ 'relid|^datid'"
+			  . " OR jsonb_typeof(value) = 'string' AND key ~ '^last_'" } keys %counters),
 		(map { $_ => "SELECT '$_', s.* FROM ($states{$_}) s" } keys %states));
 	delete $queries{pool} if $aio->lacks('pg_buffercache');
 	my $self = bless { aio => $aio, query => join(' UNION ALL ', map { $queries{$_} } sort keys %queries), files => {} }, $class;
@@ -123,7 +136,8 @@ sub masked
 {
 	my ($self, $text) = @_;
 	my $files = $self->{files};
-	$text =~ s{\b(base|pg_tblspc/\d+/\w+)/\d+/(t\d+_)?(\d+)}{($1 eq 'base' ? '' : 'TABLESPACE/') . ($2 ? 'tN_' : '') . 'FILE OF ' . ($files->{$3} // 'another')}ge;
+	$text =~ s{\b(base|pg_tblspc/\d+/\w+)/\d+/(t\d+_)?(\d+)}
+		{($1 eq 'base' ? '' : 'TABLESPACE/') . ($2 ? 'tN_' : '') . 'FILE OF ' . ($files->{$3} // 'another')}gex;
 	$text =~ s{pg_toast_\d+}{pg_toast_OID}g;
 	$text =~ s{pg_(toast_)?temp_\d+}{pg_${\($1 // '')}temp_N}g;
 	$text =~ s{((?:cutoff|relfrozenxid|relminmxid): )\d+}{$1XID}g;
@@ -188,9 +202,11 @@ sub fill_in_wal
 		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
 		  grep { $self->{files}{ $_->[0] } }
 		  map { m{^\d+/\d+/(\d+) (?:fork (\w+) )?blk (\d+)( FPW)?} ? [ $1, $2 // 'main', $3 . ($4 ? 'F' : '') ] : () } split / rel /;
-		if ($manager eq 'Storage' && m{/(\d+)(?: to (\d+) blocks.*)?$} && $self->{files}{$1}) { push @blocks, [ $self->{files}{$1}, '', $2 // '' ] }
+		push @blocks, [ $self->{files}{$1}, '', $2 // '' ]
+		  if $manager eq 'Storage' && m{/(\d+)(?: to (\d+) blocks.*)?$} && $self->{files}{$1};
 		next if !@blocks;
-		my $record = $spans[$span]{records}{"$manager $description $blocks[0][0] $blocks[0][1]"} //= { count => 0, bytes => 0, blocks => [] };
+		my $what = "$manager $description $blocks[0][0] $blocks[0][1]";
+		my $record = $spans[$span]{records}{$what} //= { count => 0, bytes => 0, blocks => [] };
 		$record->{count}++;
 		$record->{bytes} += $length;
 		push @{ $record->{blocks} }, join '/', map { $_->[2] } @blocks;
@@ -206,8 +222,14 @@ sub fill_in_wal
 sub _wal_lines
 {
 	my ($span) = @_;
-	my $records = $span->{records};
-	return map { "wal $_: $records->{$_}{count} of $records->{$_}{bytes} bytes" . ($span->{sums_only} ? '' : ', blocks ' . _blocks(@{ $records->{$_}{blocks} })) } sort keys %$records;
+	my @lines;
+	for my $what (sort keys %{ $span->{records} })
+	{
+		my $record = $span->{records}{$what};
+		my $blocks = $span->{sums_only} ? '' : ', blocks ' . _blocks(@{ $record->{blocks} });
+		push @lines, "wal $what: $record->{count} of $record->{bytes} bytes$blocks";
+	}
+	return @lines;
 }
 
 # Lines about the reads that were traced.
@@ -281,7 +303,8 @@ sub pages
 	my ($self, $relation) = @_;
 	my $aio = $self->{aio};
 	$aio->sql('CHECKPOINT');
-	my ($path, $kind) = split /\|/, $aio->sql("SELECT pg_relation_filepath(c.oid), coalesce(amname, '') FROM pg_class c LEFT JOIN pg_am a ON a.oid = relam WHERE c.oid = 'recorded.$relation'::regclass");
+	my ($path, $kind) = split /\|/, $aio->sql("SELECT pg_relation_filepath(c.oid), coalesce(amname, '')"
+		  . " FROM pg_class c LEFT JOIN pg_am a ON a.oid = relam WHERE c.oid = 'recorded.$relation'::regclass");
 	my @lines;
 	for my $fork ('', qw(_fsm _vm _init))
 	{
@@ -296,7 +319,8 @@ sub pages
 			if (!$fork && $kind eq 'btree') { ($items, $digest) = _btree_page($number, $page, $lower, $special) }
 			elsif (!$fork && $kind =~ /^(?:heap|)$/) { ($items, $digest) = _items($page, $lower, 1) }
 			elsif ($kind !~ /gist/) { $digest = $upper && _digest(substr $page, 24) }
-			push @lines, join ' ', "page $relation$fork $number:", $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new', grep { $_ ne '' } $items, $digest;
+			my $limits = $upper ? "flags $flags, $lower to $upper, special $special, $size;" : 'new';
+			push @lines, join ' ', "page $relation$fork $number:", $limits, grep { $_ ne '' } $items, $digest;
 		}
 	}
 	my @rest = splice @lines, $most_pages;

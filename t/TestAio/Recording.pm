@@ -60,7 +60,8 @@ sub _waits
 	my ($self, $session, $for) = @_;
 	my ($pid, $holder) = map { $_->pid } $session, $self->_session($for);
 	my $waits;
-	$self->{aio}->poll(sub { ($waits = $self->{aio}->sql("SELECT pg_blocking_pids($pid) @> ARRAY[$holder]") eq 't') || $session->has_ended });
+	my $query = "SELECT pg_blocking_pids($pid) @> ARRAY[$holder]";
+	$self->{aio}->poll(sub { ($waits = $self->{aio}->sql($query) eq 't') || $session->has_ended });
 	return "does not wait for $for" if !$waits;
 	my $progress = TestAio::Steps::differences({}, $self->_stepper->progress($session));
 	return "waits for $for", $progress ? "progress $progress" : ();
@@ -141,7 +142,8 @@ sub _statement
 	my @changes = TestAio::Observed::changes($before, $self->look, $sums_only);
 	# the rest reads and extends catalogs, and how many pages these have is not the same in each build;
 	# a transaction counts when it ends
-	$self->{extends_catalogs}{$name} ||= $sql !~ /^(?:SELECT|EXPLAIN|INSERT|UPDATE|DELETE|MERGE|COPY|DECLARE|FETCH|MOVE|CLOSE|EXECUTE|WITH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b/;
+	$self->{extends_catalogs}{$name} ||= $sql !~ /^(?:SELECT|EXPLAIN|INSERT|UPDATE|DELETE|MERGE|COPY|WITH
+		|DECLARE|FETCH|MOVE|CLOSE|EXECUTE|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b/x;
 	@changes = grep { !m{^io $name/relation/normal:} } @changes if $self->{extends_catalogs}{$name};
 	$self->{extends_catalogs}{$name} = 0 if !$session->in_transaction;
 	push @lines, @changes, { from => $from, to => $to, sums_only => $sums_only, records => {} };
@@ -215,7 +217,8 @@ sub _record_once
 			$aio->scenario($name, sub { $made = recorded($aio, $name) },
 				dies => scalar(grep { $_->{command} =~ /^(?:crash|restart)$/ } script($name)), log => $log, skip => $reason);
 		},
-		# with sync, nothing depends on what happens first
+		# nothing depends on what has been before, and with sync on what happens first
+		own => 1,
 		io_methods => 'sync',
 		suffix => $suffix,
 		%params,
@@ -229,7 +232,6 @@ sub record
 {
 	my ($name, %params) = @_;
 	my $after = _record_once($name, 1, %params);
-	my $before_file = $ENV{TEST_AIO_COMPARE_WITH} && "$ENV{TEST_AIO_COMPARE_WITH}/$name.out";
 	if ($ENV{TEST_AIO_RECORD_INTO})
 	{
 		# what failed is told by t/recordings.pl
@@ -238,11 +240,13 @@ sub record
 		return;
 	}
 	return if !ref $after;
-	my $before = $before_file ? (-e $before_file ? TestAio::Difference::read($before_file) : die "there is no $before_file\n") : _record_once($name, 2, %params);
+	my $directory = $ENV{TEST_AIO_COMPARE_WITH};
+	my $before = $directory ? TestAio::Difference::read("$directory/$name.out") : _record_once($name, 2, %params);
 	return if !ref $before;
 	my @found = differences($before, $after, $name);
-	ok(!(grep { !defined $_->{expected} } @found), "$name: ${\scalar @{ $after->{parts} }} statements do what they did before")
-	  ? note(summary(@found)) : diag(join "\n", summary(@found));
+	my $text = join "\n", summary(@found);
+	my $number = @{ $after->{parts} };
+	ok(!(grep { !defined $_->{expected} } @found), "$name: $number statements do what they did before") ? note($text) : diag($text);
 	return;
 }
 

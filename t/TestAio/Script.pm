@@ -59,9 +59,11 @@ sub script
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
 		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
-		my @unknown = grep { /^(?:as|waits?|then|sums?|steps?)\b/ && !/^(?:as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step)$/ } @how;
+		my $known = qr/as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step/;
+		my @unknown = grep { /^(?:as|waits?|then|sums?|steps?)\b/ && !/^$known$/ } @how;
 		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
-		die "$name.sql: \"step by step\" is for statements that wait for nobody\n" if grep({ $_ eq 'step by step' } @how) && grep { /^(?:waits|then) / } @how;
+		die "$name.sql: \"step by step\" is for statements that wait for nobody\n"
+		  if grep({ $_ eq 'step by step' } @how) && grep { /^(?:waits|then) / } @how;
 		my $sql = $text =~ s/^\s*--.*\n//mgr;
 		$sql =~ s/^\s+|\s+$//g;
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();

@@ -23,7 +23,8 @@ sub new
 {
 	my ($class, $aio) = @_;
 	my $views = join ' UNION ALL ', map { "SELECT pid, to_jsonb(v) AS row FROM $_ v" }
-	  split /\n/, $aio->sql(q{SELECT viewname FROM pg_views WHERE viewname ~ '^pg_stat_progress_(analyze|vacuum|repack|cluster|create_index|copy)$' ORDER BY 1});
+	  split /\n/, $aio->sql(q{SELECT viewname FROM pg_views
+		WHERE viewname ~ '^pg_stat_progress_(analyze|vacuum|repack|cluster|create_index|copy)$' ORDER BY 1});
 	my $ignored = join ', ', map { "'$_'" } @ignored;
 	$aio->sql(<<"END");
 PREPARE progress (int) AS
@@ -77,7 +78,8 @@ sub _next_read
 	my ($self, $pid, @performed) = @_;
 	my $perform = join '', map { ", $_" } @performed;
 	my ($state, @held);
-	for (split /\n/, $self->{aio}->sql("SELECT kind, state, io_id, relfilenode, fork, blockno FROM io_settle(ARRAY[$pid]$perform) WHERE kind = 'process' OR held"))
+	my $query = "SELECT kind, state, io_id, relfilenode, fork, blockno FROM io_settle(ARRAY[$pid]$perform) WHERE kind = 'process' OR held";
+	for (split /\n/, $self->{aio}->sql($query))
 	{
 		my ($kind, $what, @read) = split /\|/;
 		if ($kind eq 'process') { $state = $what }
@@ -94,7 +96,8 @@ sub steps
 	my $aio = $self->{aio};
 	my $pid = $session->pid;
 	my ($seen, $pinned, @lines) = ({}, '');
-	$aio->sql("SELECT pg_buffercache_evict_relation(oid) FROM named WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '");
+	$aio->sql('SELECT pg_buffercache_evict_relation(oid) FROM named'
+		  . q{ WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '});
 	my $filter = $aio->sql("SELECT io_hold(fork => NULL, pid => $pid)");
 	$session->starts($sql);
 	my $latest = time + $aio->timeout;

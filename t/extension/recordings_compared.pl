@@ -35,7 +35,10 @@ my @changes = (
 	[ 'a statement', 5, qr{SELECT 1 / 0}, 'SELECT 1 / 1', '+statement -statement' ]);
 
 # Numbers and kinds of differences, and why they are expected.
-sub found { return join '; ', map { "$_->{number}: $_->{kind}" . (defined $_->{expected} ? ", $_->{expected}" : '') } differences(@_, 'tiny') }
+sub found
+{
+	return join '; ', map { "$_->{number}: $_->{kind}" . (defined $_->{expected} ? ", $_->{expected}" : '') } differences(@_, 'tiny');
+}
 
 # A recording with another text, of another version.
 sub changed
@@ -74,7 +77,8 @@ with_each_io_method(
 
 		my ($major) = $made->{version} =~ /^(\d+)/;
 		my $next = $major + 1;
-		my $without = TestAio::Difference::parse(TestAio::Difference::text({ %$again, lacks => { trace => 1, pool => 1 } }) =~ s/^(?:trace|pool) .*\n//mgr);
+		my $text = TestAio::Difference::text({ %$again, lacks => { trace => 1, pool => 1 } });
+		my $without = TestAio::Difference::parse($text =~ s/^(?:trace|pool) .*\n//mgr);
 		is(found($made, $without), '', 'what one of the servers cannot show is left out');
 
 		local $TestAio::Difference::expected_file = "$directory/expected";
@@ -83,17 +87,20 @@ with_each_io_method(
 		is(found($made, $error), '5: +said -said', 'two major versions: an error');
 		is(found($made, $counter), '', 'two major versions: counters are left out');
 		is(found($made, $plan), '', 'two major versions: plans are left out');
-		PostgreSQL::Test::Utils::append_to_file("$directory/expected", "# reasons\n\n$major to $next: it counts\n\t^tiny: row (?:1000|999)\$\n");
+		PostgreSQL::Test::Utils::append_to_file("$directory/expected",
+			"# reasons\n\n$major to $next: it counts\n\t^tiny: row (?:1000|999)\$\n");
 		is(found($made, $row), '4: +row -row, it counts', 'a row that is expected');
 		is(found($row, $made), '4: +row -row, it counts', 'and the other way round');
 		is(found($made, changed($made, @{ $changes[0] }[ 2, 3 ])), '4: +row -row', 'within a major version it is not expected');
 		is(found($made, $error), '5: +said -said', 'nor is another difference');
 
-		my @many = map { { script => 'tiny', number => $_, statement => 'x' x 999, kind => $_ % 20, before => [ (1) x 9 ], after => [ 'y' x 999 ] } } 1 .. 100;
+		my %long = (script => 'tiny', statement => 'x' x 999, before => [ (1) x 9 ], after => [ 'y' x 999 ]);
+		my @many = map { { %long, number => $_, kind => $_ % 20 } } 1 .. 100;
 		my @lines = summary(@many);
 		is_between(scalar @lines, 60, 80, 'lines about many differences');
 		is_between((sort { $b <=> $a } map { length } @lines)[0], 100, 220, 'the longest line');
-		like(join("\n", @lines), qr/… and 4 more lines.*likewise 4 statements: tiny \d+, .*60 statements of 12 other kinds left out/s, 'what is left out is counted');
+		my $counts = qr/… and 4 more lines.*likewise 4 statements: tiny \d+, .*60 statements of 12 other kinds left out/s;
+		like(join("\n", @lines), $counts, 'what is left out is counted');
 	},
-	conf => { TestAio::Recording::settings() });
+	own => 1, conf => { TestAio::Recording::settings() });
 done_testing();

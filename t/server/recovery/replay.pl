@@ -33,13 +33,16 @@ sub contents
 {
 	my ($aio, $has_amcheck) = @_;
 	my @digests;
-	for my $line (split /\n/, $aio->sql(q{SELECT c.oid::regclass, c.relkind, coalesce(i.indexrelid::regclass::text, ''), coalesce(amname, '')
-			FROM pg_class c LEFT JOIN pg_index i ON c.oid = indrelid LEFT JOIN pg_class ic ON ic.oid = indexrelid LEFT JOIN pg_am a ON a.oid = ic.relam
+	for my $line (split /\n/, $aio->sql(q{
+			SELECT c.oid::regclass, c.relkind, coalesce(i.indexrelid::regclass::text, ''), coalesce(amname, '')
+			FROM pg_class c LEFT JOIN pg_index i ON c.oid = indrelid
+				LEFT JOIN pg_class ic ON ic.oid = indexrelid LEFT JOIN pg_am a ON a.oid = ic.relam
 			WHERE c.relkind IN ('r', 'm') AND c.relpersistence = 'p' AND c.relnamespace >= 16384 ORDER BY c.oid::regclass::text, 3}))
 	{
 		my ($table, $kind, $index, $method) = split /\|/, $line, -1;
 		push @digests, "$table: " . $aio->sql("SELECT count(*), sum(hashtext(t::text)::bigint) FROM $table t");
-		push @digests, "$index: " . $aio->sql("SELECT bt_index_check('$index', heapallindexed => true)") if $has_amcheck && $method eq 'btree';
+		push @digests, "$index: " . $aio->sql("SELECT bt_index_check('$index', heapallindexed => true)")
+		  if $has_amcheck && $method eq 'btree';
 		push @digests, "$index: pages " . $aio->sql("SELECT pg_relation_size('$index') / 8192") if $index;
 	}
 	return join "\n", @digests;
@@ -63,5 +66,6 @@ for_each_io_method(
 			}, dies => 1);
 		}
 	},
+	own => 1,
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });
