@@ -65,9 +65,11 @@ sub _collect
 sub starts
 {
 	my ($self, $sql) = @_;
-	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected} && !$self->{unread};
+	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected};
 	$self->{collected} = 0;
 	$self->{statement} = $sql;
+	$sql = sprintf q{DO 'BEGIN PERFORM scenario.flood(%06d); PERFORM %s; END'}, $self->{unread}, $sql =~ s/^SELECT //r =~ s/'/''/gr
+	  if $self->{unread};
 	$self->{wire}->send_sql($sql);
 	return $self;
 }
@@ -81,14 +83,13 @@ sub is_executed
 	return $self;
 }
 
-# Sends so many notices, which the client does not read, nor anything after them.  Until the session
-# is closed, statements can be started, and none is seen to end.
+# The client reads nothing more.  The SELECT that is started next sends so many notices before it does
+# anything else (scenario.flood(), of TestAio/Waits.pm); it is never seen to end.
 sub stops_reading
 {
 	my ($self, $notices) = @_;
-	$self->starts("DO 'BEGIN FOR i IN 1..$notices LOOP RAISE NOTICE \$\$x\$\$; END LOOP; END'");
 	$self->{wire}->stop_reading;
-	$self->{collected} = $self->{unread} = 1;
+	$self->{unread} = $notices;
 	return $self;
 }
 
@@ -99,7 +100,8 @@ sub in_transaction { return $_[0]->{wire}->in_transaction }
 sub has_ended
 {
 	my ($self, $wait) = @_;
-	return !$self->{unread} if $self->{collected} || $self->{unread};
+	return 0 if $self->{unread};
+	return 1 if $self->{collected};
 	$self->{wire}->receive($wait // 0);
 	return 0 if !$self->{wire}->is_idle;
 	$self->_collect;
