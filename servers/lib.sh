@@ -94,10 +94,6 @@ server_pg_config() {
 # user's own options come last, and win.
 server_environment() {
 	case $(server_column "$1" how) in
-		source | source-optimised)
-			# most trees are of a major version that the gate does not know
-			printf '%s\n' "TEST_AIO_GATE=${TEST_AIO_GATE:-try}"
-			;;
 		sanitizers)
 			# detect_leaks: processes of the server end without freeing their memory.
 			# detect_stack_use_after_return: it moves variables to a false stack, and

@@ -19,7 +19,7 @@ write_settings() {
 	staged_settings >"$state/settings.conf"
 	cat >>"$state/settings.conf" <<-END
 		shared_preload_libraries = 'test_aio'
-		test_aio.gate = '${TEST_AIO_GATE:-on}'
+		test_aio.gate = '${TEST_AIO_GATE:-try}'
 		fsync = off
 	END
 }
