@@ -10,13 +10,11 @@ use Test::More;
 
 our @EXPORT = qw(expects_hang waits_for_idle_owner);
 
-# Returns true if sessions of this server are left waiting, false if they are not.  Returns
-# undef for a server under development, which may have a fix.  Takes what has_bug() takes.
+# Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
 sub expects_hang
 {
-	my ($aio, %fixed_in) = @_;
-	return 0 if $aio->method ne 'io_uring';
-	return $aio->is_under_development ? undef : $aio->has_bug(%fixed_in);
+	my ($aio, $bug) = @_;
+	return $aio->method eq 'io_uring' && $aio->has_bug($bug);
 }
 
 # Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the
@@ -27,20 +25,16 @@ sub waits_for_idle_owner
 {
 	my ($aio, $t, $event, $has_bug) = @_;
 	my ($owner, $waiter, $third) = $aio->sessions(qw(owner waiter third));
-	if ($has_bug // 1)
+	if ($has_bug)
 	{
 		my $hangs = 'SELECT count(*) FROM pg_aios io JOIN pg_stat_activity o USING (pid), pg_stat_activity w'
 		  . " WHERE (o.pid, w.pid) = (${\$owner->pid}, ${\$waiter->pid}) AND (o.state, o.wait_event) = ('idle', 'ClientRead')"
 		  . " AND w.wait_event = '$event' AND io.state = 'SUBMITTED'";
 		$aio->poll(sub { $aio->sql($hangs) == 1 || $waiter->has_ended });
 		$third->sql("SELECT invalidate_rel_block('$t', 10), read_rel_block_ll('$t', 10)") for 1 .. 10;
-	  SKIP: {
-			my $found = $aio->sql($hangs);
-			skip 'this server, which is under development, does not have the bug', 1 if !defined $has_bug && !$found;
-			is($found, 1, 'the owner is idle, its read in flight for ever, the waiter asleep')
-			  || diag('If this release has the fix, say so in %fixed_in and in the document.');
-			$third->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'a third session frees it');
-		}
+		is($aio->sql($hangs), 1, 'the owner is idle, its read in flight for ever, the waiter asleep')
+		  || diag('If this server has the fix: TEST_AIO_FIXED; a release, %fixed_in and the document.');
+		$third->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'a third session frees it');
 	}
 	$waiter->returns('1', 'gets the block');
 	# has the owner free its handle, so that the block can be evicted

@@ -63,6 +63,16 @@ UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts
 UNION ALL SELECT 'settings: ' || s FROM pg_db_role_setting s
 END
 
+# Bugs of doc/reports: major version => server_version_num of the first release without the bug.
+my %fixed_in = (
+	'create-database-error' => {},
+	'create-database-minimal' => {},
+	'io_uring-buffer-wait-hang' => {},
+	'io_uring-wait-hang' => {},
+	'many-bad-blocks' => {},
+	'temporary-file-names' => {},
+);
+
 my $major;
 
 sub new
@@ -526,21 +536,14 @@ sub unless_required
 	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
 }
 
-# Returns true if this server has a bug.  Takes major version => server_version_num of its
-# first release without the bug; all releases of other versions have it.
+# Returns true if this server has a bug of doc/reports.  The tests of t/server/bugs fail if that is not so:
+# if a release has the fix, %fixed_in says so; if a tree has, TEST_AIO_FIXED='name ...' does.
 sub has_bug
 {
-	my ($self, %fixed_in) = @_;
-	my $fixed = $fixed_in{ $self->major };
-	return !defined $fixed || $self->setting('server_version_num') < $fixed;
-}
-
-# Returns true if the server may have patches that no release has: its version says so, or
-# it is tried with a gate that does not know it.
-sub is_under_development
-{
-	my ($self) = @_;
-	return $self->setting('server_version') =~ /devel/ || ($ENV{TEST_AIO_GATE} // '') eq 'try';
+	my ($self, $bug) = @_;
+	my $fixed_in = $fixed_in{$bug} or die "%fixed_in does not know the bug \"$bug\"\n";
+	my $fixed = $fixed_in->{ $self->major };
+	return !grep({ $_ eq $bug } split ' ', $ENV{TEST_AIO_FIXED} // '') && (!defined $fixed || $self->setting('server_version_num') < $fixed);
 }
 
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }

@@ -1,19 +1,14 @@
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
-# idle (doc/io_uring-buffer-wait-hang.md).  With io_uring the session sleeps until another session
-# reaps the owner's ring.  The test fails on a release that does not behave as %fixed_in says: if a
-# release has the fix, add the release there.
+# idle (doc/reports/io_uring-buffer-wait-hang.md).  With io_uring the session sleeps until another session
+# reaps the owner's ring.
 #
-# io_methods: sync; long: all
+# io_methods: io_uring; long: all
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Hang;
-
-# Major version => server_version_num of its first release without the bug.  Seen with it:
-# 18.6, 19beta1, 19rc1, 20devel of August 2026.
-my %fixed_in = ();
 
 # Test: the owner marks the buffer, the waiter sleeps on it, the owner submits the read and
 # goes idle; with the bug, the waiter waits for ever.
@@ -35,7 +30,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		$aio->scenario('a wait for a buffer without a wait reference', sub {
 			my $t = $aio->table('t', 20);
-			one_round($aio, $t, expects_hang($aio, %fixed_in)) for 1 .. 2;
+			one_round($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
 			$aio->proves($t);
 		});
 

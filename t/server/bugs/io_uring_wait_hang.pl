@@ -1,7 +1,6 @@
 # A session waits for a read that is not submitted yet; the owner submits the read and goes idle
-# (doc/io_uring-wait-hang.md).  With io_uring the session waits until another session reaps the
-# owner's ring.  The test fails on a release that does not behave as %fixed_in says: if a release
-# has the fix, add the release there.
+# (doc/reports/io_uring-wait-hang.md).  With io_uring the session waits until another session reaps the
+# owner's ring.
 #
 # io_methods: io_uring; long: all
 use strict;
@@ -10,9 +9,6 @@ use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Hang;
-
-# Major version => server_version_num of its first release without the bug.
-my %fixed_in = ();
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
 # with the bug, the waiter waits for ever.
@@ -34,7 +30,7 @@ for_each_io_method(
 		my ($aio) = @_;
 		$aio->scenario('a wait for a read that is not submitted yet', sub {
 			my $t = $aio->table('t', 20);
-			one_round($aio, $t, expects_hang($aio, %fixed_in)) for 1 .. 2;
+			one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
 			$aio->proves($t);
 		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 

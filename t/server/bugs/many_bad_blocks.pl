@@ -1,8 +1,6 @@
-# Reads of 128 blocks that are all bad (doc/many-bad-blocks.md).  A count of 128 does not fit into
+# Reads of 128 blocks that are all bad (doc/reports/many-bad-blocks.md).  A count of 128 does not fit into
 # the 7 bits that buffer_readv_encode_error() has for it.  A server with assertions crashes; a
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
-# The test fails on a server that does not behave as %fixed_in says: if a release has the fix, add
-# the release there.
 #
 # io_methods: sync; long: all
 use strict;
@@ -10,9 +8,6 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-
-# Major version => server_version_num of its first release without the bug.
-my %fixed_in = ();
 
 # Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles
 # from read to read; that is certain with io_method=sync only.
@@ -83,7 +78,7 @@ my $turn = 0;
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my ($has_bug, $asserts) = ($aio->has_bug(%fixed_in), $aio->has_assertions);
+		my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
 		my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
 		note('this server ' . ($has_bug ? 'has' : 'does not have') . ' the bug' . ($has_bug && $asserts ? ', and crashes' : ''));
 

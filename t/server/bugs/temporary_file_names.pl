@@ -1,6 +1,5 @@
 # Names of temporary tables' files (doc/reports/temporary-file-names.md).  A server that has the bug takes
-# the process number of the session that looks, in place of the owner's.  The test fails on a
-# server that does not behave as %fixed_in says: if a release has the fix, add the release there.
+# the process number of the session that looks, in place of the owner's.
 #
 # io_methods: io_uring; long: all
 use strict;
@@ -9,9 +8,6 @@ use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Major version => server_version_num of its first release without the bug.
-my %fixed_in = ();
-
 # Test: a text names the owner's file; with the bug, the file of the session that looks.
 sub names_file
 {
@@ -19,9 +15,7 @@ sub names_file
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my ($found) = $text =~ m{"(base/\d+/t\d+_\d+)"} or return fail("$name: names a file: $text");
 	my $right = $found eq $path ? 1 : 0;
-	# a server under development may have the fix
-	my $expected = $aio->is_under_development ? $right : $aio->has_bug(%fixed_in) ? 0 : 1;
-	is($right, $expected, "$name: whether it is the owner's file");
+	is($right, $aio->has_bug('temporary-file-names') ? 0 : 1, "$name: whether it is the owner's file");
 	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
 }
 
