@@ -62,9 +62,9 @@ class Engine:
     # Running what is in this directory inside servers/run.
 
     def command(self, *command: str, server: str = "") -> list[str]:
-        options = ["--data", "--work", str(self.work)]
+        options = ["--data", "--work", str(self.work), "--at", f"{CACHE}/ccache", f"{CACHE}/ccache"]
         if self.source:
-            options += ["--read", str(self.source), "--at", f"{CACHE}/ccache", f"{CACHE}/ccache"]
+            options += ["--read", str(self.source)]
             if (self.work / "build").is_dir():
                 options += ["--at", f"{self.work}/build", f"{CACHE}/tmp.build"]
             if self.seen_source != self.source:
@@ -95,6 +95,7 @@ class Engine:
         if not self.source:
             if not self.server.startswith("pg_config:"):
                 subprocess.run([CHECKOUT / "servers/provide", self.server], check=True)
+            self.must("inside", "begin")
             return
         stamp = self.work / "complete"
         if not stamp.exists() or stamp.read_text() != f"{self.source}\n":
