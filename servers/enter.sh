@@ -81,7 +81,7 @@ mount_at() {
 # in shared memory when they are killed is gone at the end.
 mounts_outside() {
 	local path closed
-	mounts=(--dev-bind / / --proc /proc --perms 1777 --tmpfs /dev/shm)
+	mounts=(--dev-bind / / "${proc[@]}" --perms 1777 --tmpfs /dev/shm)
 	for path in "${reads[@]}" "${writes[@]}"; do
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue
@@ -108,7 +108,7 @@ mounts_inside() {
 		[ ! -L "$path" ] || mounts+=(--symlink "$(readlink "$path")" "/${path##*/}")
 	done
 	mounts+=(--ro-bind "$root/etc" /etc --perms 0644 --ro-bind-data 9 /etc/passwd
-		--proc /proc --dev /dev --perms 1777 --tmpfs /dev/shm --ro-bind-try /sys /sys
+		"${proc[@]}" --dev /dev --perms 1777 --tmpfs /dev/shm --ro-bind-try /sys /sys
 		--bind /tmp /tmp --perms 1777 --tmpfs /var/tmp --dir /run)
 }
 
@@ -144,13 +144,16 @@ as_ordinary_user() {
 		as_ordinary_user_openly "$@"
 		return
 	fi
+	# with TEST_AIO_HOST_PIDS, processes have the ids that a debugger outside knows
+	local proc=(--proc /proc) pids=(--unshare-pid)
+	[ -z "${TEST_AIO_HOST_PIDS:-}" ] || proc=(--dev-bind /proc /proc) pids=()
 	if [ -n "$inside" ]; then mounts_inside "$inside"; else mounts_outside; fi
 	for path in "${reads[@]}"; do mount_at --ro-bind "$path"; done
 	for path in "${writes[@]}"; do mount_at --bind "$path"; done
 	for ((path = 0; path < ${#moved[@]}; path += 2)); do mount_at --bind "${moved[path]}" "${moved[path + 1]}"; done
 	[ -z "$memory" ] || mounts+=(--perms 1777 --size 2000000000 --tmpfs "$memory")
 	! is_root || mounts+=(--cap-add ALL)
-	bwrap "${mounts[@]}" --unshare-pid --unshare-ipc --die-with-parent --chdir "$chdir" \
+	bwrap "${mounts[@]}" "${pids[@]}" --unshare-ipc --die-with-parent --chdir "$chdir" \
 		"${dropped[@]}" "$@" 9< <([ -z "$inside" ] || passwd_inside "$inside")
 }
 

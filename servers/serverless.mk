@@ -39,8 +39,7 @@ help:
 #     SERVER=NAME          … on a server that "servers/provide --list" shows, or on one
 #                          compiled from a tree: source:/path/to/checkout[@revision]
 #     REGRESS=reads        … these regression tests only
-#     PROVE_TESTS='t/server/streams/*.pl'
-#                         … these TAP tests only
+#     PROVE_TESTS=distance … TAP tests with this in their path, or these: t/server/streams/*.pl
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
 # make check-long      all tests, with each io_method, every wait against every end,

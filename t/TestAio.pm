@@ -90,12 +90,28 @@ use Exporter 'import';
 use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils ();
+use Test2::API qw(test2_add_callback_context_init);
 use Test::More;
 
 use TestAio::Required;
 use TestAio::Server;
 
 our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT);
+
+# An assertion fails in the line of the test, whichever function of TestAio has made it.
+my $ours = qr{/TestAio(?:/\w+)?\.pm$};
+test2_add_callback_context_init(
+	sub {
+		my ($context) = @_;
+		my $frame = $context->trace->frame;
+		return if $frame->[1] !~ $ours;
+		for (my $depth = 1; my @caller = caller $depth; $depth++)
+		{
+			next if $caller[1] =~ $ours || $caller[0] =~ /^Test(?:2|::Builder|::More)\b/;
+			@$frame[ 0 .. 3 ] = @caller[ 0 .. 3 ];
+			return;
+		}
+	});
 
 # The checkout.
 our $root;
