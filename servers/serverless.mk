@@ -75,6 +75,9 @@ help:
 # the explorer belongs to a whole run: one that REGRESS, PROVE_TESTS or GATE=no have not narrowed
 is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),,yes)
 
+# recordings of the server before are needed if any are made
+before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),-)' '$(server)',:)
+
 check:
 	@$(provide)
 	@servers/run --data '$(server)' "$$PWD/servers/check"
@@ -84,7 +87,7 @@ endif
 
 check-long:
 	@$(provide)
-	@recordings=$$(servers/compare --before '$(or $(BEFORE),-)' '$(server)') && \
+	@recordings=$$($(before)) && \
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@explorer/run --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"

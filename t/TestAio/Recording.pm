@@ -157,7 +157,12 @@ sub recorded
 	my ($aio, $name) = @_;
 	my $self = TestAio::Recording->observe($aio);
 	$aio->sql('CREATE SCHEMA recorded');
-	my @parts = map { my ($statement, @lines) = $self->_statement($_); { statement => $statement, lines => \@lines } } script($name);
+	my @parts;
+	for my $statement (script($name))
+	{
+		my ($text, @lines) = eval { $self->_statement($statement) } or die "statement ${\(@parts + 1)}, $statement->{sql}: $@";
+		push @parts, { statement => $text, lines => \@lines };
+	}
 	my @waiting = grep { !$self->{sessions}{$_}->has_ended } sort keys %{ $self->{sessions} };
 	die "$name: nobody has waited for the end of @waiting\n" if @waiting;
 	$self->fill_in_wal(@parts);
