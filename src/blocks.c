@@ -90,7 +90,8 @@ modify_rel_block(PG_FUNCTION_ARGS)
 	require_superuser(fcinfo);
 	PreventCommandDuringRecovery("modify_rel_block()");
 
-	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	/* a change between reading and writing the block would be lost */
+	rel = open_relation_for_io(fcinfo, AccessExclusiveLock);
 	check_block(rel, blockno);
 	require_evicted(rel, blockno);
 
@@ -117,7 +118,7 @@ modify_rel_block(PG_FUNCTION_ARGS)
 	/* background processes take no lock on relations and may have read it */
 	require_evicted(rel, blockno);
 
-	relation_close(rel, ShareUpdateExclusiveLock);
+	relation_close(rel, AccessExclusiveLock);
 
 	PG_RETURN_VOID();
 }
