@@ -12,16 +12,53 @@
  */
 #include "part.h"
 
+#include <dlfcn.h>
+
 #include "aio/method.h"
+#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
-static Part *parts;
+const Obstacle not_preloaded = {
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	.message = "test_aio must be loaded via \"shared_preload_libraries\"",
+	.reason = "test_aio was not preloaded",
+	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.",
+};
+
+/* in the order in which they begin */
+static Part *parts[MAX_PARTS];
+static int	nparts;
 static bool memory_requested = false;
 
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
+
+/*
+ * Raises the error that tells of an obstacle.
+ */
+void
+raise_obstacle(const Obstacle *obstacle)
+{
+	ereport(ERROR,
+			(errcode(obstacle->sqlerrcode),
+			 errmsg("%s", obstacle->message),
+			 obstacle->reason ? errdetail("The reason is that %s.", obstacle->reason) : 0,
+			 obstacle->hint ? errhint("%s", obstacle->hint) : 0));
+}
+
+/*
+ * Returns the file that this library was loaded from: by the address of an object,
+ * as another library may have a function of the same name.
+ */
+const char *
+library_path(void)
+{
+	Dl_info		info;
+
+	return dladdr(&parts, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
+}
 
 static void
 record_obstacle(Part *part, const char *reason, const char *hint)
@@ -49,8 +86,10 @@ request_memory(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	for (Part *part = parts; part != NULL; part = part->next)
+	for (int i = 0; i < nparts; i++)
 	{
+		Part	   *part = parts[i];
+
 		if (part->memory == NULL)
 			continue;
 		RequestAddinShmemSpace(part->size(part->by_handles ? io_expected_handles() : 0));
@@ -95,8 +134,10 @@ begin_parts(void)
 	/* another library may not have called our other hook */
 	if (!memory_requested)
 		return;
-	for (Part *part = parts; part != NULL; part = part->next)
+	for (int i = 0; i < nparts; i++)
 	{
+		Part	   *part = parts[i];
+
 		if (part->memory != NULL && !set_up_memory(part))
 			continue;
 		if (part->begin != NULL)
@@ -111,22 +152,19 @@ begin_parts(void)
 void
 part_register(Part *part)
 {
-	Part	  **last = &parts;
-
 	/* unless the hooks are called, which is up to other libraries */
 	record_obstacle(part, "its shared memory was not set up",
 					"Does another library in \"shared_preload_libraries\" not call the previous shmem_request_hook or shmem_startup_hook?");
 
-	if (parts == NULL)
+	if (nparts == 0)
 	{
 		prev_shmem_request_hook = shmem_request_hook;
 		shmem_request_hook = request_memory;
 		prev_shmem_startup_hook = shmem_startup_hook;
 		shmem_startup_hook = begin_parts;
 	}
-	while (*last != NULL)
-		last = &(*last)->next;
-	*last = part;
+	Assert(nparts < MAX_PARTS);
+	parts[nparts++] = part;
 }
 
 /*

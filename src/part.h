@@ -15,6 +15,8 @@
 
 #include "storage/lwlock.h"
 
+#define MAX_PARTS 4
+
 typedef struct Part
 {
 	const char *name;			/* in messages, such as "I/O gate" */
@@ -34,7 +36,6 @@ typedef struct Part
 	void		(*begin) (void);
 
 	Obstacle	obstacle;		/* why it is not there */
-	struct Part *next;
 } Part;
 
 /* while the library is preloaded */

@@ -13,6 +13,7 @@
  */
 #include "test_aio.h"
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC_EXT(
@@ -25,7 +26,7 @@ void		_PG_init(void);
 void
 _PG_init(void)
 {
-	if (!library_begins())
+	if (!process_shared_preload_libraries_in_progress)
 		return;
 
 	filters_init();

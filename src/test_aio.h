@@ -27,11 +27,9 @@ typedef struct Obstacle
 	const char *hint;			/* or NULL */
 } Obstacle;
 
-/* library.c: which copy of the library this is, and what if it is not preloaded */
-extern Obstacle not_preloaded;
-extern bool library_begins(void);
+/* part.c: what is there, and why something is not */
+extern const Obstacle not_preloaded;
 extern const char *library_path(void);
-extern void require_same_version(void);
 pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
 
 /* arguments.c: the "rel" argument and what comes with it */

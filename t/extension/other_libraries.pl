@@ -1,6 +1,5 @@
 # test_aio beside other libraries in shared_preload_libraries: libraries that wrap the I/O
-# method's table of functions, libraries that do not call the previous hook, and copies of
-# test_aio.
+# method's table of functions, and libraries that do not call the previous hook.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -14,11 +13,10 @@ plan skip_all => only_long() if only_long();
 my $library = found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 
-# test_aio under other names: a link to the file, and a copy
-my ($link, $copy) = ("$built/link/test_aio.so", "$built/copy/test_aio.so");
-mkdir dirname($_) for $link, $copy;
+# test_aio under another name: a link to the file
+my $link = "$built/link/test_aio.so";
+mkdir dirname($link);
 symlink $library, $link;
-system('cp', $library, $copy);
 
 # If the gate stays out for another reason, the scenarios below show nothing.
 my $no_gate;
@@ -76,30 +74,5 @@ for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
 		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_filters';
 	}, %{ reach_all() });
 }
-
-# Test: the preloaded copy has the gate, and the copy that CREATE EXTENSION finds does not.
-sub is_another_copy
-{
-	my ($aio) = @_;
-	does_without($aio, qr/another copy of the library was preloaded, from "\Q$copy\E"/, 'Preload the copy that CREATE EXTENSION finds');
-	$aio->sql("CREATE FUNCTION copy_hold_end(int4) RETURNS int4 LANGUAGE C AS '$copy', 'io_hold_end'");
-	$aio->gives('SELECT copy_hold_end(NULL)', 0, 'the preloaded copy has a gate');
-	$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'test_aio gate'", 1, 'the gate has its worker');
-	return;
-}
-
-# Test: the log has one warning about the second copy.
-sub has_warned
-{
-	my ($aio, $first, $second) = @_;
-	my @log = split /\n/, slurp_file($aio->node->logfile);
-	is(scalar(grep { /WARNING:  test_aio is preloaded already, from "\Q$first\E"$/ } @log), 1, 'there is one warning');
-	is(scalar(grep { /DETAIL:  The copy "\Q$second\E" does without its gate, filters and trace\./ } @log), 1, 'the warning names the second copy');
-	return;
-}
-
-beside('copy', $copy, \&is_another_copy);
-beside('twice', "test_aio, $copy", sub { my ($aio) = @_; has_warned($aio, $library, $copy); holds_reads($aio) });
-beside('twice_copy_first', "$copy, test_aio", sub { my ($aio) = @_; has_warned($aio, $copy, $library); is_another_copy($aio) });
 
 done_testing();
