@@ -157,18 +157,16 @@ CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
 	per_buffer_data int4 DEFAULT 0,
 	pause_at int4[] DEFAULT '{}',
 	reset_at int4[] DEFAULT '{}',
-	end_at int4 DEFAULT NULL,
+	end_at int4 DEFAULT -1,
 	context text DEFAULT 'normal',
-	ring_size int4 DEFAULT NULL,
-	OUT runs int4, OUT blocks int8, OUT elapsed float8,
-	OUT user_time float8, OUT system_time float8,
-	OUT hits int8, OUT reads int8, OUT read_bytes int8, OUT read_time float8,
-	OUT waits int8)
+	ring_size int4 DEFAULT 0,
+	OUT runs int4, OUT blocks int8, OUT hits int8, OUT reads int8,
+	OUT read_bytes int8, OUT waits int8)
 RETURNS record
-AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_stream_run(regclass, int4[], text, int4, bool, bool, bool, bool, int4, int4[], int4[], int4, text, int4) IS
-'run a read stream over these blocks; times in ms, reads as in pg_stat_io';
+'run a read stream over these blocks; reads are counted as in pg_stat_io';
 
 --
 -- Handles and batches

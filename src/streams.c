@@ -1,40 +1,222 @@
 /*-------------------------------------------------------------------------
  *
  * streams.c
- *		Read streams over any blocks in any order, one row a block.
+ *		Read streams over any blocks in any order: one row a block, or many runs
+ *		with all that a stream can be asked for.
  *
  * src/streams.c
  *
  *-------------------------------------------------------------------------
  */
-#include "streams.h"
+#include "test_aio.h"
 
+#include "access/htup_details.h"
+#include "common/hashfn.h"
+#include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/read_stream.h"
+#include "storage/smgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/pgstat_internal.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(read_stream_for_blocks);
+PG_FUNCTION_INFO_V1(read_stream_run);
 
-/* How far a stream has looked ahead. */
-typedef struct LookAhead
+#define MAX_RUNS				1000000
+#define MAX_PER_BUFFER_DATA		1024
+#define MAX_RING_SIZE			(16 * 1024 * 1024)	/* kB, as the server's */
+
+/* An int4[] argument: blocks, or ascending positions in the array of blocks. */
+typedef struct Numbers
 {
-	Int4Array	blocks;
-	int			next;
-} LookAhead;
+	const int32 *values;
+	int			n;
+} Numbers;
+
+/* A walk along an array of blocks: a stream runs ahead, its consumer follows. */
+typedef struct Walk
+{
+	Relation	rel;
+	ForkNumber	forknum;
+	Numbers		blocks;
+	Numbers		pause_at;
+	Numbers		reset_at;
+	int			data_size;		/* of per-buffer data */
+	uint32		run;			/* makes the data of every run different */
+
+	int			ahead;			/* the stream's position */
+	int			pauses;			/* how many are behind it */
+	bool		paused;
+	int			position;		/* the consumer's */
+	int			resets;			/* how many it has done */
+} Walk;
+
+static Numbers
+numbers_arg(FunctionCallInfo fcinfo, int arg, const char *element)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(arg);
+
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("array of %ss must have one dimension", element)));
+	if (array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", element)));
+
+	return (Numbers) {.values = (int32 *) ARR_DATA_PTR(array),
+		.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))};
+}
+
+static Numbers
+blocks_arg(FunctionCallInfo fcinfo, int arg, Relation rel, ForkNumber forknum)
+{
+	Numbers		blocks = numbers_arg(fcinfo, arg, "block number");
+	int64		available = smgrnblocks(RelationGetSmgr(rel), forknum);
+
+	for (int i = 0; i < blocks.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (unlikely(blocks.values[i] < 0 || blocks.values[i] >= available))
+			check_fork_block_range(rel, forknum, blocks.values[i], 1);
+	}
+
+	return blocks;
+}
+
+/*
+ * The byte at this offset of the data of the present run's block at this position.
+ */
+static inline char
+data_byte(const Walk *walk, int position, int offset)
+{
+	return (char) ((murmurhash32(position ^ (walk->run << 24)) >> (offset % 4 * 8)) + offset);
+}
 
 /* ReadStreamBlockNumberCB */
 static BlockNumber
-next_block_for_stream(ReadStream *stream pg_attribute_unused(),
-					  void *callback_private_data,
-					  void *per_buffer_data pg_attribute_unused())
+next_block(ReadStream *stream, void *callback_private_data, void *per_buffer_data)
 {
-	LookAhead  *ahead = callback_private_data;
+	Walk	   *walk = callback_private_data;
 
-	if (ahead->next >= ahead->blocks.n)
+	if (walk->pauses < walk->pause_at.n && walk->ahead == walk->pause_at.values[walk->pauses])
+	{
+		walk->pauses++;
+		walk->paused = true;
+		return stream_pause(stream);
+	}
+	if (walk->ahead >= walk->blocks.n)
 		return InvalidBlockNumber;
+	for (int i = 0; i < walk->data_size; i++)
+		((char *) per_buffer_data)[i] = data_byte(walk, walk->ahead, i);
 
-	return (BlockNumber) int4_array_get(&ahead->blocks, ahead->next++);
+	return (BlockNumber) walk->blocks.values[walk->ahead++];
+}
+
+/*
+ * Begins to read ahead from the consumer's position.
+ */
+static void
+look_ahead(Walk *walk)
+{
+	walk->ahead = walk->position;
+	walk->paused = false;
+	walk->pauses = 0;
+	while (walk->pauses < walk->pause_at.n &&
+		   walk->pause_at.values[walk->pauses] < walk->position)
+		walk->pauses++;
+}
+
+/*
+ * Returns the stream's next buffer, after a reset and the end of a pause if they are
+ * due.
+ */
+static Buffer
+next_buffer(Walk *walk, ReadStream *stream, void **data)
+{
+	Buffer		buffer;
+
+	if (walk->resets < walk->reset_at.n &&
+		walk->position == walk->reset_at.values[walk->resets])
+	{
+		walk->resets++;
+		read_stream_reset(stream);
+		look_ahead(walk);
+	}
+
+	/* two pauses may follow each other: one before a reset, one after it */
+	while (!BufferIsValid(buffer = read_stream_next_buffer(stream, data)) &&
+		   walk->paused && walk->ahead == walk->position)
+	{
+		walk->paused = false;
+		stream_resume(stream);
+	}
+
+	return buffer;
+}
+
+/*
+ * Returns the buffer of the consumer's next block, pinned.  Raises an error unless
+ * the stream has returned just this block, valid and with the data it was given.
+ */
+static Buffer
+walk_on(Walk *walk, ReadStream *stream)
+{
+	void	   *data = NULL;
+	Buffer		buffer = next_buffer(walk, stream, walk->data_size > 0 ? &data : NULL);
+	BlockNumber wanted = walk->blocks.values[walk->position];
+	BufferDesc *desc;
+	BufferState state;
+	RelFileLocator file;
+
+	if (unlikely(!BufferIsValid(buffer)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("read stream ended after %d of %d blocks", walk->position, walk->blocks.n)));
+
+	desc = get_buffer_descriptor(buffer);
+	state = buffer_state_read(desc);
+	file = BufTagGetRelFileLocator(&desc->tag);
+	if (unlikely(BUF_STATE_GET_REFCOUNT(state) == 0 || !(state & BM_VALID)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("read stream returned buffer %d %s", buffer,
+						state & BM_VALID ? "unpinned" : "not valid")));
+	if (unlikely(!RelFileLocatorEquals(file, walk->rel->rd_locator) ||
+				 BufTagGetForkNum(&desc->tag) != walk->forknum || desc->tag.blockNum != wanted))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("read stream returned buffer %d, which does not hold block %u of relation \"%s\"",
+						buffer, wanted, RelationGetRelationName(walk->rel)),
+				 errdetail("It holds block %u of fork \"%s\" of file %u/%u/%u.", desc->tag.blockNum,
+						   forkNames[BufTagGetForkNum(&desc->tag)], file.spcOid, file.dbOid, file.relNumber)));
+	for (int i = 0; i < walk->data_size; i++)
+		if (unlikely(((char *) data)[i] != data_byte(walk, walk->position, i)))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("read stream returned wrong per-buffer data"),
+					 errdetail("Position %d, block %u, byte %d.", walk->position, wanted, i)));
+	walk->position++;
+
+	return buffer;
+}
+
+/*
+ * Ends the stream.  Raises an error if it goes on after the last block.
+ */
+static void
+end_walk(Walk *walk, ReadStream *stream, bool early)
+{
+	if (!early && BufferIsValid(next_buffer(walk, stream, NULL)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("read stream returned more than %d blocks", walk->blocks.n)));
+	read_stream_end(stream);
 }
 
 /*
@@ -50,53 +232,233 @@ Datum
 read_stream_for_blocks(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
-	LookAhead	ahead = {0};
-	BufferTag	expected;
-	ReadStream *stream;
-	Datum		values[3];
+	Walk		walk = {.rel = open_relation_for_io(fcinfo, AccessShareLock)};
 	bool		nulls[3] = {0};
 	bool		batch_was_open;
+	ReadStream *stream;
 
-	ahead.blocks = int4_array_arg(fcinfo, 1, "block number");
-	check_stream_blocks(&ahead.blocks, rel, MAIN_FORKNUM);
-
+	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, MAIN_FORKNUM);
 	InitMaterializedSRF(fcinfo, 0);
-	InitBufferTag(&expected, &rel->rd_locator, MAIN_FORKNUM, 0);
 
 	/* a stream that does not batch waits for what it has just started */
 	batch_was_open = suspend_batch();
-
-	stream = read_stream_begin_relation(READ_STREAM_FULL, NULL, rel,
-										MAIN_FORKNUM, next_block_for_stream,
-										&ahead, 0);
-
-	for (int i = 0; i < ahead.blocks.n; i++)
+	stream = read_stream_begin_relation(READ_STREAM_FULL, NULL, walk.rel, MAIN_FORKNUM,
+										next_block, &walk, 0);
+	while (walk.position < walk.blocks.n)
 	{
-		Buffer		buffer = read_stream_next_buffer(stream, NULL);
+		Datum		offset = Int32GetDatum(walk.position);
+		Buffer		buffer = walk_on(&walk, stream);
+		Datum		found = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
 
 		CHECK_FOR_INTERRUPTS();
-
-		if (unlikely(!BufferIsValid(buffer)))
-			raise_stream_too_short(i, ahead.blocks.n);
-
-		expected.blockNum = int4_array_get(&ahead.blocks, i);
-		check_streamed_buffer(buffer, &expected, rel);
-
-		values[0] = Int32GetDatum(i);
-		values[1] = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
-		values[2] = Int32GetDatum(buffer);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 (Datum[]) {offset, found, Int32GetDatum(buffer)}, nulls);
 		ReleaseBuffer(buffer);
 	}
-
-	if (BufferIsValid(read_stream_next_buffer(stream, NULL)))
-		raise_stream_too_long(ahead.blocks.n);
-
-	read_stream_end(stream);
+	end_walk(&walk, stream, false);
 	resume_batch(batch_was_open);
-	relation_close(rel, AccessShareLock);
+	relation_close(walk.rel, AccessShareLock);
 
 	return (Datum) 0;
+}
+
+static void
+check_range(const char *name, int64 value, int64 least, int64 most)
+{
+	if (value < least || value > most)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be between " INT64_FORMAT " and " INT64_FORMAT,
+						name, least, most)));
+}
+
+static Numbers
+positions_arg(FunctionCallInfo fcinfo, int arg, const char *name, int most)
+{
+	Numbers		positions = numbers_arg(fcinfo, arg, "position");
+
+	for (int i = 0; i < positions.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_range(name, positions.values[i], 0, most);
+		if (i > 0 && positions.values[i] <= positions.values[i - 1])
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("positions in %s must be in ascending order", name)));
+	}
+
+	return positions;
+}
+
+static ForkNumber
+fork_arg(FunctionCallInfo fcinfo, int arg, Relation rel)
+{
+	ForkNumber	forknum = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
+
+	if (!smgrexists(RelationGetSmgr(rel), forknum))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("relation \"%s\" has no fork \"%s\"",
+						RelationGetRelationName(rel), forkNames[forknum])));
+
+	return forknum;
+}
+
+/*
+ * Returns the ring of buffers for a context of pg_stat_io, NULL for "normal".
+ */
+static BufferAccessStrategy
+strategy_arg(FunctionCallInfo fcinfo, int context_arg, int size_arg)
+{
+	static const char *const contexts[] = {
+		[BAS_NORMAL] = "normal",[BAS_BULKREAD] = "bulkread",
+		[BAS_BULKWRITE] = "bulkwrite",[BAS_VACUUM] = "vacuum"
+	};
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(context_arg));
+	int			size = PG_GETARG_INT32(size_arg);
+	int			type = 0;
+
+	while (type < (int) lengthof(contexts) && strcmp(name, contexts[type]) != 0)
+		type++;
+	if (type == lengthof(contexts))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unrecognized context \"%s\"", name),
+				 errhint("Valid contexts are \"normal\", \"bulkread\", \"bulkwrite\" and \"vacuum\".")));
+	if (size == 0)
+		return GetAccessStrategy(type);
+	if (type == BAS_NORMAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("context \"normal\" has no ring, so ring_size must be 0")));
+	check_range("ring_size", size, BLCKSZ / 1024, MAX_RING_SIZE);
+
+	return GetAccessStrategyWithSize(type, size);
+}
+
+/* What this process has read, as pg_stat_io counts it. */
+typedef struct ReadCounts
+{
+	int64		hits;
+	int64		reads;
+	int64		read_bytes;
+} ReadCounts;
+
+static ReadCounts
+count_reads(void)
+{
+	ReadCounts	counts = {0};
+	PgStat_EntryRef *entry;
+
+	(void) pgstat_flush_backend(false, PGSTAT_BACKEND_FLUSH_IO);
+	entry = pgstat_get_entry_ref(PGSTAT_KIND_BACKEND, InvalidOid, MyProcNumber, false, NULL);
+	for (int object = 0; entry != NULL && object < IOOBJECT_NUM_TYPES; object++)
+		for (int context = 0; context < IOCONTEXT_NUM_TYPES; context++)
+		{
+			/* only this process writes to it */
+			PgStat_BktypeIO *io = &((PgStatShared_Backend *) entry->shared_stats)->stats.io_stats;
+
+			counts.hits += io->counts[object][context][IOOP_HIT];
+			counts.reads += io->counts[object][context][IOOP_READ];
+			counts.read_bytes += io->bytes[object][context][IOOP_READ];
+		}
+
+	return counts;
+}
+
+/*
+ * read_stream_run(rel regclass, blocks int4[], fork text DEFAULT 'main',
+ *				   nruns int4 DEFAULT 1, maintenance bool DEFAULT false,
+ *				   sequential bool DEFAULT false, full bool DEFAULT false,
+ *				   use_batching bool DEFAULT false,
+ *				   per_buffer_data int4 DEFAULT 0,
+ *				   pause_at int4[] DEFAULT '{}', reset_at int4[] DEFAULT '{}',
+ *				   end_at int4 DEFAULT -1, context text DEFAULT 'normal',
+ *				   ring_size int4 DEFAULT 0)
+ *		returns (runs int4, blocks int8, hits int8, reads int8, read_bytes int8,
+ *				 waits int8)
+ *
+ * Runs a read stream (read_stream_begin_relation) over these blocks, in this
+ * order, nruns times.  The four flags are those of read_stream.h;
+ * per_buffer_data is a size in bytes; ring_size is in kB, 0 is the server's choice.
+ * Positions are indexes in the array, from 0 on: at pause_at the stream pauses, and
+ * goes on when all blocks before have come; at reset_at and end_at it is reset or
+ * ended instead of returning this block, whatever it has read ahead.
+ *
+ * Raises an error if a block does not come, or with the per-buffer data of
+ * another one.  Reads are counted as in pg_stat_io, waits as by EXPLAIN (IO); waits
+ * is null on 18, which does not count them.
+ */
+Datum
+read_stream_run(PG_FUNCTION_ARGS)
+{
+	Walk		walk = {.rel = open_relation_for_io(fcinfo, AccessShareLock)};
+	int32		nruns = PG_GETARG_INT32(3);
+	int			flags = (PG_GETARG_BOOL(4) ? READ_STREAM_MAINTENANCE : 0) |
+		(PG_GETARG_BOOL(5) ? READ_STREAM_SEQUENTIAL : 0) |
+		(PG_GETARG_BOOL(6) ? READ_STREAM_FULL : 0) |
+		(PG_GETARG_BOOL(7) ? READ_STREAM_USE_BATCHING : 0);
+	int32		end_at = PG_GETARG_INT32(11);
+	int64		nblocks = 0;
+	StreamStats stats = {0};
+	BufferAccessStrategy strategy;
+	bool		batch_was_open;
+	ReadCounts	before;
+	ReadCounts	after;
+	TupleDesc	tupdesc;
+	bool		nulls[6] = {0};
+
+	walk.forknum = fork_arg(fcinfo, 2, walk.rel);
+	check_count("nruns", nruns, MAX_RUNS);
+	walk.data_size = PG_GETARG_INT32(8);
+	check_range("per_buffer_data", walk.data_size, 0, MAX_PER_BUFFER_DATA);
+	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, walk.forknum);
+	walk.pause_at = positions_arg(fcinfo, 9, "pause_at", walk.blocks.n);
+	if (walk.pause_at.n > 0 && !STREAM_CAN_PAUSE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("read streams of this server cannot pause")));
+	walk.reset_at = positions_arg(fcinfo, 10, "reset_at", walk.blocks.n);
+	check_range("end_at", end_at, -1, walk.blocks.n);
+	strategy = strategy_arg(fcinfo, 12, 13);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	/* the stream may open a batch of its own, or wait for what it has started */
+	batch_was_open = suspend_batch();
+	before = count_reads();
+	for (walk.run = 0; walk.run < (uint32) nruns; walk.run++)
+	{
+		ReadStream *stream;
+
+		walk.position = walk.resets = 0;
+		look_ahead(&walk);
+		stream = read_stream_begin_relation(flags, strategy, walk.rel, walk.forknum,
+											next_block, &walk, walk.data_size);
+		stream_count(stream, &stats);
+		while (walk.position < (end_at >= 0 ? end_at : walk.blocks.n))
+		{
+			CHECK_FOR_INTERRUPTS();
+			ReleaseBuffer(walk_on(&walk, stream));
+		}
+		end_walk(&walk, stream, end_at >= 0);
+		nblocks += walk.position;
+		CHECK_FOR_INTERRUPTS();
+	}
+	after = count_reads();
+	resume_batch(batch_was_open);
+	if (strategy != NULL)
+		FreeAccessStrategy(strategy);
+	relation_close(walk.rel, AccessShareLock);
+
+	nulls[5] = !STREAM_COUNTS_WAITS;
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  (Datum[])
+													  {
+														  Int32GetDatum(nruns), Int64GetDatum(nblocks),
+														  Int64GetDatum(after.hits - before.hits),
+														  Int64GetDatum(after.reads - before.reads),
+														  Int64GetDatum(after.read_bytes - before.read_bytes),
+														  Int64GetDatum(stats.wait_count)
+													  }, nulls)));
 }
