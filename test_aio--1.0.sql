@@ -72,6 +72,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) IS
 'end I/O on a buffer that buffer_call_start_io() has started';
 
+CREATE FUNCTION buffer_call_read(buffer int)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION buffer_call_read(int) IS
+'submit a read into a buffer with I/O that buffer_call_start_io() has started, and do not wait';
+
 CREATE FUNCTION buffer_state(rel regclass, blockno int4,
 	OUT buffer int4, OUT flags text[], OUT refcount int4, OUT usage_count int4)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
@@ -112,14 +119,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) IS
 'read consecutive blocks by one asynchronous read that is built by hand';
-
-CREATE FUNCTION read_rel_block_when_wanted(rel regclass, blockno int,
-	timeout int DEFAULT 10000, stage bool DEFAULT true)
-RETURNS bool
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION read_rel_block_when_wanted(regclass, int, int, bool) IS
-'begin a read, and go on when another session waits for it or after a timeout (ms)';
 
 CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,

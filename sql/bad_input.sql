@@ -66,12 +66,11 @@ SELECT pg_relation_size('bad_heap') / current_setting('block_size')::int AS bloc
 SELECT n, regexp_replace(attempt(format('start_read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
 SELECT call, attempt(format('read_stream_run(''bad_heap'', ''{0,1}'', %s)', call)) FROM unnest(ARRAY[
 	'nruns => 0', 'nruns => -1', 'nruns => 1000001', 'per_buffer_data => -1', 'per_buffer_data => 1025',
-	'end_at => -1', 'end_at => 3', 'reset_at => ''{-1}''', 'reset_at => ''{3}''', 'reset_at => ''{1,1}''', 'reset_at => ''{2,1}''',
+	'end_at => -2', 'end_at => 3', 'reset_at => ''{-1}''', 'reset_at => ''{3}''', 'reset_at => ''{1,1}''', 'reset_at => ''{2,1}''',
 	'reset_at => ''{{1}}''', 'reset_at => ''{NULL}''', 'pause_at => ''{3}''', 'pause_at => ''{1,0}''',
 	'context => ''normal'', ring_size => 8', 'context => ''x''', 'context => ''vacuum'', ring_size => 16777217',
-	'context => ''vacuum'', ring_size => -1', 'context => ''vacuum'', ring_size => 0', 'fork => ''x''', 'fork => ''init''',
-	'nruns => NULL', 'fork => NULL', 'pause_at => NULL', '"full" => NULL', 'context => NULL']) call;
-SELECT attempt('read_stream_run(NULL, ''{0}'')'), attempt('read_stream_run(''bad_heap'', NULL)');
+	'context => ''vacuum'', ring_size => -1', 'context => ''vacuum'', ring_size => 7', 'fork => ''x''', 'fork => ''init''']) call;
+SELECT read_stream_run(NULL, '{0}'), read_stream_run('bad_heap', NULL);
 
 -- arrays
 SELECT a, attempt(format('read_stream_run(''bad_heap'', %L, nruns => 2, end_at => 0)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;

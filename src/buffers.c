@@ -16,7 +16,6 @@
 
 #include "miscadmin.h"
 #include "filters/filters.h"
-#include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/smgr.h"
@@ -35,8 +34,8 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 #define EVICT_TRIES 100
 
 /*
- * How long to wait for pins to be given back, in milliseconds.  Background
- * processes have their pins for microseconds, but may be put to sleep then.
+ * How long to wait for pins to be given back, and for I/O that is not AIO's, in
+ * milliseconds.  Background processes take microseconds, but may be put to sleep.
  */
 #define PIN_PATIENCE 500
 #define PIN_LOOK_EVERY 5
@@ -71,20 +70,6 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	pgaio_wref_wait(iow);
 
 	return true;
-}
-
-/*
- * Sleeps until a shared buffer's synchronous I/O has ended.
- */
-static void
-wait_for_buffer_io(BufferDesc *desc)
-{
-	ConditionVariable *cv = BufferDescriptorGetIOCV(desc);
-
-	ConditionVariablePrepareToSleep(cv);
-	while (buffer_state_read(desc) & BM_IO_IN_PROGRESS)
-		ConditionVariableSleep(cv, WAIT_EVENT_BUFFER_IO);
-	ConditionVariableCancelSleep();
 }
 
 /*
@@ -156,12 +141,8 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 			if (!wait_for_buffer_aio(&iow))
 				return BLOCK_STAYS;
 		}
-		else if (!(state & BM_IO_IN_PROGRESS))
-			return BLOCK_PINNED;
-		else if (buffer_is_claimed(BufferDescriptorGetBuffer(desc)))
-			return BLOCK_STAYS;
 		else
-			wait_for_buffer_io(desc);
+			return BLOCK_PINNED;
 	}
 
 	return BLOCK_PINNED;
@@ -379,8 +360,13 @@ evict_shared_blocks(Relation rel, bool *pinned)
 		if (holds_block_of(desc, rel))
 		{
 			BufferTag	tag = desc->tag;
-			Eviction	outcome = evict_shared_buffer(desc, &tag);
+			bool		flushed;
+			Eviction	outcome;
 
+			/* nearly all are valid and not pinned */
+			if (EvictUnpinnedBuffer(bufid + 1, &flushed))
+				continue;
+			outcome = evict_shared_buffer(desc, &tag);
 			stay += outcome != BLOCK_EVICTED;
 			*pinned |= outcome == BLOCK_PINNED;
 		}

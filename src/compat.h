@@ -94,6 +94,17 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
+/* planner_hook */
+#if PG_VERSION_NUM >= 190000
+#define PLANNER_HOOK_PARAMETERS Query *parse, const char *query, int options, \
+	ParamListInfo params, ExplainState *es
+#define PLANNER_HOOK_ARGUMENTS parse, query, options, params, es
+#else
+#define PLANNER_HOOK_PARAMETERS Query *parse, const char *query, int options, \
+	ParamListInfo params
+#define PLANNER_HOOK_ARGUMENTS parse, query, options, params
+#endif
+
 /* The class of wait events that are about buffers. */
 #if PG_VERSION_NUM >= 190000
 #define WAIT_CLASS_BUFFER PG_WAIT_BUFFER

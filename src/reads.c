@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reads.c
- *		Reads one by one: built by hand from the AIO subsystem's parts, and by
+ *		Single reads: by hand, from the AIO subsystem's parts, and by
  *		StartReadBuffers() and WaitReadBuffers().
  *
  * src/reads.c
@@ -25,62 +25,56 @@ PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
 PG_FUNCTION_INFO_V1(start_read_buffers);
 
-/*
- * Marks a buffer that is pinned and not valid as having I/O in progress.  Its wait
- * reference is not set yet.
- */
-void
-claim_buffer_for_read(Buffer buffer, Relation rel, BlockNumber blockno)
-{
-	/* an error undoes what has been started, and releases the handle */
-	if (!start_buffer_io(buffer, true, false))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %u of relation \"%s\" is being read by another session",
-						blockno, RelationGetRelationName(rel))));
-}
+/* what one call of read_buffers() may read: 1 GB of the usual blocks */
+#define READ_BUFFERS_MAX_BLOCKS 131072
 
 /*
- * Starts a read of consecutive blocks into claimed buffers, the way bufmgr.c does
- * it.
+ * Stages one read of consecutive blocks into pinned buffers with I/O started, which
+ * then belong to the AIO subsystem.  What completes the read, perhaps in another
+ * process, learns of this session's settings by the callback's flags.
  */
 void
-start_claimed_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
-				   Buffer *buffers, int nblocks, int buffer_flags)
+stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
+		   bool zero_on_error, PgAioReturn *result, PgAioWaitRef *iow)
 {
 	bool		is_temp = RelationUsesLocalBuffers(rel);
+	uint8		flags = (zero_on_error || zero_damaged_pages ? READ_BUFFERS_ZERO_ON_ERROR : 0) |
+		(ignore_checksum_failure ? READ_BUFFERS_IGNORE_CHECKSUM_FAILURES : 0);
+	PgAioHandle *ioh = pgaio_io_acquire(CurrentResourceOwner, result);
+	uint32		numbers[MAX_IO_COMBINE_LIMIT];
 	void	   *pages[MAX_IO_COMBINE_LIMIT];
 
-	for (int i = 0; i < nblocks; i++)
-		pages[i] = BufferGetBlock(buffers[i]);
-
-	pgaio_io_set_handle_data_32(ioh, (uint32 *) buffers, nblocks);
-	pgaio_io_register_callbacks(ioh,
-								is_temp ? PGAIO_HCB_LOCAL_BUFFER_READV :
-								PGAIO_HCB_SHARED_BUFFER_READV,
-								buffer_flags);
+	pgaio_io_get_wref(ioh, iow);
 	if (is_temp)
 		pgaio_io_set_flag(ioh, PGAIO_HF_REFERENCES_LOCAL);
+	pgaio_io_register_callbacks(ioh, is_temp ? PGAIO_HCB_LOCAL_BUFFER_READV :
+								PGAIO_HCB_SHARED_BUFFER_READV, flags);
 
-	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, blockno,
-				   pages, nblocks);
+	for (int i = 0; i < nblocks; i++)
+	{
+		numbers[i] = (uint32) buffers[i];
+		pages[i] = BufferGetBlock(buffers[i]);
+	}
+	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
+	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
 }
 
 /*
- * Returns the flags by which the completion callbacks, which may run in
- * another process, learn of this session's settings.
+ * Empties the buffers of consecutive blocks, pins them and starts I/O on them.
  */
-int
-read_flags(bool zero_on_error)
+static void
+start_block_io(Relation rel, BlockNumber first, Buffer *buffers, int nblocks)
 {
-	int			flags = 0;
+	/* all pins first: whoever has one may want a block that has I/O started */
+	for (int i = 0; i < nblocks; i++)
+		buffers[i] = pin_block_as_invalid(rel, first + i);
 
-	if (zero_on_error || zero_damaged_pages)
-		flags |= READ_BUFFERS_ZERO_ON_ERROR;
-	if (ignore_checksum_failure)
-		flags |= READ_BUFFERS_IGNORE_CHECKSUM_FAILURES;
-
-	return flags;
+	for (int i = 0; i < nblocks; i++)
+		if (!start_buffer_io(buffers[i], true, false))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("block %u of relation \"%s\" is being read by another session",
+							first + i, RelationGetRelationName(rel))));
 }
 
 /*
@@ -98,6 +92,23 @@ check_combinable(Relation rel, int32 blockno, int32 nblocks)
 				 errmsg("blocks %d..%d of relation \"%s\" cannot be read by one I/O",
 						blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
 				 errdetail("A segment of the relation ends in between.")));
+}
+
+/*
+ * Waits for a read, and reports how it has ended.
+ */
+static void
+finish_read(PgAioWaitRef *iow, PgAioReturn *result)
+{
+	/* a batch may still be open, and waiting for a staged I/O is a PANIC */
+	pgaio_submit_staged();
+	pgaio_wref_wait(iow);
+
+	if (result->result.status == PGAIO_RS_ERROR)
+		pgaio_result_report(result->result, &result->target_data, ERROR);
+	else if (result->result.status != PGAIO_RS_OK)
+		pgaio_result_report(result->result, &result->target_data, WARNING);
+	pfree(result);
 }
 
 /*
@@ -120,72 +131,42 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
-	bool		wait_complete = PG_GETARG_BOOL(3);
-	bool		batchmode_enter = PG_GETARG_BOOL(4);
-	bool		smgr_release_all = PG_GETARG_BOOL(5);
-	bool		batchmode_exit = PG_GETARG_BOOL(6);
-	bool		zero_on_error = PG_GETARG_BOOL(7);
-	Buffer		buffers[MAX_IO_COMBINE_LIMIT];
-	PgAioReturn *io_return = NULL;
-	PgAioHandle *ioh;
+	bool		enters_batch = PG_GETARG_BOOL(4);
+	bool		leaves_batch = PG_GETARG_BOOL(6);
+	Buffer		buffers[MAX_IO_COMBINE_LIMIT] = {0};
+	PgAioReturn *result = NULL;
 	PgAioWaitRef iow;
 
 	check_combinable(rel, blockno, nblocks);
-	if (batchmode_exit && !batchmode_enter && !pgaio_my_backend->in_batchmode)
+	if (leaves_batch && !enters_batch && !pgaio_my_backend->in_batchmode)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no batch in progress")));
 
-	for (int i = 0; i < nblocks; i++)
-		buffers[i] = pin_block_as_invalid(rel, blockno + i);
+	/*
+	 * The server writes the result when this session learns of the completion,
+	 * perhaps while an error unwinds the stack.  The top transaction's memory
+	 * outlives its resource owners, which then forget the pointer.
+	 */
+	if (PG_GETARG_BOOL(3))
+		result = MemoryContextAllocZero(TopTransactionContext, sizeof(PgAioReturn));
 
-	/* what a callback reports must not allocate, so this comes before */
+	/* what a callback reports must not allocate */
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
-	if (batchmode_enter)
+	start_block_io(rel, blockno, buffers, nblocks);
+	if (enters_batch)
 		pgaio_enter_batchmode();
-
-	/*
-	 * The result is written when this session learns of the completion, which
-	 * may be while an error unwinds the stack; the top transaction's memory
-	 * is freed after its resource owners, and those forget the pointer.  When
-	 * nobody waits, nobody will read it either.
-	 */
-	if (wait_complete)
-		io_return = MemoryContextAllocZero(TopTransactionContext, sizeof(PgAioReturn));
-
-	ioh = pgaio_io_acquire(CurrentResourceOwner, io_return);
-	pgaio_io_get_wref(ioh, &iow);
-
-	for (int i = 0; i < nblocks; i++)
-		claim_buffer_for_read(buffers[i], rel, blockno + i);
-	start_claimed_read(ioh, rel, blockno, buffers, nblocks, read_flags(zero_on_error));
-
-	if (smgr_release_all)
-		smgrreleaseall();
-
-	if (batchmode_exit)
-		pgaio_exit_batchmode();
-
-	/* the AIO subsystem has pins of its own now */
+	stage_read(rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), result, &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);
 
-	if (wait_complete)
-	{
-		/*
-		 * the batch may still be open, and waiting for a staged I/O is a
-		 * PANIC
-		 */
-		pgaio_submit_staged();
-		pgaio_wref_wait(&iow);
-
-		if (io_return->result.status != PGAIO_RS_OK)
-			pgaio_result_report(io_return->result, &io_return->target_data,
-								io_return->result.status == PGAIO_RS_ERROR ?
-								ERROR : WARNING);
-		pfree(io_return);
-	}
+	if (PG_GETARG_BOOL(5))
+		smgrreleaseall();
+	if (leaves_batch)
+		pgaio_exit_batchmode();
+	if (result != NULL)
+		finish_read(&iow, result);
 
 	relation_close(rel, AccessShareLock);
 
@@ -196,121 +177,33 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 typedef struct StartedRead
 {
 	ReadBuffersOperation operation;
-	int			blockoff;
+	int			offset;
 	int			nblocks;
 	bool		io_reqd;
 	bool		foreign_io;
 } StartedRead;
 
-static void
-put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read,
-				 BlockNumber startblock, const Buffer *buffers)
-{
-	Datum		values[6];
-	bool		nulls[6] = {0};
-	Datum	   *elements = palloc_array(Datum, read->nblocks);
-
-	for (int i = 0; i < read->nblocks; i++)
-		elements[i] = Int32GetDatum(buffers[read->blockoff + i]);
-
-	values[0] = Int32GetDatum(read->blockoff);
-	values[1] = Int32GetDatum(startblock + read->blockoff);
-	values[2] = BoolGetDatum(read->io_reqd);
-	values[3] = BoolGetDatum(read->foreign_io);
-	values[4] = Int32GetDatum(read->nblocks);
-	values[5] = PointerGetDatum(construct_array_builtin(elements, read->nblocks, INT4OID));
-
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-
-	pfree(DatumGetPointer(values[5]));
-	pfree(elements);
-}
-
 /*
- * Prepares the result of read_buffers() or start_read_buffers(), and starts their
- * reads.  Returns how many; "reads" and "buffers" have room for one a block.  All
- * blocks are pinned at once, so at most half of the buffer pool can be asked for.
+ * Calls StartReadBuffers() for as many blocks of a range as it takes from "offset"
+ * on.
  */
-static int
-start_reads(FunctionCallInfo fcinfo, Relation rel, StartedRead **reads, Buffer **buffers)
+static StartedRead *
+start_read(Relation rel, BlockNumber start, int offset, int nblocks, Buffer *buffers)
 {
-	int32		startblock = PG_GETARG_INT32(1);
-	int32		nblocks = PG_GETARG_INT32(2);
-	bool		is_temp = RelationUsesLocalBuffers(rel);
-	int			nreads = 0;
-	int			started = 0;
+	StartedRead *read = palloc0_object(StartedRead);
 
-	check_count("nblocks", nblocks, (is_temp ? num_temp_buffers : NBuffers) / 2);
-	check_block_range(rel, startblock, nblocks);
+	read->operation.rel = rel;
+	read->operation.smgr = RelationGetSmgr(rel);
+	read->operation.persistence = rel->rd_rel->relpersistence;
+	read->operation.forknum = MAIN_FORKNUM;
+	read->offset = offset;
+	read->nblocks = Min(nblocks - offset, io_combine_limit);
+	read->io_reqd = StartReadBuffers(&read->operation, buffers + offset, start + offset,
+									 &read->nblocks, 0);
+	/* a retry in WaitReadBuffers() could change it */
+	read->foreign_io = read->io_reqd && read_buffers_joined(&read->operation);
 
-	InitMaterializedSRF(fcinfo, 0);
-
-	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
-	*reads = palloc0_array(StartedRead, nblocks);
-	*buffers = palloc0_array(Buffer, nblocks);
-
-	while (started < nblocks)
-	{
-		StartedRead *read = &(*reads)[nreads++];
-
-		CHECK_FOR_INTERRUPTS();
-
-		read->operation.rel = rel;
-		read->operation.smgr = RelationGetSmgr(rel);
-		read->operation.persistence = rel->rd_rel->relpersistence;
-		read->operation.forknum = MAIN_FORKNUM;
-		read->operation.strategy = NULL;
-
-		read->blockoff = started;
-		read->nblocks = Min(nblocks - started, io_combine_limit);
-		read->io_reqd = StartReadBuffers(&read->operation, &(*buffers)[started],
-										 startblock + started,
-										 &read->nblocks, 0);
-		/* a retry in WaitReadBuffers() could change it */
-		read->foreign_io = read->io_reqd && read_buffers_joined(&read->operation);
-
-		started += read->nblocks;
-	}
-
-	return nreads;
-}
-
-/*
- * read_buffers(rel regclass, startblock int4, nblocks int4)
- *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
- *					   foreign_io bool, nblocks int4, buf int4[])
- *
- * Calls StartReadBuffers() over the range, as often as it takes.  When all reads
- * are started, calls WaitReadBuffers() for each that needs it.  One row is one
- * operation.
- */
-Datum
-read_buffers(PG_FUNCTION_ARGS)
-{
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
-	StartedRead *reads;
-	Buffer	   *buffers;
-	int			nreads = start_reads(fcinfo, rel, &reads, &buffers);
-
-	/* the retry of a short read must not be staged */
-	bool		batch_was_open = suspend_batch();
-
-	for (int i = 0; i < nreads; i++)
-	{
-		if (reads[i].io_reqd)
-			(void) WaitReadBuffers(&reads[i].operation);
-		put_started_read((ReturnSetInfo *) fcinfo->resultinfo, &reads[i],
-						 PG_GETARG_INT32(1), buffers);
-	}
-
-	resume_batch(batch_was_open);
-
-	for (int i = 0; i < PG_GETARG_INT32(2); i++)
-		ReleaseBuffer(buffers[i]);
-
-	relation_close(rel, AccessShareLock);
-
-	return (Datum) 0;
+	return read;
 }
 
 /*
@@ -331,6 +224,90 @@ abandon_read(ReadBuffersOperation *operation)
 		ioh->report_return = NULL;
 }
 
+static void
+put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read, BlockNumber start,
+				 const Buffer *buffers)
+{
+	Datum		numbers[MAX_IO_COMBINE_LIMIT];
+	bool		nulls[6] = {0};
+	ArrayType  *array;
+
+	for (int i = 0; i < read->nblocks; i++)
+		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
+	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+						 (Datum[])
+						 {
+							 Int32GetDatum(read->offset), Int32GetDatum(start + read->offset),
+							 BoolGetDatum(read->io_reqd), BoolGetDatum(read->foreign_io),
+							 Int32GetDatum(read->nblocks), PointerGetDatum(array)
+						 }, nulls);
+	pfree(array);
+}
+
+/*
+ * Reads a range of blocks by as many operations as it takes; one row is one
+ * operation.  All blocks are pinned at once, so at most half of the buffer pool can
+ * be asked for.
+ */
+static Datum
+read_range(FunctionCallInfo fcinfo, bool wait)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	int32		start = PG_GETARG_INT32(1);
+	int32		nblocks = PG_GETARG_INT32(2);
+	int			pool = RelationUsesLocalBuffers(rel) ? num_temp_buffers : NBuffers;
+	bool		batch_was_open = false;
+	List	   *reads = NIL;
+	Buffer	   *buffers;
+
+	check_count("nblocks", nblocks, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
+	check_block_range(rel, start, nblocks);
+	InitMaterializedSRF(fcinfo, 0);
+
+	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
+	buffers = palloc0_array(Buffer, nblocks);
+	for (int done = 0; done < nblocks; done += ((StartedRead *) llast(reads))->nblocks)
+	{
+		CHECK_FOR_INTERRUPTS();
+		reads = lappend(reads, start_read(rel, start, done, nblocks, buffers));
+	}
+
+	/* the retry of a short read must not be staged */
+	if (wait)
+		batch_was_open = suspend_batch();
+	foreach_ptr(StartedRead, read, reads)
+	{
+		if (read->io_reqd && wait)
+			(void) WaitReadBuffers(&read->operation);
+		else if (read->io_reqd)
+			abandon_read(&read->operation);
+		put_started_read(rsinfo, read, start, buffers);
+	}
+	resume_batch(batch_was_open);
+
+	for (int i = 0; i < nblocks; i++)
+		ReleaseBuffer(buffers[i]);
+	relation_close(rel, AccessShareLock);
+
+	return (Datum) 0;
+}
+
+/*
+ * read_buffers(rel regclass, startblock int4, nblocks int4)
+ *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
+ *					   foreign_io bool, nblocks int4, buf int4[])
+ *
+ * Calls StartReadBuffers() over the range, as often as it takes.  When all reads
+ * are started, calls WaitReadBuffers() for each that needs it.
+ */
+Datum
+read_buffers(PG_FUNCTION_ARGS)
+{
+	return read_range(fcinfo, true);
+}
+
 /*
  * start_read_buffers(rel regclass, startblock int4, nblocks int4)
  *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
@@ -344,23 +321,5 @@ abandon_read(ReadBuffersOperation *operation)
 Datum
 start_read_buffers(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
-	StartedRead *reads;
-	Buffer	   *buffers;
-	int			nreads = start_reads(fcinfo, rel, &reads, &buffers);
-
-	for (int i = 0; i < nreads; i++)
-	{
-		if (reads[i].io_reqd)
-			abandon_read(&reads[i].operation);
-		put_started_read((ReturnSetInfo *) fcinfo->resultinfo, &reads[i],
-						 PG_GETARG_INT32(1), buffers);
-	}
-
-	for (int i = 0; i < PG_GETARG_INT32(2); i++)
-		ReleaseBuffer(buffers[i]);
-
-	relation_close(rel, AccessShareLock);
-
-	return (Datum) 0;
+	return read_range(fcinfo, false);
 }

@@ -64,16 +64,9 @@ extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* claims/table.c: buffer I/O that SQL has started and not yet ended */
-extern bool buffer_is_claimed(Buffer buffer);
-extern void claims_watch(bool watch);
-extern int64 claims_end_overdue(int64 now, bool all);
-
-/* reads.c: a read built by hand, step by step */
-extern int	read_flags(bool zero_on_error);
-extern void claim_buffer_for_read(Buffer buffer, Relation rel, BlockNumber blockno);
-extern void start_claimed_read(PgAioHandle *ioh, Relation rel, BlockNumber blockno,
-							   Buffer *buffers, int nblocks, int buffer_flags);
+/* reads.c: a read built by hand */
+extern void stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
+					   bool zero_on_error, PgAioReturn *result, PgAioWaitRef *iow);
 
 /* handles.c: AIO handles and batch mode */
 extern bool suspend_batch(void);

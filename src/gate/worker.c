@@ -165,7 +165,6 @@ complete_due(IoTime *next)
 static void
 worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	claims_watch(false);
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->worker = INVALID_PROC_NUMBER;
 	gate->worker_pid = 0;
@@ -181,7 +180,6 @@ worker_begins(void)
 	LWLockRelease(gate->lock);
 
 	before_shmem_exit(worker_ends, 0);
-	claims_watch(true);
 }
 
 /*
@@ -333,7 +331,6 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 	for (;;)
 	{
 		IoTime		next;
-		IoTime		claims;
 
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -342,7 +339,6 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 		look_at_shutdown(io_now());
-		claims = claims_end_overdue(io_now(), gate->closing);
 		if (ShutdownRequestPending && may_end())
 			break;
 
@@ -350,7 +346,6 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 			;
 		if (complete_due(&next) == 0)
 		{
-			next = Min(next, claims);
 			/* a waiting session may depend on us to see that the server stops */
 			if (next != IO_TIME_NEVER)
 				next = Min(next, io_now() + LOOK_EVERY);

@@ -184,26 +184,6 @@ my %waits = (
 			return "SELECT buffer_call_terminate_io($b, true, false, true, true)";
 		},
 	},
-	'read_rel_block_when_wanted' => {
-		event => 'PgSleep',
-		own => 1,
-		methods => [qw(worker io_uring)],
-		begin => sub {
-			my ($aio, $party, $t) = @_;
-			$party->starts("SELECT read_rel_block_when_wanted('$t', 3, 600000)");
-			# a reader comes
-			return "SELECT count(*) FROM read_buffers('$t', 3, 1)";
-		},
-	},
-	'read_rel_block_when_wanted, not staged' => {
-		event => 'PgSleep',
-		own => 1,
-		begin => sub {
-			my ($aio, $party, $t) = @_;
-			$party->starts("SELECT read_rel_block_when_wanted('$t', 3, 600000, stage => false)");
-			return "SELECT count(*) FROM read_buffers('$t', 3, 1)";
-		},
-	},
 );
 
 # The ends:

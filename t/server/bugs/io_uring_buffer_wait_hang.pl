@@ -10,17 +10,25 @@ use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Hang;
 
-# Test: the owner marks the buffer, the waiter sleeps on it, the owner submits the read and
-# goes idle; with the bug, the waiter waits for ever.
+# The owner starts I/O on the buffer of block 5, and the waiter sleeps on it.  Returns the buffer.
+sub waiter_sleeps
+{
+	my ($aio, $t, $read) = @_;
+	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
+	$aio->evict($t);
+	my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
+	$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
+	$waiter->starts($read);
+	$waiter->waits_on('BufferIo');
+	return $b;
+}
+
+# Test: the owner submits the read and goes idle; with the bug, the waiter waits for ever.
 sub one_round
 {
 	my ($aio, $t, $has_bug) = @_;
-	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
-	$aio->evict($t);
-	$owner->starts("SELECT read_rel_block_when_wanted('$t', 5, 60000, stage => false)");
-	$aio->wait_for('SELECT EXISTS (SELECT FROM buffers_in_progress())');
-	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
-	$owner->returns('t', 'has submitted its read once the buffer was wanted');
+	my $b = waiter_sleeps($aio, $t, "SELECT count(*) FROM read_buffers('$t', 5, 1)");
+	$aio->sessions('owner')->sql("SELECT buffer_call_read($b)");
 	waits_for_idle_owner($aio, $t, 'BufferIo', $has_bug);
 	return;
 }
@@ -37,10 +45,8 @@ for_each_io_method(
 		$aio->scenario('the waiter is cancelled', sub {
 			my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 			my $t = $aio->table('t', 20);
-			$owner->starts("SELECT read_rel_block_when_wanted('$t', 5, 60000, stage => false)");
-			$aio->wait_for('SELECT EXISTS (SELECT FROM buffers_in_progress())');
-			$waiter->starts("SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
-			$owner->returns('t', 'has submitted its read');
+			my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
+			$owner->sql("SELECT buffer_call_read($b)");
 			# a waiter that has been woken sleeps
 			$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
 			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
@@ -49,20 +55,15 @@ for_each_io_method(
 			$aio->proves($t);
 		});
 
-		$aio->scenario('the owner is cancelled before it has staged the read', sub {
-			my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
-			my $t = $aio->table('t', 20);
-			$owner->fails("SET statement_timeout = '100ms'; SELECT read_rel_block_when_wanted('$t', 5, stage => false)", '57014', qr/statement timeout/, 'is cancelled');
-			$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no buffer stays marked');
-			$waiter->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reads the block');
-			$aio->proves($t);
-		});
-
 		$aio->scenario('no session wants the block', sub {
 			my ($owner) = $aio->sessions('owner');
 			my $t = $aio->table('t', 20);
-			$owner->gives("SELECT read_rel_block_when_wanted('$t', 5, 50, stage => false)", 'f', 'the read is submitted after the timeout');
+			my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
+			$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
+			$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
+			$owner->sql("SELECT buffer_call_read($b)");
 			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
+			$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
 			$aio->proves($t);
 		});
 	});

@@ -16,11 +16,18 @@ sub one_round
 {
 	my ($aio, $t, $has_bug) = @_;
 	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
+	# catalogs are read in advance, as scans of them would begin batches of their own
+	$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
+	$owner->sql('SELECT batch_start(), batch_end()');
 	$aio->evict($t);
-	$owner->starts("SELECT read_rel_block_when_wanted('$t', 5)");
-	$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$owner->pid} AND state IN ('DEFINED', 'STAGED'))");
+	$aio->sql('SELECT pg_advisory_lock(5)');
+	$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
+	$owner->waits_on('advisory');
+	$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
 	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
-	$owner->returns('t', 'has submitted its read once it was wanted');
+	$waiter->waits_on('AioIoCompletion');
+	$aio->sql('SELECT pg_advisory_unlock(5)');
+	$owner->ends('submits the read');
 	waits_for_idle_owner($aio, $t, 'AioIoCompletion', $has_bug);
 	return;
 }
@@ -33,14 +40,4 @@ for_each_io_method(
 			one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
 			$aio->proves($t);
 		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
-
-		$aio->scenario('no session wants the block', sub {
-			my ($owner) = $aio->sessions('owner');
-			my $t = $aio->table('t', 20);
-			$owner->gives("SELECT read_rel_block_when_wanted('$t', 5, 50)", 'f', 'the read is submitted after the timeout');
-			$owner->fails("SELECT read_rel_block_when_wanted('$t', 20)", '22023', qr/out of range/, 'no such block');
-			$owner->fails("SELECT read_rel_block_when_wanted('$t', 5, 0)", '22023', qr/timeout must be/, 'a timeout of 0');
-			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
-			$aio->proves($t);
-		});
 	});
