@@ -54,5 +54,5 @@ for_each_io_method(
 			$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
 			$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
 			$alice->sql('ROLLBACK');
-		});
+		}, leaves => 'COMPLETED_SHARED');
 	}, leaves => 'nothing');
