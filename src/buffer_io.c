@@ -13,8 +13,9 @@
  * duplicate.  All of them go on when the session ends, so the session itself must
  * never wait in such a way, neither for its own I/O nor for an LWLock of somebody
  * who waits for it.  Hence two rules: a session has no lock on a relation, and does
- * not use it, while it has I/O started on one of its buffers; and it executes no
- * utility command that could remove or write buffers.
+ * not use it, while it has I/O started on one of its buffers; and it changes nothing,
+ * neither by queries, whose triggers may look into any table, nor by utility commands
+ * that could remove or write buffers.
  *
  * Of local buffers, the server does not note that I/O is in progress, so no process
  * waits.  The list says what was started, until the buffer has another block.
@@ -25,6 +26,7 @@
  */
 #include "test_aio.h"
 
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
@@ -193,6 +195,16 @@ check_started_not_used(void)
 					 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
+pg_noreturn static void
+raise_changes(Node *command)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot execute %s while this session has started I/O on a buffer",
+					CreateCommandName(command)),
+			 errhint("End the I/O with buffer_call_terminate_io() first.")));
+}
+
 /* planner_hook: the planner may look into indexes */
 static PlannedStmt *
 check_planner(PLANNER_HOOK_PARAMETERS)
@@ -205,6 +217,10 @@ check_planner(PLANNER_HOOK_PARAMETERS)
 static void
 check_executor_start(QueryDesc *queryDesc, int eflags)
 {
+	PlannedStmt *plan = queryDesc->plannedstmt;
+
+	if (nshared > 0 && (plan->commandType != CMD_SELECT || plan->hasModifyingCTE))
+		raise_changes((Node *) plan);
 	check_started_not_used();
 	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
 }
@@ -253,11 +269,7 @@ check_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 			  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	if (nshared > 0 && !leaves_buffers_alone(pstmt->utilityStmt))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot execute %s while this session has started I/O on a buffer",
-						CreateCommandName(pstmt->utilityStmt)),
-				 errhint("End the I/O with buffer_call_terminate_io() first.")));
+		raise_changes(pstmt->utilityStmt);
 	(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
 		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
@@ -364,6 +376,12 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("I/O on buffer %d has already been started by this session", buffer),
 				 errdetail("Waiting for it would never end.")));
+	/* deferred triggers, for example */
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot start I/O in a transaction that has changed something"),
+				 errhint("Commit first.")));
 	rel = open_table_of(buffer, &tag);
 	io = place_for(buffer);
 	watch_session();
