@@ -15,7 +15,7 @@ import hashlib
 import re
 import select
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import model as models
 from .client import Answer, Connection, Lost
@@ -94,10 +94,11 @@ class State:
     stuck: tuple[str, ...]  # who waits, if nothing can be done about it
     unwaited: frozenset[str] = frozenset()  # releases of reads for which nobody waits
     failures_left: int = 0
+    hidden: str = ""        # what the model knows besides, such as how far a stream looks ahead
 
     @property
     def digest(self) -> str:
-        return digest(self.text)
+        return digest(self.text + self.hidden)
 
 
 class Engine:
@@ -118,7 +119,7 @@ class Engine:
         self.reads_end_by_themselves = True
         self.failures_left = budget
         self.reads = 0
-        self.known: set[tuple[int, int]] = set()
+        self.known: set[tuple[int, int, str]] = set()
         self.major = major
         self.model: models.Model | None = None
         #: what the model does not agree with
@@ -380,7 +381,7 @@ class Engine:
         processes = {int(row[1]): row for row in answers[0] if row[0] == "process"}
         labels: dict[int, str] = {}
         self.held, self.handles, self.unsubmitted = {}, [], []
-        seen: set[tuple[int, int]] = set()
+        seen: set[tuple[int, int, str]] = set()
         # which of its handles a session takes differs from run to run
         for row in sorted(handles, key=lambda row: (self._name_of(int(row[1])), str(row[7]), int(row[8] or 0), int(row[4]))):
             pid, io_id, held = int(row[1]), int(row[4]), row[5] == "t"
@@ -400,8 +401,9 @@ class Engine:
             self.handles.append(f"{label} {'HELD' if held else row[2]} <{','.join(waiters)}>")
             if held:
                 self.held[label] = Held(label, pid, io_id, int(row[8]), int(row[9]), tuple(waiters))
-                seen.add((pid, io_id))
-                if (pid, io_id) not in self.known:
+                # a handle may serve the next read by now
+                seen.add((pid, io_id, label))
+                if (pid, io_id, label) not in self.known:
                     self.reads += 1
                     if owner in self.sessions:
                         self.sessions[owner].reads.append(label)
@@ -492,6 +494,7 @@ class Engine:
             try:
                 self.model.apply(choice)
                 self.wrong = models.disagreement(self.model, state.text)
+                state = replace(state, hidden=self.model.hidden())
             except (models.Unknown, KeyError, IndexError, AttributeError, AssertionError, StopIteration) as error:
                 self.wrong = [f"the model cannot follow: {error!r}"]
         return state

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import compare, judge, scenario as scenarios, search, selftest
+from . import compare, judge, model as models, scenario as scenarios, search, selftest
 from .client import Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, Trouble
@@ -49,6 +49,8 @@ def make_parser() -> argparse.ArgumentParser:
                         " a directory: what --keep has kept there")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the graphs of states in this directory")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
+    parser.add_argument("--random", type=seconds, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
+    parser.add_argument("--seed", type=count, help="with --random: the seed; default: another one each time")
     parser.add_argument("--no-model", action="store_true", help="do not ask the model what is right")
     parser.add_argument("--no-reduction", action="store_true", help="follow choices that commute in each order")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
@@ -160,6 +162,8 @@ class Exploration:
             notes.append(f"NOT FINISHED: {outcome.left} choices left")
         if not self.engine or not self.engine.model:
             notes.append("without the model")
+        else:
+            notes += [f"known to be wrong, {times} times: {models.KNOWN_WRONG[name]}" for name, times in self.engine.model.known_wrong.items()]
         if outcome.wrong_merges:
             notes.append(f"{outcome.wrong_merges} WRONG MERGES")
         if outcome.once:
@@ -493,6 +497,9 @@ def main() -> int:
                 if not chosen:
                     sys.exit(f"explorer/run: {named[0].name} is not for PostgreSQL {major}")
                 return exploration.replay(chosen[0], arguments)
+            if arguments.random:
+                from . import generated
+                return generated.run(exploration, arguments)
             comparison = Comparison(arguments, exploration, work) if arguments.before else None
             return explore_all(arguments, exploration, chosen, probe, version, comparison)
         finally:

@@ -254,7 +254,9 @@ class Search:
         if place % SAMPLE:
             return None
         self.outcome.merges += 1
-        while (following := self.outcome.graph.edges[state.digest]) and not state.final:
+        been: set[str] = set()
+        while (following := self.outcome.graph.edges[state.digest]) and state.digest not in been:
+            been.add(state.digest)
             state = self._go(state, sorted(following)[place // SAMPLE % len(following)], done, trace)
             if wrong := judge.judge_state(self.engine, state):
                 return Failure(done, wrong)
