@@ -524,8 +524,7 @@ CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
 	OUT f_sync bool, OUT f_localmem bool, OUT f_buffered bool,
 	OUT relation regclass, OUT fork text, OUT blockno int8, OUT nblocks int4,
 	OUT staged_at timestamptz, OUT submitted_at timestamptz,
-	OUT completed_at timestamptz, OUT completion_exact bool,
-	OUT latency float8, OUT in_progress int4, OUT lookahead_distance int4,
+	OUT completed_at timestamptz, OUT latency float8, OUT in_progress int4, OUT lookahead_distance int4,
 	OUT executed_by int4, OUT completed_by int4, OUT joined bool,
 	OUT waits int4, OUT wait_time float8, OUT waiters int4[],
 	OUT wait_starts timestamptz[], OUT wait_times float8[], OUT held bool,
@@ -538,36 +537,12 @@ COMMENT ON FUNCTION io_trace_get() IS
 
 CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
 	OUT pid int4, OUT size int4, OUT recorded int8, OUT lost int8,
-	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz,
-	OUT completions_exact bool)
+	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 COMMENT ON FUNCTION io_trace_status_get() IS
 'tell what is being recorded, for the view io_trace_status';
-
-CREATE FUNCTION io_histogram_add(internal, int8)
-RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_histogram_add(internal, int8) IS
-'transition function of io_histogram';
-
-CREATE FUNCTION io_histogram_get(internal)
-RETURNS int8[]
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_histogram_get(internal) IS
-'final function of io_histogram';
-
-CREATE AGGREGATE io_histogram(value int8) (
-	SFUNC = io_histogram_add,
-	STYPE = internal,
-	FINALFUNC = io_histogram_get
-);
-
-COMMENT ON AGGREGATE io_histogram(int8) IS
-'count values by powers of two: below 2, 2 to 3, 4 to 7, and so on';
 
 CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
 
@@ -590,42 +565,13 @@ SELECT relation, fork, pid,
 	pg_catalog.count(*) FILTER (WHERE result OPERATOR(pg_catalog.=) 'ERROR') AS errors,
 	pg_catalog.avg(latency) AS mean_latency,
 	pg_catalog.max(latency) AS max_latency,
-	io_histogram(pg_catalog.floor(latency OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8) AS latency_histogram,
-	io_histogram(nblocks::pg_catalog.int8) AS size_histogram,
-	io_histogram(lookahead_distance::pg_catalog.int8) AS lookahead_histogram,
 	pg_catalog.avg(lookahead_distance)::pg_catalog.float8 AS mean_lookahead,
-	pg_catalog.max(lookahead_distance) AS max_lookahead,
-	pg_catalog.bool_and(completion_exact) AS exact
+	pg_catalog.max(lookahead_distance) AS max_lookahead
 FROM io_trace_get()
 GROUP BY relation, fork, pid;
 
 COMMENT ON VIEW io_trace_summary IS
-'recorded reads by relation, fork and process; histograms are of io_histogram(), latencies in us';
-
-CREATE FUNCTION io_trace_chrome()
-RETURNS SETOF text
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
-
-COMMENT ON FUNCTION io_trace_chrome() IS
-'return the recorded reads as Chrome trace events';
-
--- time of completion (ms), latency (ns), 0 = read, bytes, offset, priority
-CREATE FUNCTION io_trace_fio_log()
-RETURNS SETOF text
-LANGUAGE SQL VOLATILE
-BEGIN ATOMIC
-SELECT pg_catalog.format('%s, %s, 0, %s, %s, 0',
-		pg_catalog.floor(EXTRACT(epoch FROM completed_at OPERATOR(pg_catalog.-) begin) OPERATOR(pg_catalog.*) 1000::pg_catalog.numeric),
-		pg_catalog.round(latency OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8),
-		length,
-		blockno OPERATOR(pg_catalog.*) pg_catalog.current_setting('block_size')::pg_catalog.int8)
-	FROM (SELECT *, pg_catalog.min(submitted_at) OVER () AS begin FROM io_trace_get()) t
-	WHERE state OPERATOR(pg_catalog.=) 'COMPLETED' AND result OPERATOR(pg_catalog.<>) 'ERROR'
-	ORDER BY completed_at;
-END;
-
-COMMENT ON FUNCTION io_trace_fio_log() IS
-'return the completed reads as a latency log of fio';
+'recorded reads by relation, fork and process; lengths of time in ms';
 
 --
 -- Privileges.  The functions in C check them as well: a grant is not enough.
@@ -657,7 +603,5 @@ GRANT SELECT ON io_held, io_turnstile, io_filters, io_devices, io_device_reads, 
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
 GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
-	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get(),
-	io_histogram(int8), io_histogram_add(internal, int8), io_histogram_get(internal),
-	io_trace_chrome(), io_trace_fio_log()
+	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get()
 TO pg_read_all_stats;

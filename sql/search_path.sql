@@ -156,8 +156,7 @@ SELECT n, call FROM unnest(ARRAY[
 	$$SELECT search_path_planted.io_trace_stop()$$]) WITH ORDINALITY calls(call, n)
 UNION ALL
 SELECT 6, format('SELECT * FROM search_path_planted.%s', of_object)
-FROM (SELECT relname AS of_object FROM pg_class WHERE relkind = 'v' AND relnamespace = 'search_path_planted'::regnamespace
-	UNION ALL VALUES ('io_trace_fio_log()'), ('io_trace_chrome()')) v
+FROM (SELECT relname AS of_object FROM pg_class WHERE relkind = 'v' AND relnamespace = 'search_path_planted'::regnamespace) v
 UNION ALL
 SELECT 7, 'SELECT search_path_planted.io_fail_end(), search_path_planted.io_trace_reset()';
 SELECT count(*) FROM search_path_calls WHERE n = 6;

@@ -16,7 +16,6 @@ ROOT = Path(__file__).absolute().parents[2]
 
 SETTINGS = """
 shared_preload_libraries = 'test_aio'
-test_aio.trace_completions = on
 io_method = worker
 autovacuum = off
 """
@@ -87,8 +86,6 @@ class Recorded:
             pass
         session.execute("SELECT io_trace_stop()")
         self.rows = [row for (row,) in session.execute("SELECT to_jsonb(t) FROM io_trace t")]
-        self.chrome = "".join(f"{line}\n" for (line,) in session.execute("SELECT io_trace_chrome()"))
-        self.fio_log = "".join(f"{line}\n" for (line,) in session.execute("SELECT io_trace_fio_log()"))
 
     def __exit__(self, *_: object) -> None:
         if self._server:

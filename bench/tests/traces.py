@@ -23,7 +23,7 @@ def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, 
         "f_sync": False, "f_localmem": False, "f_buffered": True,
         "relation": "large", "fork": "main", "blockno": block, "nblocks": blocks,
         "staged_at": at(start - 0.01), "submitted_at": at(start), "completed_at": None if end is None else at(end),
-        "completion_exact": None if end is None else True, "latency": None if end is None else end - start,
+        "latency": None if end is None else end - start,
         "in_progress": 1, "lookahead_distance": blocks, "executed_by": 200, "completed_by": None if end is None else 200,
         "joined": False, "waits": 0, "wait_time": 0, "waiters": None, "wait_starts": None, "wait_times": None, "held": False,
         "backend_type": "client backend",
@@ -60,7 +60,7 @@ def varied() -> list[dict[str, Any]]:
     """Returns a few I/Os with everything that a timeline can show."""
     return [
         row(1, 0, 1, 0, 4, **waited(100, 0.2, 0.9)),
-        row(2, 0.1, 1.4, 8, 4, completion_exact=False),
+        row(2, 0.1, 1.4, 8, 4),
         row(3, 0.5, 1.6, 16, 4, result="PARTIAL", raw_result=8192),
         row(4, 0.7, 1.8, 24, 2, result="ERROR", raw_result=-5, **waited(101, 1, 0.8)),
         row(5, 0.9, None, 30, 2, pid=101),

@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--shorten", action="store_true", help="with --replay: leave out the choices that do not matter")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for a timeline")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",
                         help="explore this server, too, or take its graphs from the cache, and tell where the two part;"
                         " a directory: what --keep has kept there")
@@ -263,8 +263,8 @@ class Exploration:
         if arguments.trace:
             observer = engine.observers[engine.observed]
             observer.ask("SELECT io_trace_stop()")
-            lines = observer.ask("SELECT io_trace_chrome()")[0]
-            arguments.trace.write_text("\n".join(str(line[0]) for line in lines) + "\n")
+            lines = observer.ask("SELECT to_jsonb(t)::text FROM io_trace t")[0]
+            arguments.trace.write_text("".join(f"{line[0]}\n" for line in lines))
             print(f"  timeline: {arguments.trace}")
         return 1 if found else 0
 

@@ -93,9 +93,8 @@ class SelfTest:
         well, output = self.explore(self.planted, *shlex.split(printed), "--trace", str(trace))
         must(not well and "B1 returns 1; no serial run does: 0" in output, "its replay does not fail", output)
         must(re.search(r"^  A1 +B@0 -  A@0 A:0\+1", output, re.MULTILINE), "its replay does not show who waits for what", output)
-        events = json.loads(trace.read_text())
-        events = events["traceEvents"] if isinstance(events, dict) else events
-        must(len(events) > 3, f"its trace has {len(events)} events")
+        ios = [json.loads(line) for line in trace.read_text().splitlines()]
+        must(len(ios) > 1, f"its trace has {len(ios)} I/Os")
         # the other order is right
         well, output = self.explore(self.planted, "--replay", "B1 A1")
         must(well and "all is as it should be" in output, "a schedule that is right fails", output)

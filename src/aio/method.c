@@ -73,27 +73,14 @@ needs_synchronous_execution(PgAioHandle *ioh)
 }
 
 static int
-submit_staged(uint16 num_staged_ios, PgAioHandle **staged_ios)
+submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
+	if (io_listener != NULL)
+		io_listener->submitting(num_staged_ios, staged_ios);
 	if (io_interceptor == NULL)
 		return io_server_ops->submit(num_staged_ios, staged_ios);
 
 	return io_interceptor->submit(num_staged_ios, staged_ios);
-}
-
-static int
-submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
-{
-	int			submitted;
-
-	if (io_listener == NULL)
-		return submit_staged(num_staged_ios, staged_ios);
-
-	io_listener->submitting(num_staged_ios, staged_ios);
-	submitted = submit_staged(num_staged_ios, staged_ios);
-	io_listener->submitted();
-
-	return submitted;
 }
 
 /*
@@ -164,12 +151,8 @@ check_one(PgAioHandle *ioh, uint64 ref_generation)
 	bool		captured = io_interceptor != NULL &&
 		io_interceptor->has(ioh, ref_generation);
 
-	if (io_listener != NULL)
-		io_listener->check_begins();
 	if (io_server_ops->check_one != NULL && !captured)
 		io_server_ops->check_one(ioh, ref_generation);
-	if (io_listener != NULL)
-		io_listener->check_ends();
 }
 #endif
 

@@ -52,16 +52,9 @@ typedef struct IoListener
 	void		(*staged) (PgAioHandle *ioh, bool synchronous);
 	/* this process submits what it has staged */
 	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
-	void		(*submitted) (void);
 	/* this process waits; false: wait_ends need not be called on an error */
 	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
 	void		(*wait_ends) (void);
-	/* this process looks whether a read has completed (19) */
-	void		(*check_begins) (void);
-	void		(*check_ends) (void);
-	/* this process completes a captured read, by aio/perform.c */
-	void		(*completing) (PgAioHandle *ioh, int32 raw_result);
-	void		(*completed) (void);
 } IoListener;
 
 /* the table that the server would use without us */

@@ -176,11 +176,7 @@ complete(PgAioHandle *ioh, int result)
 
 	error_context_stack = &context;
 	START_CRIT_SECTION();
-	if (io_listener != NULL)
-		io_listener->completing(ioh, result);
 	pgaio_io_process_completion(ioh, result);
-	if (io_listener != NULL)
-		io_listener->completed();
 	END_CRIT_SECTION();
 	error_context_stack = context.previous;
 }

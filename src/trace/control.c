@@ -100,8 +100,8 @@ Datum
 io_trace_status_get(PG_FUNCTION_ARGS)
 {
 	TupleDesc	tupdesc;
-	Datum		values[10] = {0};
-	bool		nulls[10] = {0};
+	Datum		values[9] = {0};
+	bool		nulls[9] = {0};
 	IoMatch		match;
 	bool		running;
 	TimestampTz started_at;
@@ -139,7 +139,6 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	nulls[7] = started_at == 0;
 	values[8] = TimestampTzGetDatum(stopped_at);
 	nulls[8] = stopped_at == 0;
-	values[9] = BoolGetDatum(trace_completions);
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
 }

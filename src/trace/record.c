@@ -21,12 +21,6 @@ static int	nstaged;
 static uint32 my_filter;
 static IoMatch my_match;
 
-/* does the submission under way have traced reads? */
-static bool submitting_traced;
-
-/* did this process watch reads when it began to look at one? */
-static bool check_watched;
-
 /* The wait of this process for a read, if "seq" is set. */
 typedef struct OngoingWait
 {
@@ -95,12 +89,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 {
 	TraceRecord head;
 
-	if (likely(trace->filter == 0 && !trace_watches()))
-		return;
-
-	if (trace_watches())
-		trace_notice_own(false);
-	if (!is_asked_for(ioh))
+	if (likely(trace->filter == 0) || !is_asked_for(ioh))
 		return;
 
 	memset(&head, 0, TRACE_RECORD_HEAD);
@@ -124,7 +113,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 	else
 		nstaged++;
 
-	trace_watch(ioh, trace_begin(ioh, &head));
+	trace_begin(ioh, &head);
 }
 
 /*
@@ -140,8 +129,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	const PgAioTargetData *target = NULL;
 	int			ahead = 0;
 
-	submitting_traced = nstaged > 0;
-	if (likely(!submitting_traced))
+	if (likely(nstaged == 0))
 		return;
 
 	now = io_now();
@@ -177,19 +165,6 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	}
 
 	nstaged = 0;
-	if (io_method == IOMETHOD_WORKER && trace_watches())
-		trace_prepare_results();
-}
-
-/*
- * IoListener.submitted: records the reads that this process has executed
- * itself, as it does when the queue of the I/O workers is full.
- */
-void
-trace_submitted(void)
-{
-	if (submitting_traced && io_method == IOMETHOD_WORKER && trace_watches())
-		trace_notice_own(true);
 }
 
 static void
@@ -219,39 +194,12 @@ begin_wait(OngoingWait *wait)
 }
 
 /*
- * Ends the wait of this process, if it is in one.
- */
-static void
-end_wait(void)
-{
-	OngoingWait wait = ongoing;
-	IoTime		length;
-	TraceRecord *record;
-
-	if (wait.seq == 0)
-		return;
-	ongoing.seq = 0;
-
-	length = io_now() - wait.start;
-	record = trace_lock(wait.seq);
-	if (record == NULL)
-		return;
-	record->wait_time += length;
-	if (wait.place >= 0)
-		record->waits[wait.place].length = length;
-	SpinLockRelease(&record->mutex);
-}
-
-/*
  * IoListener.wait_begins: records that this process waits for a read.
  * Returns whether the read is traced.
  */
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 {
-	if (trace_watches())
-		trace_prepare_results();
-
 	ongoing.seq = trace_find(ioh, generation);
 	if (likely(ongoing.seq == 0))
 		return false;
@@ -269,28 +217,20 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 void
 trace_wait_ends(void)
 {
-	uint64		seq = ongoing.seq;
+	OngoingWait wait = ongoing;
+	IoTime		length;
+	TraceRecord *record;
 
-	end_wait();
+	if (wait.seq == 0)
+		return;
+	ongoing.seq = 0;
 
-	/* this process is perhaps the first to see that the read has completed */
-	if (seq != 0 && !trace_completions)
-		trace_notice(seq);
-	if (trace_watches())
-		trace_notice_own(true);
-}
-
-void
-trace_check_begins(void)
-{
-	check_watched = trace_watches();
-	if (check_watched)
-		trace_prepare_results();
-}
-
-void
-trace_check_ends(void)
-{
-	if (check_watched)
-		trace_notice_own(true);
+	length = io_now() - wait.start;
+	record = trace_lock(wait.seq);
+	if (record == NULL)
+		return;
+	record->wait_time += length;
+	if (wait.place >= 0)
+		record->waits[wait.place].length = length;
+	SpinLockRelease(&record->mutex);
 }

@@ -19,7 +19,6 @@
 
 TraceRing  *trace;
 int			trace_size = 16384;
-bool		trace_completions = false;
 
 /*
  * Returns the size of the shared memory of the trace.
@@ -60,10 +59,10 @@ trace_init_ring(uint32 nhandles, LWLock *lock)
 
 /*
  * Begins a record about a read that this process has just staged: "head" is
- * what it is to begin with.  Returns its number.  A process that completes or
+ * what it is to begin with.  A process that completes or
  * waits for the read finds the record by the handle.
  */
-uint64
+void
 trace_begin(PgAioHandle *ioh, TraceRecord *head)
 {
 	uint64		seq = pg_atomic_fetch_add_u64(&trace->next, 1);
@@ -78,8 +77,6 @@ trace_begin(PgAioHandle *ioh, TraceRecord *head)
 	SpinLockRelease(&record->mutex);
 
 	pg_atomic_write_u64(&trace->seqs[ioh - pgaio_ctl->io_handles], seq);
-
-	return seq;
 }
 
 /*
@@ -138,6 +135,22 @@ trace_lock(uint64 seq)
 	SpinLockRelease(&record->mutex);
 
 	return NULL;
+}
+
+/*
+ * Copies the record with this number.  Returns false if there is none any more.
+ */
+bool
+trace_read(uint64 seq, TraceRecord *copy)
+{
+	TraceRecord *record = trace_lock(seq);
+
+	if (record == NULL)
+		return false;
+	memcpy(copy, record, sizeof(TraceRecord));
+	SpinLockRelease(&record->mutex);
+
+	return true;
 }
 
 /*

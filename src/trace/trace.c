@@ -17,13 +17,8 @@
 static const IoListener listener = {
 	.staged = trace_staged,
 	.submitting = trace_submitting,
-	.submitted = trace_submitted,
 	.wait_begins = trace_wait_begins,
 	.wait_ends = trace_wait_ends,
-	.check_begins = trace_check_begins,
-	.check_ends = trace_check_ends,
-	.completing = trace_completing,
-	.completed = trace_completed,
 };
 
 static void
@@ -39,14 +34,6 @@ define_settings(void)
 							PGC_POSTMASTER,
 							0,
 							NULL, NULL, NULL);
-	DefineCustomBoolVariable("test_aio.trace_completions",
-							 "Makes the completion times of the I/O trace exact, and records synchronous reads.",
-							 "This changes tables of functions that the server means to be constant.",
-							 &trace_completions,
-							 false,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
 }
 
 /*
@@ -92,10 +79,10 @@ trace_init(void)
 	}
 
 	reason = io_method_obstacle(&hint);
-	if (reason == NULL && trace_completions)
+	if (reason == NULL)
 	{
 		reason = trace_see_completions();
-		hint = "Set \"test_aio.trace_completions\" to off and restart the server.";
+		hint = NULL;
 	}
 	if (reason != NULL)
 	{
@@ -103,7 +90,6 @@ trace_init(void)
 		return;
 	}
 
-	trace_notice_init();
 	part_register(&part);
 }
 

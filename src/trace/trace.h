@@ -5,27 +5,16 @@
  *
  * When a trace is asked for, every read that is staged gets a record in a ring in
  * shared memory.  The processes that submit, wait for and complete the read add
- * to it.  The trace listens to aio/method.h for that.
- *
- * Nobody announces completions, except those of reads that the gate has
- * captured.  For all others there are two ways:
- *
- * - With "test_aio.trace_completions", the trace takes part in the server's
- *	 completion callbacks, and completions are exact.
- *
- * - Else they are noticed: by a process that has waited for the read, by its
- *	 owner on the next occasion, or by a process that looks at the trace.
+ * to it.  The trace listens to aio/method.h for that, and takes part in the
+ * server's completion callbacks.
  *
  *		trace.c			start-up: settings, shared memory
  *		ring.c			finding and reading records
  *		record.c		what reads do: staged, submitted, waited for
- *		notice.c		completions that nobody tells us of
- *		completions.c	exact completions
+ *		completions.c	completions, and synchronous reads
  *		control.c		start, stop, reset, status
  *		views.c			the records as rows
  *		relations.c		names for what was read
- *		chrome.c		the records as Chrome trace events
- *		histogram.c		an aggregate for the summary
  *
  * src/trace/trace.h
  *
@@ -87,7 +76,6 @@ typedef struct TraceRecord
 	uint8		flags;			/* PgAioHandleFlags, when it was staged */
 	bool		held;			/* captured by the gate: held or on a device */
 	bool		joined;			/* others than the issuer have waited for it */
-	bool		exact;			/* "completed" is exact, not an upper bound */
 	TraceState	state;
 	uint64		seq;			/* 0: not used yet */
 
@@ -104,7 +92,6 @@ typedef struct TraceRecord
 	int			in_progress;
 	int			lookahead;
 	IoTime		completed;
-	IoTime		finished;		/* callbacks have run; 0: unknown */
 	TraceOutcome outcome;
 	TraceProcess executor;
 	TraceProcess completer;
@@ -149,12 +136,12 @@ typedef struct TraceRing
 /* ring.c */
 extern TraceRing *trace;
 extern int	trace_size;
-extern bool trace_completions;
 extern Size trace_shmem_size(uint32 nhandles);
 extern void trace_init_ring(uint32 nhandles, LWLock *lock);
-extern uint64 trace_begin(PgAioHandle *ioh, TraceRecord *head);
+extern void trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
+extern bool trace_read(uint64 seq, TraceRecord *copy);
 extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
 extern void trace_range(uint64 *first, uint64 *end);
 extern TimestampTz trace_clock_offset(void);
@@ -193,43 +180,18 @@ trace_myself(void)
 	};
 }
 
-/* traced reads of this process that it looks at now and then (notice.c) */
-extern int	trace_nwatched;
-
-static inline bool
-trace_watches(void)
-{
-	return trace_nwatched > 0;
-}
-
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern void trace_submitted(void);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
 extern void trace_wait_ends(void);
-extern void trace_check_begins(void);
-extern void trace_check_ends(void);
-
-/* notice.c */
-extern void trace_notice_init(void);
-extern void trace_watch(PgAioHandle *ioh, uint64 seq);
-extern void trace_prepare_results(void);
-extern void trace_notice_own(bool returned);
-extern void trace_notice(uint64 seq);
-extern bool trace_read(uint64 seq, TraceRecord *copy);
 
 /* completions.c */
 extern const char *trace_see_completions(void);
-extern void trace_completing(PgAioHandle *ioh, int32 raw_result);
-extern void trace_completed(void);
 
 /* trace.c */
 extern void require_trace(FunctionCallInfo fcinfo);
 extern void require_trace_to_look(FunctionCallInfo fcinfo);
-
-/* views.c */
-extern const char *trace_process_type(const TraceProcess *process);
 
 /* relations.c */
 extern Oid	trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner);

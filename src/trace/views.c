@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(io_trace_get);
 
-#define IO_TRACE_COLS 36
+#define IO_TRACE_COLS 35
 
 static const char *const state_names[] = {
 	[TRACE_STAGED] = "STAGED",
@@ -38,7 +38,7 @@ milliseconds(IoTime time)
  * Returns what pg_stat_activity calls backend_type.  Of a background worker
  * that has ended nothing more is known than that it was one.
  */
-const char *
+static const char *
 trace_process_type(const TraceProcess *process)
 {
 	const char *type = NULL;
@@ -141,7 +141,6 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	add_time(row, record->staged, clock_offset);
 	add_time(row, record->submitted, clock_offset);
 	add_time(row, record->completed, clock_offset);
-	add_if(row, completed, BoolGetDatum(record->exact));
 	add_if(row, completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
 	add_if(row, submitted, Int32GetDatum(record->in_progress));
 	add_if(row, submitted, Int32GetDatum(record->lookahead));

@@ -39,7 +39,7 @@ my $root = $ENV{TEST_AIO_SOURCE} // $TestAio::root;
 # Columns whose numbers differ from one run, or one server version, to the next.
 my %varies = map { $_ => 1 } qw(
   buf buffer buffer_create_toy completed_by completed_at executed_by in_progress io_generation io_id
-  io_fail io_hold io_trace_fio_log latency latency_histogram max_lateness max_latency mean_lateness mean_latency owner pid
+  io_fail io_hold latency max_lateness max_latency mean_lateness mean_latency owner pid
   relfilenode filter seq since staged_at started_at stopped_at submitted_at wait_starts wait_time wait_times
   waiters waits worker
 );
@@ -126,13 +126,12 @@ sub _same_cell
 	my ($column, $cell) = @_;
 	return $cell if !$varies{$column};
 	$cell =~ s/-?\d+(?:\.\d+)?(?:e[-+]?\d+)?/#/g;
-	$cell =~ s/(?:,#)+//g if $column =~ /histogram/;
 	return $cell;
 }
 
 # Returns output without what may differ from one run to the next: numbers in the columns
 # of %varies (null and the number of an array's elements count), file names, process ids in
-# messages, times of plans, the number of a histogram's buckets, the width of columns, and results of one column that is empty.
+# messages, times of plans, the width of columns, and results of one column that is empty.
 sub comparable
 {
 	my ($text) = @_;

@@ -104,7 +104,7 @@ sub cannot_preload
 }
 
 # Settings with which the library changes the server's tables of callbacks.
-sub reach_all { return { 'test_aio.trace_completions' => 'on', 'test_aio.reach_synchronous_reads' => 'on' } }
+sub reach_all { return { 'test_aio.reach_synchronous_reads' => 'on' } }
 
 # Runs a scenario on a server that preloads these libraries.
 sub beside

@@ -185,7 +185,6 @@ sub settings
 		track_io_timing => 'on',
 		# how long a session waits is luck
 		log_lock_waits => 'off',
-		'test_aio.trace_completions' => 'on',
 		'test_aio.reach_synchronous_reads' => 'off');
 }
 

@@ -29,7 +29,7 @@ our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
 # Settings of servers that are shared: others are too rare, or disturb the tests of another file.
 my %shareable = map { $_ => 1 }
   qw(shared_buffers io_max_combine_limit io_max_concurrency max_worker_processes max_parallel_workers max_prepared_transactions
-  test_aio.reach_synchronous_reads test_aio.trace_completions);
+  test_aio.reach_synchronous_reads);
 
 # settings of all servers; a test may override them
 my %defaults = (

@@ -11,9 +11,6 @@ from .measure import Contestant, settings_of
 from .runs import execute, run_once
 from .variants import Variant
 
-# exact times and processes, which is the most expensive part of the trace
-SETTINGS = {"test_aio.trace_completions": "on"}
-
 
 def first_possible(case: Case, contestants: list[Contestant]) -> Variant:
     """Returns the first variant that all servers can run."""
@@ -27,7 +24,7 @@ def _settings(settings: dict[str, str]) -> dict[str, str]:
     """Returns the settings with test_aio preloaded."""
     libraries = settings.get("shared_preload_libraries", "")
     preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
-    return settings | SETTINGS | {"shared_preload_libraries": preloaded}
+    return settings | {"shared_preload_libraries": preloaded}
 
 
 def record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:

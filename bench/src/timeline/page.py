@@ -30,7 +30,7 @@ def _wait(panel: Panel, wait: Wait) -> str:
 
 
 def _hover(panel: Panel, io: Io) -> str:
-    end = "not completed" if io.end is None else f"{'' if io.exact else 'at the latest '}{io.end:,.3f} ms"
+    end = "not completed" if io.end is None else f"{io.end:,.3f} ms"
     lines = [
         f"<b>{panel.target}, block {io.block}" + (f" to {io.block + io.blocks - 1}" if io.blocks > 1 else "") + f"</b>, I/O {io.seq}",
         f"{io.backend_type} {io.pid}; submitted {io.start:,.3f} ms, completed {end}",
@@ -44,15 +44,15 @@ def _hover(panel: Panel, io: Io) -> str:
 
 
 def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
-    """Returns a trace of plotly's for each process, outcome and exactness.  The legend switches them on and off."""
-    groups: dict[tuple[int, str, bool], list[Io]] = {}
+    """Returns a trace of plotly's for each process and outcome.  The legend switches them on and off."""
+    groups: dict[tuple[int, str], list[Io]] = {}
     for io in panel.ios:
-        groups.setdefault((io.pid, io.outcome, io.exact or io.outcome == "open"), []).append(io)
+        groups.setdefault((io.pid, io.outcome), []).append(io)
     bars = []
-    for (pid, outcome, exact), ios in sorted(groups.items(), key=lambda group: (group[0][0], list(OUTCOMES).index(group[0][1]), not group[0][2])):
+    for (pid, outcome), ios in sorted(groups.items(), key=lambda group: (group[0][0], list(OUTCOMES).index(group[0][1]))):
         colour = style.colour(pids, pid)
         bad = outcome in style.HATCHES
-        words = [f"{panel.trace.label}: {panel.trace.name_of(pid)}", "" if outcome == "ok" else OUTCOMES[outcome], "" if exact else "completed no later"]
+        words = [f"{panel.trace.label}: {panel.trace.name_of(pid)}", "" if outcome == "ok" else OUTCOMES[outcome]]
         bars.append(go.Bar(
             orientation="h", base=[io.start for io in ios], x=[panel.end_of(io) - io.start for io in ios],
             y=[io.block + io.blocks / 2 for io in ios], width=[io.blocks - GAP_OF_BLOCKS for io in ios],
@@ -60,7 +60,7 @@ def _bars(panel: Panel, pids: list[int]) -> list[go.Bar]:
             name=", ".join(filter(None, words)), legendrank=1,
             hovertext=[_hover(panel, io) for io in ios], hoverinfo="text",
             # a line keeps its width at every zoom, so that thin bars can be seen
-            marker={"color": colour, "opacity": style.opacity(outcome, exact), "line": {"color": style.BAD if bad else colour, "width": 1.5},
+            marker={"color": colour, "opacity": style.opacity(outcome), "line": {"color": style.BAD if bad else colour, "width": 1.5},
                     "pattern": {"shape": style.HATCHES[outcome][1] if bad else "", "fgcolor": style.BAD, "bgcolor": colour, "size": 6}},
         ))
     return bars

@@ -44,15 +44,15 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float)
     Neighbours have a gap between them where there is room."""
     room = pixels_a_block >= APART
     gap = GAP if room else 0
-    groups: dict[tuple[str, str, bool], list[Io]] = {}
+    groups: dict[tuple[str, str], list[Io]] = {}
     for io in panel.ios:
-        groups.setdefault((io.outcome, style.colour(pids, io.pid), io.exact), []).append(io)
-    for (outcome, colour, exact), ios in groups.items():
+        groups.setdefault((io.outcome, style.colour(pids, io.pid)), []).append(io)
+    for (outcome, colour), ios in groups.items():
         bad = outcome in style.HATCHES
         axes.add_collection(PolyCollection(
             [_rectangle(io.start, panel.end_of(io), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
-            facecolor=to_rgba(colour, style.opacity(outcome, exact)),
-            edgecolor=style.BAD if bad else colour if outcome == "open" else to_rgba(colour, style.opacity(outcome, exact)),
+            facecolor=to_rgba(colour, style.opacity(outcome)),
+            edgecolor=style.BAD if bad else colour if outcome == "open" else to_rgba(colour, style.opacity(outcome)),
             hatch=style.HATCHES[outcome][0] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
             joinstyle="miter", capstyle="butt", zorder=3 if bad else 2,
         ))
@@ -139,8 +139,6 @@ def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rec
         if outcome != "ok" and any(io.outcome == outcome for io in ios):
             hatch = style.HATCHES[outcome][0] if outcome in style.HATCHES else None
             entries.append(Patch(facecolor="white", edgecolor="black", hatch=hatch, linestyle=":" if outcome == "open" else "-", label=word))
-    if any(not io.exact and io.outcome != "open" for io in ios):
-        entries.append(Patch(facecolor=to_rgba(style.PROCESSES[0], style.INEXACT), label="paler: completed no later than its end"))
     entries.append(Patch(facecolor=style.WAIT, label="a process waits"))
     return entries
 

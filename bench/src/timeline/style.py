@@ -12,8 +12,7 @@ BAD = "#000000"
 LOOKAHEAD = "#7A3E9D"
 IN_PROGRESS = "#BBBBBB"
 
-#: opacity of a bar that ends when the completion was noticed, not when it happened
-INEXACT = 0.5
+#: opacity of a bar without an end
 OPEN = 0.25
 
 # hatches by matplotlib's and by plotly's names
@@ -25,5 +24,5 @@ def colour(pids: list[int], pid: int) -> str:
     return PROCESSES[number] if number < len(PROCESSES) else OTHERS
 
 
-def opacity(outcome: str, exact: bool) -> float:
-    return OPEN if outcome == "open" else 1 if exact else INEXACT
+def opacity(outcome: str) -> float:
+    return OPEN if outcome == "open" else 1

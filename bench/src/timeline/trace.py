@@ -39,11 +39,10 @@ class Io:
     target: str
     block: int
     blocks: int
+    staged: float
     start: float
     #: None: not completed while the trace was on
     end: float | None
-    #: False: it may have completed earlier
-    exact: bool
     #: a key of OUTCOMES
     outcome: str
     in_progress: int | None
@@ -111,9 +110,9 @@ def _io(row: dict[str, Any], zero: float) -> Io:
         # the place of other targets is known in bytes only
         block=row["blockno"] if row["blockno"] is not None else row["off"] // 8192,
         blocks=row["nblocks"] or max(1, row["length"] // 8192),
-        start=_ms(row["submitted_at"] or row["staged_at"]) - zero,
+        staged=_ms(row["staged_at"]) - zero, start=_ms(row["submitted_at"] or row["staged_at"]) - zero,
         end=_ms(row["completed_at"]) - zero if row["completed_at"] else None,
-        exact=bool(row["completion_exact"]), outcome=_outcome(row),
+        outcome=_outcome(row),
         in_progress=row["in_progress"], lookahead=row["lookahead_distance"],
         executed_by=row["executed_by"], completed_by=row["completed_by"], held=bool(row["held"]),
         result=f"{row['result']}{raw}", waits=_waits(row, zero),

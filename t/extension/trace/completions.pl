@@ -1,5 +1,5 @@
 # The end of a read in the I/O trace: its result, its time, and the processes that performed
-# and completed it, without test_aio.trace_completions and with it.  t/server/standby/standby.pl has the
+# and completed it.  t/server/standby/standby.pl has the
 # startup process's reads.
 #
 # io_methods: worker; long: all
@@ -12,10 +12,10 @@ use TestAio::Trace;
 
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 
-# Scenarios of results, with and without test_aio.trace_completions.
+# Scenarios of results.
 sub results
 {
-	my ($aio, $exact) = @_;
+	my ($aio) = @_;
 
 	$aio->scenario('failed and short reads', sub {
 		my ($alice) = $aio->sessions('alice');
@@ -25,8 +25,8 @@ sub results
 		$aio->traced($columns, '3 2 -5 ERROR', 'failed');
 		$aio->sql("SELECT io_fail('$t', 8192, times => 1)");
 		$aio->traces_of("'$t'", sub { $alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 2)", 1, 'a short read') });
-		$aio->traced("$columns ~ '^3 2 8192 PARTIAL, 4 1 (8192 OK|- UNKNOWN)\$'", 't', 'short, and read again');
-		$aio->gives('SELECT bool_or(completion_exact), sum(errors) FROM io_trace, (SELECT errors FROM io_trace_summary) s', 't|0', 'what the gate completes it knows');
+		$aio->traced($columns, '3 2 8192 PARTIAL, 4 1 8192 OK', 'short, and read again');
+		$aio->gives('SELECT sum(errors) FROM io_trace_summary', 0, 'which is no error');
 		$aio->sql('SELECT io_fail_end()');
 	}, log => qr/LOG:  could not read blocks/);
 
@@ -38,17 +38,15 @@ sub results
 		$aio->traced('result, joined', 'ERROR|f');
 		$aio->traces_of("'$t'", sub { $alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, zero_on_error => true)") });
 		$aio->traced('result', 'WARNING');
-		$aio->traced('raw_result', 3 * 8192) if $exact;
+		$aio->traced('raw_result', 3 * 8192);
 		$alice->warns(qr/invalid page in block 3/);
 	}, log => qr/LOG:  invalid page in block 3 /);
 }
 
-with_each_io_method(sub { results($_[0], 0) }, needs => 'gate trace', io_methods => 'worker; long: io_uring', suffix => 'noticed');
-
 for_each_io_method(
 	sub {
 		my ($aio) = @_;
-		results($aio, 1);
+		results($aio);
 
 		$aio->scenario('which processes execute and complete a scan', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -63,8 +61,7 @@ for_each_io_method(
 				$counted = $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") });
 			});
 			$aio->traced("count(*) || '/' || sum(length)", $counted, 'sees every read');
-			$aio->traced("bool_and(completion_exact), bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t|t', 'the processes and the results');
-			$aio->gives('SELECT exact, completions_exact FROM io_trace_summary, io_trace_status', 't|t');
+			$aio->traced("bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t', 'the processes and the results');
 		});
 
 		$aio->scenario('synchronous reads, an index', sub {
@@ -73,7 +70,7 @@ for_each_io_method(
 			$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
 			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 			$aio->traces_of('', sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
-			$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND completion_exact AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
+			$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
 				  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
 				"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
 		});
@@ -83,7 +80,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
 			$aio->traces_of('', sub { $alice->sql("DELETE FROM $t WHERE ctid = '(3,1)'; INSERT INTO $t VALUES ('$t', 20, 0, proof('$t', 20, 0))") });
-			$aio->gives("SELECT fork, bool_and(f_sync AND completion_exact AND result = 'OK' AND executed_by = pid) FROM io_trace"
+			$aio->gives("SELECT fork, bool_and(f_sync AND result = 'OK' AND executed_by = pid) FROM io_trace"
 				  . " WHERE relation = '$t'::regclass AND fork <> 'main' GROUP BY 1 ORDER BY 1",
 				"fsm|t\nvm|t", 'seen');
 		});
@@ -94,7 +91,7 @@ for_each_io_method(
 			$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 			$alice->sql("SELECT count(*) FROM $t");
 			$aio->end_trace;
-			$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid) AND bool_and(completion_exact), min(result), max(result) FROM io_trace GROUP BY relation',
+			$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result) FROM io_trace GROUP BY relation',
 				'own|40|t|t|OK|OK', 'seen, by its name');
 			$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
 			$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
@@ -132,4 +129,4 @@ for_each_io_method(
 			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 			$aio->proves($t);
 		}, leaves => 'nothing');
-	}, io_methods => 'io_uring; long: all', needs => 'gate trace', conf => { 'test_aio.trace_completions' => 'on' });
+	}, io_methods => 'io_uring; long: all', needs => 'gate trace');

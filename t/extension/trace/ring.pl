@@ -81,7 +81,7 @@ for_each_io_method(
 			$aio->node->start;
 			$aio->observe;
 			my ($alice) = $aio->sessions('alice');
-			for my $call ('io_trace_start()', 'io_trace_stop()', 'io_trace_reset()', 'io_trace_chrome()', 'io_trace', 'io_trace_status', 'io_trace_summary')
+			for my $call ('io_trace_start()', 'io_trace_stop()', 'io_trace_reset()', 'io_trace', 'io_trace_status', 'io_trace_summary')
 			{
 				$alice->fails("SELECT count(*) FROM $call", '55000', qr/there is no I\/O trace.*test_aio\.trace_size/s, $call);
 			}

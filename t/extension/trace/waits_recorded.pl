@@ -44,11 +44,11 @@ for_each_io_method(
 			$aio->gate_release;
 			$_->ends for $alice, $bob;
 			my $me = $aio->sql('SELECT pg_backend_pid()');
-			$aio->comes_to_trace('state, result, raw_result, completion_exact, executed_by, completed_by', "COMPLETED|OK|16384|t|$me|$me",
+			$aio->comes_to_trace('state, result, raw_result, executed_by, completed_by', "COMPLETED|OK|16384|$me|$me",
 				'the session that has released the read has completed it');
 			$aio->traced('least(wait_times[1], wait_times[2]) > 0, abs(wait_time - wait_times[1] - wait_times[2]) < 1e-6, wait_starts[1] < wait_starts[2], wait_starts[1] >= submitted_at',
 				't|t|t|t', 'the waits have ended');
-			$aio->gives('SELECT ios, waits, joined, errors, exact FROM io_trace_summary', '1|2|1|0|t');
+			$aio->gives('SELECT ios, waits, joined, errors FROM io_trace_summary', '1|2|1|0');
 			$aio->end_trace;
 			$aio->proves($t);
 		});
@@ -113,7 +113,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 40);
 			$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
 			$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
-			$aio->gives('SELECT count(*), bool_and(completion_exact AND held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
+			$aio->gives('SELECT count(*), bool_and(held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
 				'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
 			$aio->sql('SELECT io_device_end()');
 		});

@@ -123,4 +123,4 @@ for_each_io_method(
 				is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
 			});
 		}
-	}, conf => { 'test_aio.trace_completions' => 'on' });
+	});

@@ -119,4 +119,4 @@ for_each_io_method(
 				qr/parallel worker (?:alice )?FATAL:  terminating background worker "parallel worker" due to administrator command/,
 				qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 		}
-	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4, 'test_aio.trace_completions' => 'on' });
+	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });

@@ -83,7 +83,7 @@ for_each_io_method(
 			$aio->replayed_by($standby);
 			$standby->end_trace;
 			$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
-			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK' AND completion_exact), "
+			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
 				  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
@@ -118,4 +118,4 @@ for_each_io_method(
 	},
 	# replay does not read a page whose whole image is in the WAL
 	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
-		'test_aio.reach_synchronous_reads' => 'on', 'test_aio.trace_completions' => 'on' });
+		'test_aio.reach_synchronous_reads' => 'on' });

@@ -69,4 +69,4 @@ for_each_io_method(
 				});
 			$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
 		}, skip => $no_trace);
-	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace }, conf => { 'test_aio.trace_completions' => 'on' });
+	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });

@@ -1,0 +1,67 @@
+"""A trace in the formats of other programs: Chrome trace events, which Perfetto opens, and fio's log of latencies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from .trace import Io, Trace
+
+Event = dict[str, Any]
+
+
+def _event(phase: str, pid: int, name: str, ms: float, **more: Any) -> Event:
+    """Returns an event of a process at a time in ms; the format has microseconds."""
+    return {"ph": phase, "pid": pid, "tid": pid, "cat": "io", "name": name, "ts": round(ms * 1000, 3), **more}
+
+
+def _slice(pid: int, name: str, begin: float, end: float) -> Event:
+    return _event("X", pid, name, begin, dur=round((end - begin) * 1000, 3))
+
+
+def _events_of(io: Io, last: float) -> Iterator[Event]:
+    end = max(io.start, last) if io.end is None else io.end
+    # ids of their own for each process, or viewers show the I/Os of all processes on one track
+    own = {"id2": {"local": io.seq}}
+    yield _event("b", io.pid, f"read {io.target}", io.start, **own,
+                 args={"block": io.block, "blocks": io.blocks, "in_progress": io.in_progress, "lookahead_distance": io.lookahead, "held": io.held})
+    yield _event("e", io.pid, f"read {io.target}", end, **own, args={"completed": io.end is not None, "result": io.result})
+    if io.in_progress is not None:
+        yield _slice(io.pid, f"stage {io.target}", io.staged, io.start)
+    for wait in io.waits:
+        yield _slice(wait.pid, f"wait for {io.target}", wait.start, wait.end)
+    if io.end is not None and io.completed_by is not None:
+        yield _slice(io.completed_by, f"complete {io.target}", end, end)
+        if io.completed_by != io.pid:
+            yield _event("s", io.pid, "completion", io.staged, id=io.seq)
+            yield _event("f", io.completed_by, "completion", end, id=io.seq, bp="e")
+
+
+def _counters(trace: Trace) -> Iterator[Event]:
+    """Yields how many I/Os a process has in progress and how far it has looked ahead, at each beginning and end."""
+    steps = sorted(
+        step for io in trace.ios if io.in_progress is not None
+        for step in ((io.pid, io.start, 1, io.lookahead), *([] if io.end is None else [(io.pid, io.end, -1, 0)]))
+    )
+    in_progress: dict[int, int] = {}
+    for pid, ms, change, lookahead in steps:
+        in_progress[pid] = in_progress.get(pid, 0) + change
+        yield _event("C", pid, "I/Os in progress", ms, args={"I/Os": in_progress[pid]})
+        if change > 0 or not in_progress[pid]:
+            yield _event("C", pid, "look-ahead distance", ms, args={"blocks": lookahead})
+
+
+def chrome(trace: Trace) -> str:
+    """Returns Chrome trace events as a JSON document."""
+    last = max((io.end if io.end is not None else io.start) for io in trace.ios)
+    pids = sorted({pid for io in trace.ios for pid in (io.pid, io.completed_by, *(wait.pid for wait in io.waits)) if pid is not None})
+    named = [_event("M", pid, kind, 0, args={"name": trace.name_of(pid)}) for pid in pids for kind in ("process_name", "thread_name")]
+    events = [*named, *(event for io in trace.ios for event in _events_of(io, last)), *_counters(trace)]
+    return json.dumps({"displayTimeUnit": "ms", "traceEvents": events})
+
+
+def fio_log(trace: Trace) -> str:
+    """Returns a log of latencies as fio writes it with log_offset: end in ms, latency in ns, 0 for a read, bytes, offset, priority."""
+    ended = sorted((io.end, io.seq, io) for io in trace.ios if io.end is not None and io.outcome != "error")
+    return "".join(f"{int(end)}, {round((end - io.start) * 1e6)}, 0, {io.blocks * 8192}, {io.block * 8192}, 0\n" for end, _, io in ended)
