@@ -53,7 +53,7 @@
 #	TestAio::Strace		system_calls, while_interrupted, at_end_of_file: a session under strace
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
 #	TestAio::PageHeaders	page_of, break_page: pages with other headers
-#	TestAio::Recording	recordings: scripts whose effects are compared
+#	TestAio::Recording	record: scripts whose effects are compared
 #	TestAio::Neighbours	beside, build_neighbours: other libraries
 #
 # for_each_io_method(sub, …) calls the sub with each server and ends the test;
