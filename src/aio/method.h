@@ -69,6 +69,7 @@ extern bool io_try_unknown_server;
 /* in the postmaster: while the library is preloaded */
 extern const char *io_method_obstacle(const char **hint);
 extern const char *const io_compile_anew_hint;
+extern const char *io_server_version(void);
 extern uint32 io_expected_handles(void);
 
 /* in the postmaster: once shared memory is set up */
