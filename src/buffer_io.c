@@ -32,7 +32,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
-#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -43,7 +42,6 @@
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
-PG_FUNCTION_INFO_V1(buffer_call_read);
 
 #define MAX_STARTED 256
 
@@ -456,6 +454,15 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Returns whether this session has started I/O on a buffer.
+ */
+bool
+buffer_io_is_ours(Buffer buffer)
+{
+	return find_started(buffer) != NULL;
+}
+
+/*
  * Returns the entry of I/O that this session has started.
  */
 static StartedIO *
@@ -510,53 +517,32 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 }
 
 /*
- * PG_ENSURE_ERROR_CLEANUP callback
+ * Returns the relation of a shared buffer on which this session has started I/O for
+ * input, and the block that it holds.
  */
-static void
-keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
+Oid
+started_input(Buffer buffer, BlockNumber *blockno)
 {
-	ResourceOwnerForgetBufferIO(CurrentResourceOwner, DatumGetInt32(buffer));
-}
-
-/*
- * buffer_call_read(buffer int)
- *
- * Stages a read into a shared buffer on which this session has started I/O for
- * input (smgrstartreadv), and submits it unless a batch is open.  Does not wait; the
- * completion ends the I/O.
- */
-Datum
-buffer_call_read(PG_FUNCTION_ARGS)
-{
-	Buffer		buffer = PG_GETARG_INT32(0);
 	StartedIO  *io;
-	Relation	rel;
-	PgAioWaitRef iow;
 
-	require_superuser(fcinfo);
 	check_buffer_number(buffer);
 	if (BufferIsLocal(buffer))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("buffer %d is a local buffer", buffer)));
-
 	io = require_started(buffer, true);
-	rel = open_relation_by_oid(fcinfo, io->relid, AccessShareLock);
-	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
+	*blockno = io->tag.blockNum;
 
-	/* staging takes the I/O from the statement; if it fails, the session keeps it */
-	ResourceOwnerEnlarge(CurrentResourceOwner);
-	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
-	PG_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
-	{
-		stage_read(rel, io->tag.blockNum, &buffer, 1, false, NULL, &iow);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
-	io->buffer = InvalidBuffer;
+	return io->relid;
+}
+
+/*
+ * Forgets I/O that somebody else will end.
+ */
+void
+hand_over_started(Buffer buffer)
+{
+	find_started(buffer)->buffer = InvalidBuffer;
 	nshared--;
 	drop_reference(get_buffer_descriptor(buffer));
-
-	relation_close(rel, AccessShareLock);
-
-	PG_RETURN_VOID();
 }

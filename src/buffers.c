@@ -16,6 +16,7 @@
 
 #include "miscadmin.h"
 #include "filters/filters.h"
+#include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/smgr.h"
@@ -34,10 +35,12 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 #define EVICT_TRIES 100
 
 /*
- * How long to wait for pins to be given back, and for I/O that is not AIO's, in
- * milliseconds.  Background processes take microseconds, but may be put to sleep.
+ * How long to wait for pins to be given back, in milliseconds, and for I/O that is
+ * not AIO's.  Background processes have their pins for microseconds, but may be put to
+ * sleep then; a write may take long.
  */
 #define PIN_PATIENCE 500
+#define IO_PATIENCE 10000
 #define PIN_LOOK_EVERY 5
 
 typedef enum Eviction
@@ -70,6 +73,25 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	pgaio_wref_wait(iow);
 
 	return true;
+}
+
+/*
+ * Sleeps until a shared buffer's other I/O has ended.  Returns false if it does not
+ * in time: another session may have started it by buffer_call_start_io().
+ */
+static bool
+wait_for_buffer_io(BufferDesc *desc)
+{
+	ConditionVariable *cv = BufferDescriptorGetIOCV(desc);
+	IoTime		until = io_now() + IO_PATIENCE * NS_PER_MS;
+	bool		ended;
+
+	ConditionVariablePrepareToSleep(cv);
+	while (!(ended = !(buffer_state_read(desc) & BM_IO_IN_PROGRESS)) && io_now() < until)
+		(void) ConditionVariableTimedSleep(cv, IO_PATIENCE, WAIT_EVENT_BUFFER_IO);
+	ConditionVariableCancelSleep();
+
+	return ended;
 }
 
 /*
@@ -141,8 +163,11 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 			if (!wait_for_buffer_aio(&iow))
 				return BLOCK_STAYS;
 		}
-		else
+		else if (!(state & BM_IO_IN_PROGRESS))
 			return BLOCK_PINNED;
+		else if (buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) ||
+				 !wait_for_buffer_io(desc))
+			return BLOCK_STAYS;
 	}
 
 	return BLOCK_PINNED;

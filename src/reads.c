@@ -14,6 +14,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/ipc.h"
 #include "storage/smgr.h"
 #include "utils/array.h"
 #include "utils/guc.h"
@@ -21,6 +22,7 @@
 #include "utils/resowner.h"
 #include "utils/tuplestore.h"
 
+PG_FUNCTION_INFO_V1(buffer_call_read);
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
 PG_FUNCTION_INFO_V1(start_read_buffers);
@@ -33,7 +35,7 @@ PG_FUNCTION_INFO_V1(start_read_buffers);
  * then belong to the AIO subsystem.  What completes the read, perhaps in another
  * process, learns of this session's settings by the callback's flags.
  */
-void
+static void
 stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
 		   bool zero_on_error, PgAioReturn *result, PgAioWaitRef *iow)
 {
@@ -167,6 +169,49 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 		pgaio_exit_batchmode();
 	if (result != NULL)
 		finish_read(&iow, result);
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_VOID();
+}
+
+/*
+ * PG_ENSURE_ERROR_CLEANUP callback
+ */
+static void
+keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
+{
+	ResourceOwnerForgetBufferIO(CurrentResourceOwner, DatumGetInt32(buffer));
+}
+
+/*
+ * buffer_call_read(buffer int)
+ *
+ * Stages a read into a shared buffer on which this session has started I/O for
+ * input (smgrstartreadv), and submits it unless a batch is open.  Does not wait; the
+ * completion ends the I/O.
+ */
+Datum
+buffer_call_read(PG_FUNCTION_ARGS)
+{
+	Buffer		buffer = PG_GETARG_INT32(0);
+	BlockNumber blockno;
+	Relation	rel;
+	PgAioWaitRef iow;
+
+	require_superuser(fcinfo);
+	rel = open_relation_by_oid(fcinfo, started_input(buffer, &blockno), AccessShareLock);
+	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
+
+	/* staging takes the I/O from the statement; if it fails, the session keeps it */
+	ResourceOwnerEnlarge(CurrentResourceOwner);
+	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
+	PG_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
+	{
+		stage_read(rel, blockno, &buffer, 1, false, NULL, &iow);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
+	hand_over_started(buffer);
 
 	relation_close(rel, AccessShareLock);
 

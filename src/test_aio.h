@@ -64,9 +64,10 @@ extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* reads.c: a read built by hand */
-extern void stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
-					   bool zero_on_error, PgAioReturn *result, PgAioWaitRef *iow);
+/* buffer_io.c: buffer I/O that this session has started by SQL */
+extern bool buffer_io_is_ours(Buffer buffer);
+extern Oid	started_input(Buffer buffer, BlockNumber *blockno);
+extern void hand_over_started(Buffer buffer);
 
 /* handles.c: AIO handles and batch mode */
 extern bool suspend_batch(void);
