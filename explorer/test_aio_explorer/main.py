@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from . import compare, judge, model as models, scenario as scenarios, search, selftest
-from .client import Lost
+from .client import Connection, Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, Trouble
 from .scenario import Scenario
@@ -388,6 +388,14 @@ def why_no_io_uring(server: str, work: Path) -> str:
     return "" if said.startswith("usable") else said or "the probe says nothing"
 
 
+def why_no_gate(cluster: Cluster) -> str:
+    """Why nothing can be held, or nothing."""
+    connection = Connection(cluster.conninfo())
+    gate, why_not = connection.ask("CREATE EXTENSION IF NOT EXISTS test_aio; SELECT gate, why_not FROM io_gate")[1][0]
+    connection.close()
+    return "" if gate == "t" else why_not or "io_gate does not say why"
+
+
 def choose(arguments: argparse.Namespace, chosen: list[Scenario], major: int) -> list[Scenario]:
     if not arguments.scenarios and arguments.tier == "quick":
         chosen = [one for one in chosen if one.tier == "quick"]
@@ -491,6 +499,11 @@ def main() -> int:
             cluster.prepare()
             store = compare.Store("", arguments.keep) if arguments.keep else None
             exploration = Exploration(arguments, Server(cluster), major, store)
+            if why_not := why_no_gate(exploration.server.get("worker", named[0])):
+                # a server of a version that nobody has looked at, or of which the gate knows that it is another one
+                print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
+                      f" the gate is off on PostgreSQL {version}: {why_not}", flush=True)
+                return 0 if arguments.if_possible else 1
             if arguments.self_test and not selftest.passes(make_parser(), exploration):
                 return 1
             if arguments.replay is not None:
