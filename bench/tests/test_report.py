@@ -107,10 +107,10 @@ class Words(unittest.TestCase):
 
     def test_small_differences_of_instructions(self) -> None:
         made = replace(report(), case=casefile.load(CASE.with_name("k02_gate_scan.toml")), runs={})
-        for gate, instructions in (("without", 391_000.0), ("rule", 392_000.0)):
+        for gate, instructions in (("without", 391_000.0), ("filter", 392_000.0)):
             made.runs[f"worker, {gate}"] = {server.label: [Run(n, {"instructions": instructions + n}) for n in range(1, 8)] for server in made.servers}
         [found, _] = made.contrasts()
-        self.assertEqual(wording.contrast(made, found), "18.6: worker, rule against worker, without: 1.0026  [1.0026, 1.0026]  same")
+        self.assertEqual(wording.contrast(made, found), "18.6: worker, filter against worker, without: 1.0026  [1.0026, 1.0026]  same")
         self.assertIn("no difference between 18.6 and 19rc1", wording.finding(made).lower())
         self.assertNotIn("…", "".join(shown(made, 80)))
 

@@ -282,7 +282,7 @@ def _problems(case: Case) -> list[str]:
     if (run.plan or run.counts) and not (case.explain or run.pgbench):
         found.append("run.plan and run.counts need EXPLAIN, and this statement has none")
     if "gate" in case.varied and not run.interleave:
-        found.append("vary.gate needs run.interleave, because the rule ends with the server")
+        found.append("vary.gate needs run.interleave, because the filter ends with the server")
     if run.axis and run.axis not in case.varied:
         found.append(f"run.axis: {run.axis} is not varied")
     if case.expected and not case.gone_in:

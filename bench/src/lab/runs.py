@@ -171,8 +171,8 @@ def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
 
 
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
-    """Makes the rule of a variant that has one, for a relation that nobody reads."""
-    if variant.value_of("gate") == "rule":
+    """Makes the filter of a variant that has one, for a relation that nobody reads."""
+    if variant.value_of("gate") == "filter":
         execute(cluster, "CREATE TABLE IF NOT EXISTS unread ()")
         execute(cluster, "SELECT io_hold('unread', keep => true)")
 

@@ -19,8 +19,8 @@ OWN = {
     "device": None,
     # the number of I/O workers, which 18 and 19 set differently
     "workers": None,
-    # whether test_aio is preloaded, and whether it has a rule for a relation that nobody reads
-    "gate": ("without", "with", "rule"),
+    # whether test_aio is preloaded, and whether it has a filter for a relation that nobody reads
+    "gate": ("without", "with", "filter"),
 }
 
 
