@@ -60,7 +60,8 @@ help:
 #                      and a timeline of its reads
 # make servers         set up the usual servers; "servers/provide --list" shows them
 # make structure       which files of src/ use which; fails on a circle
-# make strict          compile with warnings as errors; CC=clang or gcc
+# make strict          compile with warnings as errors, also as where there is no Linux;
+#                      CC=clang or gcc
 # make readme          make the outputs that README.md shows again; POSTGRES=/path/to/postgres
 #                      for those of a source tree
 # make indent          format the C sources as PostgreSQL's pgindent does
@@ -119,7 +120,7 @@ structure:
 
 strict:
 	@$(provide)
-	@servers/run '$(server)' "$$PWD/servers/build" 'strict-$(CC)' CC='$(CC)' COPT='$(strict_flags)'
+	@servers/run '$(server)' "$$PWD/servers/strict" '$(CC)' '$(strict_flags)'
 	@echo 'no warnings: $(CC), $(server)'
 
 readme:

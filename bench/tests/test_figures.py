@@ -1,5 +1,4 @@
-"""What the documents count and list is what the checkout has: cases, devices, topics of
-tests, states of the explorer's graphs."""
+"""What the documents count and list is what the checkout has: cases and devices."""
 
 from __future__ import annotations
 
@@ -44,12 +43,6 @@ class Devices(unittest.TestCase):
             amount, unit = re.fullmatch(r"(\d+)(us|ms)", device.latency).groups()
             there[name] = (int(amount) / {"us": 1000, "ms": 1}[unit], round(100 * device.jitter), device.queue_depth, round((device.bytes_per_second or 0) / 1e6))
         self.assertEqual(said, there)
-
-
-class Topics(unittest.TestCase):
-    def test_table_has_all_digits(self) -> None:
-        said = [digits for digits, *_ in rows(document("doc/development.md"), "digits")]
-        self.assertEqual(said, sorted({path.name[:2] for path in (ROOT / "t").glob("*.pl")}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # A server of a major version that the library does not know.  With test_aio.gate = on the gate and
 # the trace stay out, with try they work.  The test compiles the library so that it knows only
-# versions before the server's.  README.md names the versions that the library knows.
+# versions before the server's.  doc/install.md names the versions that the library knows.
 #
 # io_methods: worker
 use strict;
@@ -12,12 +12,12 @@ use PostgreSQL::Test::Utils;
 use TestAio;
 use TestAio::Neighbours;
 
-subtest 'README.md names the versions that the library knows' => sub {
-	my ($readme) = grep { -r } map { "$_/README.md" } $TestAio::root, $ENV{TEST_AIO_SOURCE} // ();
+subtest 'doc/install.md names the versions that the library knows' => sub {
+	my ($document) = grep { -r } map { "$_/doc/install.md" } $TestAio::root, $ENV{TEST_AIO_SOURCE} // ();
 	my $source = $TestAio::root . '/src/compat.h';
-	plan skip_all => 'README.md and src/ do not lie beside the tests' if !$readme || !-r $source;
+	plan skip_all => 'doc/ and src/ do not lie beside the tests' if !$document || !-r $source;
 	my ($last) = slurp_file($source) =~ /^#define PG_TEST_AIO_LAST_KNOWN (\d+)$/m;
-	my ($named) = slurp_file($readme) =~ /The test suite has passed on PostgreSQL ([\d, and]+\d)\b/;
+	my ($named) = slurp_file($document) =~ /The test suite has passed on PostgreSQL ([\d, and]+\d)\b/;
 	is(join(' ', ($named // '') =~ /\d+/g), join(' ', 18 .. $last), 'one after another, from 18 on');
 };
 
