@@ -76,7 +76,7 @@ class Commands(unittest.TestCase):
         for place in ("PostgreSQL .+", "#", "#", "TAP files: # with # assertions"):
             form = form.replace("%s", place, 1)
         self.assertRegex(without_numbers(lines[-1]), f"^{form}$")
-        tests = [test for line in lines for test in re.findall(r"^(t/\w+\.pl) \.+ ok$|^ok \d+ +- (\w+) ", line)]
+        tests = [test for line in lines for test in re.findall(r"^(t/[\w/]+\.pl) \.+ ok$|^ok \d+ +- (\w+) ", line)]
         self.assertGreater(len(tests), 2)
         for tap, regress in tests:
             self.assertTrue((ROOT / (tap or f"sql/{regress}.sql")).is_file(), tap or regress)
