@@ -24,7 +24,7 @@
 #			}, skip => $aio->no_faults);
 #		});
 #
-# A line at the top of the file says with which io_methods it runs:
+# A line says with which io_methods the scenarios below it run, until the next such line:
 #	# io_methods: worker io_uring	with each of these
 #	# io_methods: worker; long: all	with worker, and with TEST_AIO_LONG=1, which "make check-long" sets, with
 #				each io_method that the server offers
@@ -61,7 +61,7 @@
 #	conf		settings
 #	versioned	settings by the major version from which on they are made
 #	workers		number of I/O workers
-#	io_methods	as in the line at the top of the file, instead of that line
+#	io_methods	as in such a line, instead of it
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
@@ -208,16 +208,19 @@ sub _stop
 	return;
 }
 
-# The line about io_methods at the top of the test's file.
-sub _header
+# The line about io_methods in the test's file that is the last one above the call.
+sub _line_above
 {
-	open my $file, '<', "$FindBin::RealBin/$FindBin::RealScript" or die "$FindBin::RealScript: $!";
-	while (<$file>)
+	my ($frame, $file, $number) = (0);
+	(undef, $file, $number) = caller $frame++ until ($file // '') =~ m{(?:^|/)\Q$FindBin::RealScript\E$};
+	open my $script, '<', "$FindBin::RealBin/$FindBin::RealScript" or die "$FindBin::RealScript: $!";
+	my $found;
+	while (<$script>)
 	{
-		return $1 if /^# io_methods: (.+)$/;
-		last if !/^#/;
+		last if $. > $number;
+		$found = $1 if /^\s*# io_methods: (.+)$/;
 	}
-	die "$FindBin::RealScript has no line \"# io_methods:\" in the comment at its top\n";
+	return $found // die "$FindBin::RealScript has no line \"# io_methods:\" above line $number\n";
 }
 
 # Returns those of the server's io_methods that are named before "long:", and those after it.
@@ -228,6 +231,9 @@ sub _named
 	return map { my @named = split ' ', $_ // ''; [ "@named" eq 'all' ? @known : @named ] } $always, $long;
 }
 
+# How many calls there have been.
+my $groups = 0;
+
 # Calls a function with a server of each io_method.  A server stops while the one after it is in use.
 sub with_each_io_method
 {
@@ -235,10 +241,11 @@ sub with_each_io_method
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
+	$suffix //= $groups if $groups++;
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
 	my @known = _io_methods();
-	my ($always, $long) = _named(delete $params{io_methods} || _header(), @known);
+	my ($always, $long) = _named(delete $params{io_methods} || _line_above(), @known);
 	my @usable;
 	for my $method (@known)
 	{

@@ -339,7 +339,7 @@ sub recovers
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
-	$self->node->start;
+	$self->launch->wait_until_ready;
 	$self->restarted;
 	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
 }

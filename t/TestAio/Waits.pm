@@ -258,7 +258,7 @@ sub _stop
 	ok($aio->stop_with_sessions($end->{stop}), 'the server stops');
 	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
 	$put_back->();
-	$aio->node->start;
+	$aio->launch->wait_until_ready;
 	$aio->restarted;
 	return;
 }

@@ -117,7 +117,7 @@ for_each_io_method(
 			my $t = $aio->table('t', 4);
 			started_output($alice, $t);
 			ok($aio->stop_with_sessions('INT'), 'the server stops');
-			$aio->node->start;
+			$aio->launch->wait_until_ready;
 			$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
 			$aio->proves($t);
 		}, dies => 1, log => $aio->terminated('alice'));

@@ -328,7 +328,7 @@ for_each_io_method(
 				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 				$alice->waits_on('IoDevice');
 				ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
-				$aio->node->start;
+				$aio->launch->wait_until_ready;
 				$aio->observe;
 				$alice->wait_for_end->forget_warnings;
 				$aio->proves($t);

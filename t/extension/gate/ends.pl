@@ -1,16 +1,17 @@
-# No session is left waiting for a held read.  The hold ends with the session that asked for
-# it, with the session that issued the read, with time, and with the server.  The same holds
-# for inj_io_completion_wait(), whatever provides it.
+# Holds end, whatever happens to the sessions and in critical sections too: no session is left waiting.
 #
 # io_methods: io_uring; long: all
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio;
 use TestAio::Gate;
+use TestAio;
 
-for_each_io_method(
+# No session is left waiting for a held read.  The hold ends with the session that asked for
+# it, with the session that issued the read, with time, and with the server.  The same holds
+# for inj_io_completion_wait(), whatever provides it.
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -81,7 +82,7 @@ for_each_io_method(
 				my $read = sub { $_->ends('reads') for @sessions[1, 2] };
 				if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
-				$aio->node->start;
+				$aio->launch->wait_until_ready;
 				$aio->restarted;
 				$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
 				$aio->proves($t);
@@ -97,7 +98,7 @@ for_each_io_method(
 			$alice->starts("SELECT count(*) FROM $t");
 			$aio->holds(1);
 			ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
-			$aio->node->start;
+			$aio->launch->wait_until_ready;
 			$aio->restarted;
 			$aio->proves($t);
 		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
@@ -168,9 +169,106 @@ for_each_io_method(
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->holds(1);
 			ok($aio->node->stop('fast', fail_ok => 1), 'stops');
-			$aio->node->start;
+			$aio->launch->wait_until_ready;
 			$aio->observe;
 			$alice->wait_for_end->forget_warnings;
 			$aio->proves($t);
 		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
 	}, needs => 'gate');
+
+# Waits for held and delayed reads that cannot be interrupted: in critical sections
+# (truncation), with temporary tables, without the gate's worker.  Each wait ends at once,
+# and no checkpoint waits for it.  Also the longest times that can be asked for.
+
+# Starts a read of a temporary table whose file COMMIT truncates.
+sub commit_truncates
+{
+	my ($session) = @_;
+	$session->sql('CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS');
+	# COMMIT waits for the read
+	return $session->starts("BEGIN; SELECT grow_rel('own', 20); SELECT evict_rel('own');"
+		  . " SELECT read_rel_block_ll('own', 3, nblocks => 4, wait_complete => false); COMMIT");
+}
+
+# Starts a read of a table of which COMMIT truncates the file.
+sub truncates
+{
+	my ($session, $table) = @_;
+	return $session->starts("BEGIN; CREATE TABLE $table (i int); SELECT grow_rel('$table', 20); SELECT evict_rel('$table');"
+		  . " SELECT read_rel_block_ll('$table', 3, nblocks => 4, wait_complete => false); TRUNCATE $table; COMMIT");
+}
+
+sub scenarios
+{
+	my ($aio) = @_;
+	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
+
+	for my $how ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults ? () : 'inj_io_completion_wait()')
+	{
+		# an injection point holds the process that completes the read
+		next if $how =~ /inj/ && !$aio->no_injection_points;
+
+		$aio->scenario("$how, a temporary table truncated by COMMIT", sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			$controller->sql("SELECT $how");
+			commit_truncates($alice)->ends('commits');
+			$aio->gives('CHECKPOINT', '', 'checkpoint');
+			$alice->gives('SELECT count(*) FROM own', 0, 'and goes on');
+			$aio->end_gate;
+			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+		});
+
+		$aio->scenario("$how, a table truncated by the transaction that made it", sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			$controller->sql("SELECT $how");
+			truncates($alice, 'scenario.t')->ends('commits');
+			$aio->gives('CHECKPOINT', '', 'checkpoint');
+			$alice->gives('SELECT count(*) FROM scenario.t', 0, 'and goes on');
+			$aio->end_gate;
+			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+		});
+	}
+
+	return;
+}
+
+# holds of all relations are not to hold what sessions read of the catalogs
+my %conf = ('test_aio.reach_synchronous_reads' => 'off');
+
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => { %conf });
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('the end of a device ends reads of temporary tables', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+			$aio->sql("SELECT io_device('40 s')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoDevice');
+			$aio->gives('SELECT io_device_end()', 1);
+			ok($alice->has_ended(20), 'the session goes on at once');
+			$alice->returns('', 'reads');
+			$aio->proves($t, session => $alice);
+		});
+
+		$aio->scenario('the hold timeout of all', sub {
+			my ($controller, $alice) = $aio->sessions(qw(controller alice));
+			my $t = $aio->table('t', 20);
+			$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoGateHeld');
+			$aio->gate_release;
+			$alice->returns('', 'reads');
+			$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$alice->waits_on('IoDevice');
+			$controller->sql('SELECT io_device_end()');
+			$alice->returns('', 'reads');
+			$aio->proves($t);
+		});
+	}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
+
+done_testing();

@@ -68,7 +68,7 @@ with_each_io_method(
 			$bob->starts("DROP TABLE $t");
 			$bob->waits_on('IoGateHeld', 'cannot be interrupted');
 			ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
-			$aio->node->start;
+			$aio->launch->wait_until_ready;
 			$aio->restarted;
 		}, dies => 1, log => $aio->terminated(qw(alice bob)));
 	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });

@@ -1,13 +1,17 @@
-# The I/O trace has one record for each read that it was asked to record, and none for other
-# reads.  The records agree with the server's own counts.
+# The records of the I/O trace: reads, waits for them, their completion, and a ring that is full.
 #
 # io_methods: worker; long: io_uring
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio;
+use PostgreSQL::Test::Utils qw(slurp_file);
+use TestAio::Descriptors;
 use TestAio::Trace;
+use TestAio;
+
+# The I/O trace has one record for each read that it was asked to record, and none for other
+# reads.  The records agree with the server's own counts.
 
 # Returns what EXPLAIN says of I/O: number, waits, size, in progress.
 sub explained
@@ -17,7 +21,7 @@ sub explained
 	return split / /, join ' ', $io =~ /=([\d.]+)/g;
 }
 
-for_each_io_method(
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -91,3 +95,326 @@ for_each_io_method(
 			$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
 		});
 	}, needs => 'gate trace');
+
+# The I/O trace shows who has waited for a read, since when and how long: while the wait goes
+# on, and also if it ends without the read.  A session that comes after the end of the read
+# does not wait (since 19 also with io_uring: pgaio_uring_check_one).
+# io_methods: io_uring; long: worker
+
+# Returns the number of completions in all rings that the kernel has posted and no process
+# has seen; -1 if the kernel does not tell, as for a ring in use.
+sub unseen_completions
+{
+	my ($aio) = @_;
+	my $unseen = 0;
+	for my $fd (descriptors($aio->postmaster_pid, qr/^anon_inode:\[io_uring\]$/))
+	{
+		my %ring = slurp_file($fd =~ s/fd/fdinfo/r) =~ /^(CqHead|CqTail):\s*(\d+)/mg;
+		return -1 if !defined $ring{CqTail};
+		$unseen += $ring{CqTail} - $ring{CqHead};
+	}
+	return $unseen;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('two sessions wait for a held read', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			my ($a, $b) = map { $_->pid } $alice, $bob;
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, completed_at', "SUBMITTED|t|f|1|{$a}|{NULL}|");
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|");
+			$aio->gate_release;
+			$_->ends for $alice, $bob;
+			my $me = $aio->sql('SELECT pg_backend_pid()');
+			$aio->comes_to_trace('state, result, raw_result, executed_by, completed_by', "COMPLETED|OK|16384|$me|$me",
+				'the session that has released the read has completed it');
+			$aio->traced('least(wait_times[1], wait_times[2]) > 0, abs(wait_time - wait_times[1] - wait_times[2]) < 1e-6, wait_starts[1] < wait_starts[2], wait_starts[1] >= submitted_at',
+				't|t|t|t', 'the waits have ended');
+			$aio->gives('SELECT ios, waits, joined, errors FROM io_trace_summary', '1|2|1|0');
+			$aio->end_trace;
+			$aio->proves($t);
+		});
+
+		$aio->scenario('a cancelled session waits no longer', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$aio->comes_to_trace('waits', 1);
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$aio->comes_to_trace('waits', 2);
+			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+			$bob->raises('57014', qr/user request/, 'is cancelled');
+			$aio->traced('state, wait_times[1] IS NULL, wait_times[2] > 0, wait_time = wait_times[2]', 'SUBMITTED|t|t|t');
+			$aio->gate_release;
+			$alice->ends;
+			$aio->end_trace;
+		});
+
+		$aio->scenario('a session that comes late does not wait', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+			$aio->trace("'$t'");
+			$alice->sql('FETCH 40 FROM c');
+			my $under_way = "FROM pg_aios WHERE pid = ${\$alice->pid} AND state IN ('SUBMITTED', 'COMPLETED_IO')";
+			my $ahead = $aio->sql("SELECT count(*) FROM io_trace WHERE blockno >= 40");
+			cmp_ok($ahead, '>', 0, "reads ahead: $ahead");
+			$aio->poll(sub { $aio->sql("SELECT count(*) $under_way") == ($aio->method eq 'io_uring' ? unseen_completions($aio) : 0) })
+			  or die "the reads do not end\n";
+			$alice->sql("FETCH $ahead FROM c");
+			$aio->end_trace;
+			$aio->gives("SELECT sum(waits) FROM io_trace WHERE blockno BETWEEN 40 AND 39 + $ahead", 0, 'none of these');
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		}, skip => $aio->method ne 'io_uring' ? undef
+			: $aio->major < 19 ? '18 finds with io_uring by waiting only that a read has ended'
+			: $aio->poll(sub { unseen_completions($aio) >= 0 }, 1) ? undef : 'this kernel does not tell of completions');
+
+		$aio->scenario('more waits than a record keeps', sub {
+			my @sessions = $aio->sessions(map { "s$_" } 1 .. 6);
+			my $t = $aio->table('t', 20);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			for my $i (0 .. $#sessions)
+			{
+				$sessions[$i]->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+				$aio->comes_to_trace('waits', $i + 1);
+			}
+			$aio->traced('cardinality(waiters), cardinality(wait_times)', '4|4', 'it keeps four');
+			$aio->gives('SELECT lost, lost_waits FROM io_trace_status', '0|2', 'and counts the others');
+			$aio->gate_release;
+			$_->ends for @sessions;
+			$aio->traced('wait_time > (SELECT sum(w) FROM unnest(wait_times) w), wait_times[4] > 0', 't|t', 'whose time it knows as well');
+			$aio->end_trace;
+		});
+
+		$aio->scenario('on a simulated device', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40);
+			$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
+			$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
+			$aio->gives('SELECT count(*), bool_and(held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
+				'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
+			$aio->sql('SELECT io_device_end()');
+		});
+	}, needs => 'gate trace');
+
+# The end of a read in the I/O trace: its result, its time, and the processes that performed
+# and completed it.  t/server/standby/standby.pl has the
+# startup process's reads.
+# io_methods: worker; long: all
+my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
+
+# Scenarios of results.
+sub results
+{
+	my ($aio) = @_;
+
+	$aio->scenario('failed and short reads', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		$aio->sql("SELECT io_fail('$t', -5, times => 1)");
+		$aio->traces_of("'$t'", sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
+		$aio->traced($columns, '3 2 -5 ERROR', 'failed');
+		$aio->sql("SELECT io_fail('$t', 8192, times => 1)");
+		$aio->traces_of("'$t'", sub { $alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 2)", 1, 'a short read') });
+		$aio->traced($columns, '3 2 8192 PARTIAL, 4 1 8192 OK', 'short, and read again');
+		$aio->gives('SELECT sum(errors) FROM io_trace_summary', 0, 'which is no error');
+		$aio->sql('SELECT io_fail_end()');
+	}, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('bad pages', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 20);
+		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+		$aio->traces_of("'$t'", sub { $alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 3)", 'XX001', qr/invalid page in block 3/, 'fails') });
+		$aio->traced('result, joined', 'ERROR|f');
+		$aio->traces_of("'$t'", sub { $alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, zero_on_error => true)") });
+		$aio->traced('result', 'WARNING');
+		$aio->traced('raw_result', 3 * 8192);
+		$alice->warns(qr/invalid page in block 3/);
+	}, log => qr/LOG:  invalid page in block 3 /);
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		results($aio);
+
+		$aio->scenario('which processes execute and complete a scan', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 100);
+			my $counted;
+			my $pid = $alice->pid;
+			my %executor = (
+				sync => "executed_by = $pid AND completed_by = $pid AND f_sync",
+				worker => "completed_by = executed_by AND NOT f_sync AND (executed_by IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'io worker') OR executed_by = $pid)",
+				io_uring => "executed_by IS NULL AND completed_by = $pid AND NOT f_sync");
+			$aio->traces_of("'$t'", sub {
+				$counted = $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") });
+			});
+			$aio->traced("count(*) || '/' || sum(length)", $counted, 'sees every read');
+			$aio->traced("bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t', 'the processes and the results');
+		});
+
+		$aio->scenario('synchronous reads, an index', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+			$aio->traces_of('', sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
+			$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
+				  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
+				"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
+		});
+
+		# pages of the maps are zeroed if they are bad, but read like others by a session that waits
+		$aio->scenario('synchronous reads, the maps', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->traces_of('', sub { $alice->sql("DELETE FROM $t WHERE ctid = '(3,1)'; INSERT INTO $t VALUES ('$t', 20, 0, proof('$t', 20, 0))") });
+			$aio->gives("SELECT fork, bool_and(f_sync AND result = 'OK' AND executed_by = pid) FROM io_trace"
+				  . " WHERE relation = '$t'::regclass AND fork <> 'main' GROUP BY 1 ORDER BY 1",
+				"fsm|t\nvm|t", 'seen');
+		});
+
+		$aio->scenario('a temporary table', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('own', 40, kind => 'TEMP', session => $alice);
+			$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
+			$alice->sql("SELECT count(*) FROM $t");
+			$aio->end_trace;
+			$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result) FROM io_trace GROUP BY relation',
+				'own|40|t|t|OK|OK', 'seen, by its name');
+			$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
+			$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
+		}, leaves => 'nothing');
+
+		$aio->scenario('completed by another', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
+			$aio->traces_of("'$t'", sub {
+				$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+				$bob->sql("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			});
+			$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result", 't|t||OK', 'the session that wanted the block has completed the read');
+		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
+
+		$aio->scenario('parallel query', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 400);
+			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
+			# holds the reads, so that each of the three processes gets some
+			$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
+			$aio->trace("'$t'");
+			$alice->starts("SELECT count(*) FROM $t");
+			if ($aio->method ne 'sync')
+			{
+				$aio->wait_for('SELECT count(DISTINCT pid) = 3 FROM io_held');
+				$aio->gate_release;
+			}
+			$alice->returns('400', 'counts');
+			$aio->end_trace;
+			$aio->traced("count(DISTINCT pid), bool_and((backend_type = 'client backend') = (pid = ${\$alice->pid}))", '3|t', 'all three processes have read')
+				if $aio->method ne 'sync';
+			$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
+			$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
+			$aio->proves($t);
+		}, leaves => 'nothing');
+	}, io_methods => 'io_uring; long: all', needs => 'gate trace');
+
+# The I/O trace keeps a number of reads: the last ones stay, the others are counted.  A
+# restart forgets all.  Without room there is no trace.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('more reads than there is room for', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->trace("'$t'");
+			$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 49) b");
+			$aio->gives('SELECT size, recorded, lost FROM io_trace_status', '20|50|30', 'the status says so');
+			$aio->traced('count(*), min(blockno), max(blockno), max(seq) - min(seq)', '20|30|49|19', 'the last ones stay');
+			$aio->gives('SELECT ios FROM io_trace_summary', 20);
+			$aio->sql('SELECT io_trace_reset()');
+			$aio->gives('SELECT recorded, lost FROM io_trace_status', '0|0', 'forgotten');
+			$aio->traced('count(*)', 0);
+			$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 4) b");
+			$aio->gives('SELECT recorded, lost FROM io_trace_status', '5|0', 'it goes on');
+			$aio->end_trace;
+		});
+
+		$aio->scenario('a record is overwritten while its read is held', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 60);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t', 3)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$aio->comes_to_trace('waits', 1);
+			$bob->sql("SELECT count(read_rel_block_ll('$t', 10 + b)) FROM generate_series(0, 19) b");
+			$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'others are in its place');
+			$aio->gate_release;
+			$alice->ends;
+			$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'and stay as they are');
+			$aio->end_trace;
+		});
+
+		$aio->scenario('many sessions at once', sub {
+			my @sessions = $aio->sessions(map { "s$_" } 1 .. 4);
+			my $t = $aio->table('t', 60);
+			$aio->trace("'$t'");
+			$sessions[$_]->starts("SELECT count(read_rel_block_ll('$t', 15 * $_ + b % 15)) FROM generate_series(1, 200) b") for 0 .. 3;
+			my $torn = 0;
+			until (4 == grep { $_->has_ended } @sessions)
+			{
+				$torn += $aio->sql("SELECT count(*) FROM io_trace WHERE submitted_at < staged_at OR completed_at < submitted_at OR off <> blockno * 8192 OR relation <> '$t'::regclass OR length <> 8192");
+			}
+			$_->ends for @sessions;
+			is($torn, 0, 'no record is inconsistent at any time');
+			$aio->gives('SELECT recorded >= 800, recorded - lost = 20 FROM io_trace_status', 't|t', 'all are counted');
+			$aio->end_trace;
+		});
+
+		$aio->scenario('a crash', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+			$aio->comes_to_trace('waits', 1);
+			$aio->kill_process($alice->pid);
+			$aio->poll(sub { eval { $aio->observe; $aio->sql('SELECT recorded FROM io_trace_status') eq '0' } });
+			$aio->gives('SELECT running, recorded, started_at FROM io_trace_status', 'f|0|', 'forgets it');
+			my ($bob) = $aio->sessions('bob');
+			$aio->traces_of("'$t'", sub { $bob->sql("SELECT read_rel_block_ll('$t', 3)") });
+			$aio->traced('seq, blockno', '1|3', 'and there can be a new one');
+		}, leaves => 'nothing', dies => 1);
+
+		$aio->scenario('no room', sub {
+			$aio->node->append_conf('postgresql.conf', 'test_aio.trace_size = 0');
+			ok($aio->stop, 'stops');
+			$aio->launch->wait_until_ready;
+			$aio->observe;
+			my ($alice) = $aio->sessions('alice');
+			for my $call ('io_trace_start()', 'io_trace_stop()', 'io_trace_reset()', 'io_trace', 'io_trace_status', 'io_trace_summary')
+			{
+				$alice->fails("SELECT count(*) FROM $call", '55000', qr/there is no I\/O trace.*test_aio\.trace_size/s, $call);
+			}
+			$aio->proves($aio->table('t', 20));
+		}, leaves => 'nothing', dies => 1);
+	},
+	needs => 'gate trace', conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });
+
+done_testing();

@@ -1,7 +1,4 @@
-# Fewer file descriptors than files.  The descriptor that is closed to make room may belong
-# to a read that is staged or in flight (pgaio_closing_fd in LruDelete), and is opened again
-# for the next read (FileStartReadV).  The test puts a pipe in the file's place for a read
-# that takes its time in the kernel (pgaio_uring_wait_one).
+# Files that are closed, dropped or moved while they are read, and the descriptors that they need.
 #
 # io_methods: io_uring; long: all
 use strict;
@@ -9,8 +6,90 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use POSIX ();
-use TestAio;
 use TestAio::Descriptors;
+use TestAio;
+
+# Files that are closed, dropped, truncated or moved while they are read, for which io_uring
+# must wait (pgaio_closing_fd); backends that come and go.
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $start = sub { my ($t, $b, $n) = @_; return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
+
+		$aio->scenario('closed by the reader', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
+			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
+			is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';
+			$aio->proves($t);
+		});
+
+		for my $case (
+			[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
+			[ 'TRUNCATE', 'TRUNCATE %s', 1 ],
+			[ 'VACUUM FULL', 'VACUUM FULL %s', 1 ],
+			[ 'DROP TABLE undone', 'BEGIN; DROP TABLE %s; ROLLBACK', 1 ],
+			[ 'SET TABLESPACE', 'ALTER TABLE %s SET TABLESPACE elsewhere', 1 ])
+		{
+			my ($what, $sql, $stays) = @$case;
+			for my $who ('itself', 'another')
+			{
+				$aio->scenario("$what, by $who", sub {
+					my ($alice, $bob) = $aio->sessions(qw(alice bob));
+					my ($t, $u) = ($aio->table('t', 30), $aio->table('u', 10));
+					$alice->sql($start->($t, 0, 16));
+					$alice->sql($start->($u, 0, 4));
+					($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
+					# uses files and buffers again
+					my $v = $aio->table('v', 60, gen => 1);
+					$aio->proves($v, gen => 1);
+					$aio->proves($u);
+					$aio->proves($t) if $stays && $what ne 'TRUNCATE';
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
+					$aio->sql("DROP TABLE $t") if $what eq 'SET TABLESPACE';
+				});
+			}
+		}
+
+		$aio->scenario('DROP DATABASE', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $carol = $aio->session('carol', dbname => 'gone');
+			$carol->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
+			$carol->sql("CREATE TABLE g (i int); SELECT grow_rel('g', 40); SELECT evict_rel('g')");
+			$carol->sql($start->('g', 0, 16));
+			my $t = $aio->table('t', 30);
+			$alice->sql($start->($t, 0, 16));
+			$aio->end_session($carol);
+			$aio->sql('DROP DATABASE gone');
+			$aio->proves($t);
+		});
+
+		# more backends than processors, at once and one after another
+		$aio->scenario('backends come and go', sub {
+			my $t = $aio->table('t', 60);
+			for my $round (1 .. 3)
+			{
+				my @all = $aio->sessions(map { "s$round$_" } 1 .. 6);
+				my $i = 0;
+				$_->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + " . $i++ . ') % 60 FROM generate_series(0, 119) i))') for @all;
+				$_->returns(120, 'reads') for @all;
+				$all[0]->sql($start->($t, 20, 4)) if $round < 3;
+				$aio->end_session($_) for @all;
+				$aio->evict($t);
+			}
+			$aio->proves($t);
+		}, leaves => 'nothing');
+	}, prepare => sub {
+		my ($aio) = @_;
+		$aio->make_tablespace;
+		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
+	});
+
+# Fewer file descriptors than files.  The descriptor that is closed to make room may belong
+# to a read that is staged or in flight (pgaio_closing_fd in LruDelete), and is opened again
+# for the next read (FileStartReadV).  The test puts a pipe in the file's place for a read
+# that takes its time in the kernel (pgaio_uring_wait_one).
 
 # Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
 # session that wants the same block waits for the first one.  The cursor has read the block
@@ -58,7 +137,7 @@ sub fails_without_file
 	return;
 }
 
-for_each_io_method(
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -123,3 +202,44 @@ for_each_io_method(
 			$aio->proves($tables[$_]) for 0 .. 2;
 		}, log => qr/LOG:  could not read blocks/);
 	}, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
+
+# The background writer: it closes the files of dropped tables, or it would keep a descriptor of
+# each, and counts the rounds that end early.
+# io_methods: worker; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('a table is dropped', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
+			my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
+			my ($writer) = $aio->pids_of_type('background writer');
+			my $open = sub { return scalar(() = descriptors($writer, qr{/\Q$file\E( \(deleted\))?$})) };
+			# it cleans the dirty buffers that the sweep of the clock would come to
+			ok($aio->poll(sub {
+					$alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))");
+					$open->() > 0;
+				}), 'the background writer has its file open');
+			$aio->sql("DROP TABLE $t; CHECKPOINT");
+			ok($aio->poll(sub { $open->() == 0 }), 'and closes it after a checkpoint');
+		});
+
+		# a round ends when it has written so many; with one each, both counts are the same
+		$aio->scenario('rounds that end early', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
+			my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
+			my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';
+			$aio->alter_system(bgwriter_lru_maxpages => 1);
+			$aio->sql("SELECT pg_stat_reset_shared('bgwriter')");
+			# until it has read the setting
+			$aio->poll(sub { $work->(); my ($clean, $ended) = split /\|/, $aio->sql($counts); $ended > 0 }) or fail('rounds end early');
+			$aio->sql("SELECT pg_stat_reset_shared('bgwriter')");
+			my ($clean, $ended);
+			ok($aio->poll(sub { $work->(); ($clean, $ended) = split /\|/, $aio->sql($counts); $ended >= 5 }), 'rounds are counted that end early');
+			is($clean, $ended, 'each after one buffer');
+		});
+	}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });
+
+done_testing();

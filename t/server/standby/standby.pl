@@ -1,18 +1,19 @@
-# A standby that reads while it replays.  The startup process and the sessions share the
-# buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
-# reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
-# or a shutdown ends the wait.  The trace records replay's reads.
+# A standby that reads while it replays.
 #
 # io_methods: io_uring; long: all
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio;
 use TestAio::Gate;
 use TestAio::Trace;
+use TestAio;
 
-for_each_io_method(
+# A standby that reads while it replays.  The startup process and the sessions share the
+# buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
+# reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
+# or a shutdown ends the wait.  The trace records replay's reads.
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->node->backup('b');
@@ -119,3 +120,177 @@ for_each_io_method(
 	# replay does not read a page whose whole image is in the WAL
 	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
 		'test_aio.reach_synchronous_reads' => 'on' });
+
+# Replay that needs a page for itself waits until no session has it pinned, whether it changes the
+# page or writes a whole one, and the log says once that it waits, and once that it no longer does.
+# Replay that need not keep anybody off the page does not wait.
+
+# Returns a session of the standby whose cursor stands on block 2 of a table, and the number there.
+sub stand_on_block_2
+{
+	my ($aio, $standby) = @_;
+	my $reader = $standby->session('reader');
+	$aio->sql('CREATE TABLE scenario.p (n int) WITH (fillfactor = 50); INSERT INTO scenario.p SELECT generate_series(1, 400); VACUUM (FREEZE) scenario.p');
+	my $n = $aio->sql('SELECT n FROM scenario.p WHERE ctid = \'(2,1)\'');
+	$aio->replayed_by($standby);
+	$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM scenario.p WHERE ctid >= '(2,1)'");
+	$reader->gives('FETCH 1 FROM c', $n, 'a cursor stands on block 2');
+	return ($reader, $n);
+}
+
+# Returns the blocks of the table of which the WAL has whole pages.
+sub whole_pages_since
+{
+	my ($aio, $from) = @_;
+	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
+	my $file = $aio->sql("SELECT pg_relation_filenode('scenario.p')");
+	return join ',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to);
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->node->backup('b');
+		my $standby = TestAio::Server->of_backup($aio, 'b');
+
+		for my $whole (0, 1)
+		{
+			$aio->scenario($whole ? 'a whole page' : 'a change', sub {
+				my ($reader, $n) = stand_on_block_2($aio, $standby);
+				my $size = $standby->log_size;
+				# nobody ever saw what VACUUM removes, so it conflicts with no snapshot
+				my $update = 'BEGIN; UPDATE scenario.p SET n = n WHERE ctid = \'(2,5)\'; ROLLBACK';
+				$aio->sql($_) for split(/; /, $update), $whole ? 'CHECKPOINT' : ();
+				my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+				$aio->sql('VACUUM (TRUNCATE off) scenario.p');
+				is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+				my ($startup) = $standby->pids_of_type('startup');
+				my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
+				ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));
+				ok($standby->poll(sub { $standby->log_text($size) =~ /recovery still waiting/ }), 'the log says so');
+				$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+				$reader->sql('ROLLBACK');
+				$aio->replayed_by($standby);
+				my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
+				is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
+				$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
+				$standby->end_session($reader);
+			});
+		}
+
+		for my $whole (0, 1)
+		{
+			$aio->scenario($whole ? 'a whole page that nobody has to be kept off' : 'a change that nobody has to be kept off', sub {
+				my ($reader, $n) = stand_on_block_2($aio, $standby);
+				my $size = $standby->log_size;
+				$aio->sql('CHECKPOINT') if $whole;
+				my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+				$aio->sql('UPDATE scenario.p SET n = -n WHERE ctid = \'(2,5)\'');
+				is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+				$aio->replayed_by($standby);
+				unlike($standby->log_text($size), qr/recovery still waiting/, 'replay does not wait for the pin');
+				$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+				$reader->sql('ROLLBACK');
+				$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
+				$standby->end_session($reader);
+			});
+		}
+	}, streaming => 1, leaves => 'nothing',
+	# or the change would find that the page is in the WAL already, because of hint bits
+	no_data_checksums => 1, conf => { wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
+
+# Replay waits for snapshots of a standby for which the primary has removed rows, or which do not see
+# rows that VACUUM takes for visible to all: in its first pass, in its second one, or when it freezes.
+# io_methods: sync; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->node->backup('b');
+		my $standby = TestAio::Server->of_backup($aio, 'b');
+
+		# A row that nobody ever saw concerns no snapshot.  It stays as a dead item until VACUUM's second
+		# pass, so it keeps the first one from taking the page for visible to all.
+		my $aborted = 'BEGIN; INSERT INTO scenario.p SELECT generate_series(1000, 1010); ROLLBACK';
+		my @cases = (
+			[ 'a row that is removed', 'DELETE FROM scenario.p WHERE n = 7', 'VACUUM (TRUNCATE off) scenario.p' ],
+			[ 'a new row, and VACUUM\'s first pass', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (TRUNCATE off) scenario.p' ],
+			[ 'a new row, and its second pass', "INSERT INTO scenario.p VALUES (500); $aborted", 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p' ],
+			[ 'a new row that is frozen', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (FREEZE, TRUNCATE off) scenario.p' ]);
+		for my $case (@cases)
+		{
+			my ($what, $change, $vacuum) = @$case;
+			$aio->scenario($what, sub {
+				my $reader = $standby->session('reader');
+				$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
+				$aio->replayed_by($standby);
+				# by an index-only scan, which believes the visibility map
+				$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
+				my $rows = 'SELECT count(*), sum(n) FROM scenario.p';
+				$reader->gives($rows, '200|20100', 'what the snapshot sees');
+				$aio->sql($_) for split /; /, $change;
+				my ($startup) = $standby->pids_of_type('startup');
+				$aio->replayed_by($standby);
+				$aio->sql($vacuum);
+				ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup));
+				$reader->gives($rows, '200|20100', 'which sees the same rows');
+				$reader->sql('ROLLBACK');
+				$aio->replayed_by($standby);
+				$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
+				$standby->end_session($reader);
+			});
+		}
+
+		$aio->scenario('rows that nobody ever saw', sub {
+			my $reader = $standby->session('reader');
+			$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
+			$aio->replayed_by($standby);
+			$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scenario.p');
+			$aio->sql($_) for split(/; /, $aborted), 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p';
+			$aio->replayed_by($standby);
+			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '200|20100', 'replay waits for no snapshot');
+			$reader->sql('ROLLBACK');
+			$standby->end_session($reader);
+		});
+	}, streaming => 1, leaves => 'nothing', conf => { max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
+
+# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
+# blocks that are cached.
+# io_methods: io_uring; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->node->backup('b');
+		my $standby = TestAio::Server->of_backup($aio, 'b');
+
+		$aio->scenario('replay waits for a pin', sub {
+			# four rows a page
+			my ($pinned, $ahead) = qw(scenario.pinned scenario.ahead);
+			$aio->sql("CREATE TABLE $_ (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(0, 399) i; VACUUM (FREEZE) $_") for $pinned, $ahead;
+			# changes that come later have no full page images
+			$aio->sql("CHECKPOINT; UPDATE $ahead SET n = n; DELETE FROM $pinned WHERE n = 21");
+			$aio->replayed_by($standby);
+			my ($reader) = $standby->sessions('reader');
+			$reader->sql("SELECT count(*) FROM $ahead; BEGIN; DECLARE c CURSOR FOR SELECT n FROM $pinned");
+			$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
+
+			# all of this WAL is there before replay goes on
+			$standby->sql('SELECT pg_wal_replay_pause()');
+			$aio->sql("UPDATE $ahead SET n = n WHERE n % 4 = 0; VACUUM (TRUNCATE off) $pinned; UPDATE $ahead SET n = n WHERE n % 4 = 1");
+			my $end = $aio->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+			$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
+			$standby->sql('SELECT pg_wal_replay_resume()');
+			my ($startup) = $standby->pids_of_type('startup');
+			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+			# maintenance_io_concurrency is 10; look-ahead ends after four times as many blocks
+			my ($blocks, $bytes, $reads) = split /\|/, $standby->sql('SELECT block_distance, wal_distance, io_depth FROM pg_stat_recovery_prefetch');
+			is_between($blocks, 20, 40, 'blocks ahead');
+			is_between($bytes, 10 * 1900, 60 * 8192, 'bytes of WAL ahead');
+			is($reads, 0, 'reads in progress: the blocks are cached');
+			$reader->sql('ROLLBACK');
+			$aio->replayed_by($standby);
+			$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
+		});
+		ok($standby->stop, 'the standby stops');
+	}, streaming => 1, conf => { max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', maintenance_io_concurrency => 10 });
+
+done_testing();

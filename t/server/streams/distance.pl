@@ -1,16 +1,18 @@
-# How far a read stream looks ahead: how many later blocks it has asked for while it waits for a
-# block.  effective_io_concurrency limits the reads in flight.  The distance grows by misses, in 19
-# only if the session has to wait for the read.  It shrinks by hits, in 18 by one each, in 19 only
-# when the last miss is far behind (server commit 6e36930f9a).
+# How far a read stream looks ahead, and which settings, pauses and pins limit it.
 #
 # io_methods: worker; long: all
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio;
 use TestAio::Gate;
 use TestAio::Trace;
+use TestAio;
+
+# How far a read stream looks ahead: how many later blocks it has asked for while it waits for a
+# block.  effective_io_concurrency limits the reads in flight.  The distance grows by misses, in 19
+# only if the session has to wait for the read.  It shrinks by hits, in 18 by one each, in 19 only
+# when the last miss is far behind (server commit 6e36930f9a).
 
 # Releases the held reads that a session waits for, one after another, until it waits for
 # the read of this block.
@@ -64,7 +66,7 @@ sub blocks_ahead_at
 	return ahead_at($aio, $t, splice(@what, 0, 2), $count, @what);
 }
 
-for_each_io_method(
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		my $no_gate = $aio->lacks('gate');
@@ -159,3 +161,269 @@ for_each_io_method(
 	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
 		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
 		'test_aio.reach_synchronous_reads' => 'on' });
+
+# Which setting limits a stream: effective_io_concurrency, for VACUUM and ANALYZE
+# maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
+# session performs its reads at once, and they are flagged as synchronous.
+# io_methods: sync; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
+
+		my $scan = 'SELECT count(*) FROM %s';
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 59, 2)))";
+		my $vacuum = 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s';
+		# effective_ and maintenance_io_concurrency of the session, options of the tablespace,
+		# statement, whether its reads are synchronous
+		my @cases = (
+			[ 16, 16, '', $scan, 'false' ],
+			[ 1, 16, '', $scan, 'false' ],
+			[ 0, 16, '', $scan, 'true' ],
+			[ 0, 16, '', $stream, 'true' ],
+			[ 16, 0, '', $stream, 'false' ],
+			[ 16, 1, '', $vacuum, 'false' ],
+			[ 16, 0, '', $vacuum, 'true' ],
+			[ 0, 16, '', $vacuum, 'false' ],
+			[ 16, 0, '', 'ANALYZE %s', 'true' ],
+			[ 0, 16, '', 'ANALYZE %s', 'false' ],
+			[ 16, 16, 'effective_io_concurrency = 0', $stream, 'true' ],
+			[ 0, 16, 'effective_io_concurrency = 5', $stream, 'false' ],
+			[ 16, 16, 'effective_io_concurrency = 0', $vacuum, 'false' ],
+			[ 16, 16, 'maintenance_io_concurrency = 0', $stream, 'false' ],
+			[ 16, 16, 'maintenance_io_concurrency = 0', $vacuum, 'true' ],
+			[ 16, 0, 'maintenance_io_concurrency = 5', $vacuum, 'false' ]);
+
+		for my $case (@cases)
+		{
+			my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
+			$aio->scenario("$effective, $maintenance, $option: $statement", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 60);
+				$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
+				$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
+				$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
+				$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
+				$aio->evict($t);
+				$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
+				$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
+				# since 19 a session also performs a read if an I/O worker has the lock of their queue
+				my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
+				$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
+				$aio->proves($t);
+				$aio->sql("DROP TABLE $t");
+			}, skip => $no_trace);
+		}
+
+		# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
+		$aio->scenario('a lone miss after many hits', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->warm($t, 0 .. 49);
+			$aio->traces_of("'$t', ${\$alice->pid}", sub {
+					$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
+				});
+			$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
+		}, skip => $no_trace);
+	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
+
+# Streams that are reset, ended early or paused (read_stream_run).
+# io_methods: io_uring; long: all
+
+# Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
+my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("reset, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 16, kind => $kind, session => $alice);
+				$alice->sql('SET io_combine_limit = 16');
+				my $counts = 'blocks, hits, read_bytes';
+				my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
+				for my $at (sort keys %resets)
+				{
+					$aio->evict($t, $alice);
+					$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
+				}
+				$aio->proves($t, session => $alice);
+			});
+
+			$aio->scenario("ended early, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
+				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
+				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, end_at => 16)", '16', 'after the last block');
+				for my $end (0, 1, 2, 17)
+				{
+					$aio->evict($t, $alice);
+					$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
+				}
+				$aio->proves($t, session => $alice);
+			});
+		}
+
+		$aio->scenario('paused', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 16);
+			$alice->sql('SET io_combine_limit = 16');
+			if ($aio->major < 19)
+			{
+				$alice->fails("SELECT * FROM read_stream_run('$t', $ahead, pause_at => '{4}')", '0A000', qr/cannot pause/, 'this server cannot pause streams');
+				return;
+			}
+			$alice->gives("SELECT blocks, reads, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '{4,8}')", '16|3|131072', 'no read crosses a pause');
+			for my $at ('{0}', '{16}', '{0,1,2,15,16}', '{' . join(',', 0 .. 16) . '}')
+			{
+				$aio->evict($t);
+				$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '$at', per_buffer_data => 9)", '16|131072', "cold, $at");
+				$alice->gives("SELECT blocks, hits FROM read_stream_run('$t', $ahead, pause_at => '$at')", '16|16', "cached, $at");
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', reset_at => '{0,2,8,16}', nruns => 2, per_buffer_data => 9)", '32', "reset, $at");
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', end_at => 5)", '5', "ended, $at");
+			}
+			$aio->proves($t);
+		});
+
+		# a stream begins with small reads
+		$aio->scenario('the size of reads after a pause', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 80);
+			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+			my ($until, $all) = map {
+				$aio->evict($t);
+				$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
+			} 40, 72;
+			is($all - $until, 2, 'the 32 blocks behind it: two reads');
+			$aio->proves($t);
+		}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
+	}, conf => { shared_buffers => '64MB' });
+
+# How many buffers streams may pin: each session its share of the shared buffers
+# (GetAdditionalPinLimit) and a quarter of its local ones (GetAdditionalLocalPinLimit),
+# however many streams it has.
+
+# Opens a cursor on a scan of each table, fetches from each in turn, and calls a function
+# after each round.  Returns the rows that are wrong.
+sub scan_together
+{
+	my ($session, $fetches, $after, @tables) = @_;
+	$session->sql('BEGIN');
+	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_]") for 0 .. $#tables;
+	return fetch_together($session, 1, $fetches, $after, @tables);
+}
+
+# The same with a bitmap scan of every third block, which cannot be combined.
+sub scan_apart
+{
+	my ($session, $fetches, $after, @tables) = @_;
+	for my $t (@tables)
+	{
+		$session->sql("CREATE INDEX ON $t (blk) WHERE blk % 3 = 0");
+		$session->sql("SELECT evict_rel('$t')");
+	}
+	$session->sql('SET enable_seqscan = off; SET enable_indexscan = off; BEGIN');
+	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_] WHERE blk % 3 = 0 AND blk >= 0") for 0 .. $#tables;
+	return fetch_together($session, 3, $fetches, $after, @tables);
+}
+
+# Fetches from the cursors in turn; the rows' blocks are this far apart.  Returns the rows that are wrong.
+sub fetch_together
+{
+	my ($session, $step, $fetches, $after, @tables) = @_;
+	my @wrong;
+	for my $round (1 .. $fetches)
+	{
+		for my $i (0 .. $#tables)
+		{
+			my $row = $session->sql("FETCH 1 FROM c_$i");
+			push @wrong, "$tables[$i]: $row" if $row ne $step * ($round - 1) . '|t';
+		}
+		$after->();
+	}
+	return join "\n", @wrong;
+}
+
+# SQL for the number of pinned buffers of these tables.
+sub pins { return join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @_ }
+
+# Test: several streams of a session pin no more than its share of the pool.
+sub streams_share
+{
+	my ($aio, $scan, $fetches) = @_;
+	my ($alice) = $aio->sessions('alice');
+	my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
+	$alice->sql('SET effective_io_concurrency = 32');
+	is($scan->($alice, $fetches, sub {}, @tables), '', 'six streams of a session');
+	# each session has a share of the pool; each stream has one pin more, and a pin for its current
+	# row; at least 38 processes are not backends
+	my $share = int($aio->sql(<<'END'));
+SELECT (SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers') /
+	(38 + sum(setting::int)) FROM pg_settings
+	WHERE name IN ('max_connections', 'autovacuum_worker_slots', 'max_worker_processes', 'max_wal_senders')
+END
+	# these counts include buffers whose blocks are not read yet
+	my $pinned = $aio->sql('SELECT sum(pinned) FROM pg_buffercache_usage_counts()');
+	cmp_ok($pinned, '>', 0, 'buffers are pinned');
+	cmp_ok($pinned, '<=', $share + 2 * @tables, "not more than its share: $pinned");
+	$alice->sql('COMMIT');
+	$aio->proves($tables[5]);
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('shared', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('shared, block by block', sub { streams_share($aio, \&scan_apart, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('local', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
+			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
+			$aio->table('another', 20, kind => 'TEMP', session => $alice);
+			is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
+			# other tables still get buffers
+			$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
+			$alice->sql('COMMIT');
+
+			# streams share the quarter
+			my ($most, $pins) = (0, pins(@tables[ 0 .. 2 ]));
+			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+			$aio->evict($_, $alice) for @tables;
+			is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
+			cmp_ok($most, '>', 0, 'buffers are pinned');
+			cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
+			$alice->sql('COMMIT');
+		});
+	},
+	# so that the extra pins of six streams exceed the share
+	conf => { max_connections => 10, shared_buffers => '6MB' });
+
+# a session's share of the shared buffers is larger than a quarter of its local ones, and than a few pins
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('shared, a larger share', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('local, while the share of the shared buffers is larger', sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
+			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
+			my ($most, $pins) = (0, pins(@tables));
+			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+			is(scan_together($alice, 40, $look, @tables), '', 'six streams of a session');
+			cmp_ok($most, '>', 0, 'buffers are pinned');
+			cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
+			$alice->sql('COMMIT');
+		});
+	}, io_methods => 'sync', suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });
+
+done_testing();

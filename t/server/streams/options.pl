@@ -1,5 +1,4 @@
-# Streams with a ring of buffers, of other forks, within a batch, and for maintenance
-# (read_stream_run).
+# Options of read streams, and their per-buffer data.
 #
 # io_methods: io_uring; long: all
 use strict;
@@ -8,10 +7,13 @@ use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
 
+# Streams with a ring of buffers, of other forks, within a batch, and for maintenance
+# (read_stream_run).
+
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-for_each_io_method(
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -89,3 +91,117 @@ for_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
 	}, conf => { shared_buffers => '64MB' });
+
+# Per-buffer data of streams whose reads are split: by blocks that are cached, by reads of
+# another session, by short reads, and by a small buffer pool.  read_stream_run() raises an
+# error if a buffer comes with the data of another one.
+# io_methods: worker; long: all
+my $all = 'ARRAY(SELECT generate_series(0, 119))';
+my $random = 'ARRAY(SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 300) i ORDER BY i)';
+
+# Blocks that are cached before the stream begins, by a condition on block b.
+my @cached = ('b % 2 = 0', 'b % 3 = 1', 'b % 16 = 15', 'b % 17 < 9', 'b IN (0, 119)', 'b BETWEEN 20 AND 90');
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("split by blocks that are cached, $kind", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				for my $data (1, 100)
+				{
+					for my $limit (1, 3, 16)
+					{
+						$alice->sql("SET io_combine_limit = $limit");
+						for my $condition (@cached)
+						{
+							for my $more ('', ', "full" => true, use_batching => true', ", \"full\" => true, reset_at => '{1,50}'")
+							{
+								$aio->evict($t, $alice);
+								my $there = $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+								my $name = "$condition, $data bytes, at most $limit$more";
+								$alice->gives("SELECT blocks, read_bytes / 8192 FROM read_stream_run('$t', $all, per_buffer_data => $data$more)", '120|' . (120 - $there), $name);
+							}
+							$aio->evict($t, $alice);
+							$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+							$alice->gives("SELECT blocks FROM read_stream_run('$t', $random, \"full\" => true, per_buffer_data => $data)", '301', "at random, $condition, $data bytes, at most $limit");
+						}
+					}
+				}
+				$aio->proves($t, session => $alice);
+			});
+		}
+
+		$aio->scenario("split by another session's reads", sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 120);
+			my $read = sub { my ($flags) = @_; return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
+			$alice->sql('SET effective_io_concurrency = 64');
+			for my $flags ('', ', "full" => true, use_batching => true')
+			{
+				for my $block (0, 5, 119)
+				{
+					my $count = $block == 5 ? 3 : 1;
+					$aio->evict($t);
+					$aio->hold(relation => $t, pid => $bob->pid);
+					$bob->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $count)");
+					$aio->holds(1);
+					$alice->starts($read->($flags));
+					$alice->waits_on('AioIoCompletion');
+					$aio->release;
+					$alice->returns(120, "joins at block $block$flags");
+					$bob->ends;
+				}
+			}
+			$aio->proves($t);
+		}, skip => $aio->no_faults);
+
+		$aio->scenario('short reads and failed reads', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
+			for my $bytes (8192, 5 * 8192 + 1)
+			{
+				$aio->evict($t);
+				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+				$alice->gives($read, 120, "$bytes bytes at a time");
+				$aio->tell_truth;
+			}
+			$aio->evict($t);
+			$aio->warm($t, 0 .. 40);
+			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+			$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
+			$aio->tell_truth;
+			$alice->gives($read, 120, 'and again');
+			$aio->proves($t);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
+	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });
+
+# a session may pin few of 64 buffers
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('split by a small pool', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
+			for my $data (1, 24, 1000)
+			{
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', $_, \"full\" => true, nruns => 3, per_buffer_data => $data)", $_ eq $all ? 360 : 903, "$data bytes") for $all, $random;
+			}
+			# cursors pin more, so that the limit changes from one read to the next
+			$alice->sql('BEGIN');
+			for my $pinned (0 .. 20)
+			{
+				$alice->sql("DECLARE c$pinned CURSOR FOR SELECT blk FROM $t WHERE ctid = '(${\($pinned * 5)},1)'; MOVE 1 FROM c$pinned");
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)", 120, "$pinned and more pinned") if $pinned % 4 == 0;
+			}
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		});
+	}, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
+
+done_testing();

@@ -1,0 +1,109 @@
+# Two waits that hang with io_uring.
+#
+# io_methods: io_uring; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use TestAio::Hang;
+use TestAio;
+
+# A session waits for a read that is not submitted yet; the owner submits the read and goes idle
+# (doc/reports/io_uring-wait-hang.md).  With io_uring the session waits until another session reaps the
+# owner's ring.
+
+# Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
+# with the bug, the waiter waits for ever.
+sub one_round
+{
+	my ($aio, $t, $has_bug) = @_;
+	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
+	# catalogs are read in advance, as scans of them would begin batches of their own
+	$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
+	$owner->sql('SELECT batch_start(), batch_end()');
+	$aio->evict($t);
+	$aio->sql('SELECT pg_advisory_lock(5)');
+	$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
+	$owner->waits_on('advisory');
+	$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
+	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
+	$waiter->waits_on('AioIoCompletion');
+	$aio->sql('SELECT pg_advisory_unlock(5)');
+	$owner->ends('submits the read');
+	waits_for_idle_owner($aio, $t, 'AioIoCompletion', $has_bug);
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('a wait for a read that is not submitted yet', sub {
+			my $t = $aio->table('t', 20);
+			one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
+			$aio->proves($t);
+		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
+	});
+
+# A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
+# idle (doc/reports/io_uring-buffer-wait-hang.md).  With io_uring the session sleeps until another session
+# reaps the owner's ring.
+
+# The owner starts I/O on the buffer of block 5, and the waiter sleeps on it.  Returns the buffer.
+sub waiter_sleeps
+{
+	my ($aio, $t, $read) = @_;
+	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
+	$aio->evict($t);
+	my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
+	$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
+	$waiter->starts($read);
+	$waiter->waits_on('BufferIo');
+	return $b;
+}
+
+# Test: the owner submits the read and goes idle; with the bug, the waiter waits for ever.
+sub one_round_at_the_buffer
+{
+	my ($aio, $t, $has_bug) = @_;
+	my $b = waiter_sleeps($aio, $t, "SELECT count(*) FROM read_buffers('$t', 5, 1)");
+	$aio->sessions('owner')->sql("SELECT buffer_call_read($b)");
+	waits_for_idle_owner($aio, $t, 'BufferIo', $has_bug);
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		$aio->scenario('a wait for a buffer without a wait reference', sub {
+			my $t = $aio->table('t', 20);
+			one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
+			$aio->proves($t);
+		});
+
+		$aio->scenario('the waiter is cancelled', sub {
+			my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
+			my $t = $aio->table('t', 20);
+			my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
+			$owner->sql("SELECT buffer_call_read($b)");
+			# a waiter that has been woken sleeps
+			$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
+			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
+			$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
+			$aio->proves($t);
+		});
+
+		$aio->scenario('no session wants the block', sub {
+			my ($owner) = $aio->sessions('owner');
+			my $t = $aio->table('t', 20);
+			my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
+			$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
+			$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
+			$owner->sql("SELECT buffer_call_read($b)");
+			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
+			$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
+			$aio->proves($t);
+		});
+	});
+
+done_testing();

@@ -1,0 +1,366 @@
+# Sessions that end or are interrupted while they read; the single user; servers that cannot start.
+#
+# io_methods: sync; long: all
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib "$FindBin::RealBin/../..";
+use IPC::Run;
+use POSIX ':sys_wait_h';
+use PostgreSQL::Test::Utils qw(slurp_file);
+use TestAio::Kernel;
+use TestAio::Strace;
+use TestAio;
+
+# Statements, transactions, sessions and temporary tables that end while reads are in flight.
+# A local buffer must not be used again before the read into it has ended
+# (InvalidateLocalBuffer).
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $sync = $aio->method eq 'sync';
+
+		# without faults, at any point
+		$aio->scenario('cancelled at any time', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 120);
+			# works for minutes: it names i, so it runs again for each i
+			my $reads = "SELECT count(*) FROM generate_series(1, 100000) i, LATERAL (SELECT count(*) FROM evict_rel(CASE WHEN i > 0 THEN '$t'::regclass END),"
+			  . " read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j))) r";
+			for my $round (1 .. 6)
+			{
+				$aio->evict($t);
+				$alice->starts($reads)->is_executed;
+				# pg_aios may never show a short read; the cancel is sent all the same
+				$aio->poll(sub { $aio->sql("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}") eq 't' }, 2) if !$sync && $round % 3 > 0;
+				$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+				$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
+			}
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
+			$aio->proves($t);
+		});
+
+		for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
+		{
+			$aio->scenario("$how with reads under way", sub {
+				my ($alice) = $aio->sessions('alice');
+				for my $kind ('', 'TEMP')
+				{
+					my $t = $aio->table("t$kind", 40, kind => $kind, session => $alice);
+					$alice->sql('BEGIN; SAVEPOINT s');
+					$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+					$alice->sql($how);
+					$alice->sql('COMMIT') if $how =~ / s/;
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
+					$aio->proves($t, session => $alice);
+				}
+			});
+		}
+
+		# a temporary table cannot be dropped while its session still writes to its memory
+		$aio->scenario('exit with reads of a temporary table', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 40, kind => 'TEMP', session => $alice);
+			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+			$aio->end_session($alice);
+			my ($bob) = $aio->sessions('bob');
+			my $u = $aio->table('u', 40, kind => 'TEMP', session => $bob);
+			$bob->sql("SELECT read_rel_block_ll('$u', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b; DROP TABLE u");
+			$bob->gives('SELECT 1', 1, 'lives');
+		});
+
+		# the last two truncate the file in place while it is read
+		for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
+			[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
+		{
+			my ($begin, $options, $end) = @$case;
+			$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), sub {
+				my ($alice) = $aio->sessions('alice');
+				$alice->sql('SET temp_buffers = 100');
+				for my $round (1 .. 2)
+				{
+					$alice->sql($begin) if $begin;
+					$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
+					$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
+					$alice->sql($_) for split /; /, $end;
+					# uses all local buffers again
+					my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
+					$aio->proves($t, gen => $round, session => $alice);
+					$alice->sql("DROP TABLE $t");
+					$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
+				}
+			});
+		}
+	}, conf => { io_max_concurrency => 64 });
+
+# A session is cancelled, runs into statement_timeout, or is terminated, at each place where
+# it may wait for a read.  I/O workers hold the read, so that its owner can be interrupted.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# statements that wait, by what they wait for
+		my %waits = (
+			'its own read' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
+			'its own stream' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
+			'its own scan' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM $t") },
+			'the read of another' => sub {
+				my ($alice, $bob, $t) = @_;
+				$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
+				$aio->holds(1, 'the other is held');
+				$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
+			});
+		my %ends = (
+			'pg_cancel_backend' => [ '57014', qr/canceling statement due to user request/ ],
+			'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
+			'pg_terminate_backend' => [ '57P01', qr/terminating connection due to administrator command/ ]);
+
+		for my $wait (sort keys %waits)
+		{
+			for my $end (sort keys %ends)
+			{
+				my $others = $wait =~ /another/;
+				$aio->scenario("$end while it waits for $wait", sub {
+					my ($alice, $bob) = $aio->sessions(qw(alice bob));
+					my $t = $aio->table('t', 40);
+					$alice->sql('SELECT count(*) FROM pg_class');
+					# a longer timeout is tried if it comes before the wait
+					for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
+					{
+						$alice->sql("SET statement_timeout = $limit");
+						$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+						last if $alice->gets_to_wait('AioIoCompletion');
+						$aio->release;
+						$_->wait_for_end for $alice, $bob;
+						$aio->evict($t);
+					}
+					ok(!$alice->has_ended, 'waits');
+					$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
+					if ($end eq 'pg_terminate_backend' && !$others)
+					{
+						# a session exits after its reads have ended
+						$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
+						$aio->release;
+					}
+					$alice->raises(@{ $ends{$end} }, $end);
+					$aio->release;
+					$bob->wait_for_end;
+					is($bob->error, undef, 'the other has no error');
+					$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
+					$aio->proves($t);
+				}, log => $aio->terminated('alice'),
+				skip => $aio->no_faults);
+			}
+		}
+	});
+
+# Single-user mode: there are no I/O workers, no other session, and no gate.
+# io_methods: worker; long: all
+
+# Runs commands, each in a line, in single-user mode.  Returns the exit status, the values of columns
+# "answer", and what is logged.
+sub single_user
+{
+	my ($aio, @commands) = @_;
+	my $input = join '', map { "$_\n" } @commands;
+	IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', 'postgres' ], \$input, \my $output, \my $log,
+		IPC::Run::timeout($TestAio::Oracles::settle * 3));
+	return ($? >> 8, [ $output =~ /answer = "([^"]*)"/g ], $log);
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $answer = sub { my ($value, $from) = @_; return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
+		my $all = "ARRAY(SELECT generate_series(0, 39))";
+
+		$aio->scenario('reads', sub {
+			my $t = $aio->table('t', 40);
+			ok($aio->stop, 'the server stops');
+			my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
+				$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
+				"SELECT evict_rel('$t')", "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
+				$answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'));
+			is($status, 0, 'it ends');
+			is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads, no problem with the rows, and no handle in use') || diag($log);
+			unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
+			$aio->start_again;
+			$aio->proves($t);
+		});
+
+		$aio->scenario('the gate', sub {
+			my $t = $aio->table('t', 40);
+			ok($aio->stop, 'the server stops');
+			my @calls = ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
+			my ($status, $answers, $log) = single_user($aio, (map { "SELECT $_" } @calls), $answer->('count(*)', $t));
+			is($status, 0, 'it ends');
+			my $refused = () = $log =~ /DETAIL:  The reason is that the server runs in single-user mode\.\n/g;
+			is($refused, scalar @calls, 'nothing can be held, failed or delayed') || diag($log);
+			is(join(' ', @$answers), 40, 'the rows');
+			$aio->start_again;
+			$aio->proves($t);
+		}, skip => $aio->lacks('gate'));
+	}, leaves => 'nothing');
+
+# Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or
+# because of a setting: they log the reason and leave nothing.  Servers with the smallest and the
+# largest settings start.
+# io_methods: io_uring; long: all
+my $no_strace = no_strace();
+
+# Runs the server with these limits of the shell and these settings until it ends, and stops it if
+# it gets ready.  Returns its exit status, -1 if it does not end, and its log.
+sub run_once
+{
+	my ($aio, $limits, @settings) = @_;
+	my $node = $aio->node;
+	my $log = $node->basedir . '/start.log';
+	unlink $log;
+	my $child = fork // die "fork: $!";
+	if (!$child)
+	{
+		open STDIN, '<', '/dev/null';
+		open STDOUT, '>', $log;
+		open STDERR, '>&', \*STDOUT;
+		exec 'sh', '-c', "$limits exec \"\$\@\"", 'sh', 'postgres', '-D', $node->data_dir, map { ('-c', $_) } @settings or exit 99;
+	}
+	my ($status, $stopped);
+	$aio->poll(sub {
+		$status = $? if waitpid($child, WNOHANG) == $child;
+		$stopped //= kill 'INT', $child if !defined $status && -s $log && slurp_file($log) =~ /ready to accept connections/;
+		defined $status;
+	});
+	if (!defined $status) { kill 'QUIT', $child; waitpid $child, 0; $status = -1 }
+	return ($status, slurp_file($log));
+}
+
+# The same, again and again while servers of other tests have all the memory that the user may lock.
+sub runs
+{
+	my ($aio, $limits, @settings) = @_;
+	my @outcome;
+	$aio->poll(sub { @outcome = run_once($aio, $limits, @settings); $limits =~ /-l/ || $outcome[1] !~ /Cannot allocate memory/ });
+	return @outcome;
+}
+
+# Calls a function while the server is stopped.
+sub while_stopped
+{
+	my ($aio, $function) = @_;
+	ok($aio->stop, 'the server stops');
+	$function->();
+	$aio->start_again;
+	return;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# what is limited, how, and what is logged
+		my $rings = 'FATAL:  could not setup io_uring queue: ';
+		my @limits = (
+			[ 'file descriptors', 'ulimit -n 60;', $aio->method eq 'io_uring' ? qr/${rings}Too many open files\n.*HINT:  Consider increasing "ulimit -n" to at least \d+/
+				: qr/FATAL:  insufficient file descriptors available to start server process/ ],
+			# dash and bash name it differently
+			[ 'processes', 'ulimit -p 1 2>/dev/null || ulimit -u 1;', qr/LOG:  could not fork .*: Resource temporarily unavailable/ ]);
+		if ($aio->method eq 'io_uring' && !$no_strace)
+		{
+			# strace says it instead of the kernel
+			my $without = sub { return "set -- strace -o /dev/null -e trace=io_uring_setup -e inject=io_uring_setup:error=$_[0] \"\$@\";" };
+			push @limits, [ 'permission', $without->('EPERM'), qr/${rings}Operation not permitted\n.*HINT:  Check if io_uring is disabled via \/proc\/sys\/kernel\/io_uring_disabled/ ],
+			  [ 'of a kernel', $without->('ENOSYS'), qr/${rings}Function not implemented\n.*HINT:  The kernel does not support io_uring/ ];
+		}
+		push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
+		for my $limit (@limits)
+		{
+			my ($what, $ulimit, $reason) = @$limit;
+			$aio->scenario("not enough $what", sub {
+				my $t = $aio->table('t', 40);
+				while_stopped($aio, sub {
+					my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
+				  SKIP: {
+						skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
+						isnt($status, 0, 'the server does not start');
+						isnt($status, -1, 'it ends');
+						like($log, $reason, 'it logs the reason') || diag($log);
+						if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
+						{
+							ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
+						}
+						unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
+					}
+					ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
+				});
+				$aio->proves($t);
+			});
+		}
+
+		# the rings take descriptors, and files need some more
+		$aio->scenario('as many file descriptors as the hint says', sub {
+			my $t = $aio->table('t', 40);
+			while_stopped($aio, sub {
+				my ($hint) = (runs($aio, 'ulimit -n 60;', 'max_files_per_process=100'))[1] =~ /HINT:  Consider increasing "ulimit -n" to at least (\d+)/;
+				cmp_ok($hint // 0, '>', 130, 'a hint') or return;
+				my ($status, $log) = runs($aio, "ulimit -n ${\($hint - 100 + 30)};", 'max_files_per_process=100');
+				isnt($status, 0, 'enough for the rings: the server does not start');
+				like($log, qr/FATAL:  insufficient file descriptors available to start server process/, 'it logs the reason') || diag($log);
+				($status, $log) = runs($aio, "ulimit -n $hint;", 'max_files_per_process=100');
+				is($status, 0, 'enough for all: the server starts, and stops when told to');
+				like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
+			});
+			$aio->proves($t);
+		}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
+
+		my %settings = (
+			'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
+			'io_max_concurrency=1025' => qr/1025 is outside the valid range for parameter "io_max_concurrency" \(-1 \.\. 1024\)/,
+			'io_max_concurrency=-2' => qr/-2 is outside the valid range for parameter "io_max_concurrency"/,
+			'io_combine_limit=129' => qr/129.* is outside the valid range for parameter "io_combine_limit"/,
+			'io_max_combine_limit=0' => qr/0.* is outside the valid range for parameter "io_max_combine_limit"/,
+			'io_method=none' => qr/invalid value for parameter "io_method": "none"/,
+			'effective_io_concurrency=1001' => qr/1001 is outside the valid range for parameter "effective_io_concurrency"/,
+			($aio->major < 19 ? 'io_workers=33' : 'io_max_workers=33') => qr/33 is outside the valid range for parameter "io_(?:max_)?workers"/);
+		$aio->scenario('settings that are out of range', sub {
+			while_stopped($aio, sub {
+				for my $setting (sort keys %settings)
+				{
+					my ($status, $log) = runs($aio, '', $setting);
+					isnt($status, 0, "$setting: the server does not start");
+					like($log, $settings{$setting}, 'the server logs the reason');
+				}
+			});
+		}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+
+		$aio->scenario('the largest and the smallest settings', sub {
+			my $t = $aio->table('t', 40);
+			while_stopped($aio, sub {});
+			for my $concurrency (1, 1024)
+			{
+				my $most = $concurrency == 1 ? 4 : 128;
+				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
+				while_stopped($aio, sub {});
+				$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
+				my ($alice) = $aio->sessions('alice');
+				# a limit beyond the maximum has no effect
+				my $read = "SELECT count(*) FROM read_buffers('$t', 0, 32)";
+				$alice->sql($read);
+				$aio->evict($t);
+				is($aio->io_during($alice, 'relation/normal', sub { $alice->sql($read) }) =~ s{/.*}{}r, $most < 32 ? 32 / $most : 1, "io_max_combine_limit = $most: reads of 32 blocks");
+				$aio->evict($t);
+				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 40 FROM generate_series(0, 79) i))", 80, "io_max_concurrency = $concurrency");
+				$aio->proves($t);
+				$aio->end_sessions;
+			}
+			$aio->sql('ALTER SYSTEM RESET ALL; ALTER SYSTEM SET io_max_concurrency = -1');
+			while_stopped($aio, sub {});
+			$aio->gives("SELECT current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", 't', 'io_max_concurrency = -1: as many as the buffers allow');
+			$aio->sql('ALTER SYSTEM RESET ALL');
+			while_stopped($aio, sub {});
+		}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+	});
+
+done_testing();
