@@ -403,7 +403,10 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 	{
 		/* it is to outlive the statement */
 		ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
-		*io = (StartedIO) {.buffer = buffer,.tag = tag,.relid = RelationGetRelid(rel),.for_input = for_input};
+		*io = (StartedIO)
+		{
+			.buffer = buffer,.tag = tag,.relid = RelationGetRelid(rel),.for_input = for_input
+		};
 		nshared++;
 	}
 	else
@@ -426,7 +429,10 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
 		pgaio_submit_staged();
 	if (!start_buffer_io(buffer, for_input, wait))
 		return false;
-	*io = (StartedIO) {.buffer = buffer,.tag = tag,.for_input = for_input};
+	*io = (StartedIO)
+	{
+		.buffer = buffer,.tag = tag,.for_input = for_input
+	};
 
 	return true;
 }
@@ -504,7 +510,11 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	check_buffer_number(buffer);
 
 	io = require_started(buffer, for_input);
-	/* a read's reference and end are not ours; shared buffers would have made it wait */
+
+	/*
+	 * a read's reference and end are not ours; shared buffers would have made
+	 * it wait
+	 */
 	if (BufferIsLocal(buffer) && pgaio_wref_valid(&get_buffer_descriptor(buffer)->io_wref))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -146,9 +146,10 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 				 errmsg("no batch in progress")));
 
 	/*
-	 * The server writes the result when this session learns of the completion,
-	 * perhaps while an error unwinds the stack.  The top transaction's memory
-	 * outlives its resource owners, which then forget the pointer.
+	 * The server writes the result when this session learns of the
+	 * completion, perhaps while an error unwinds the stack.  The top
+	 * transaction's memory outlives its resource owners, which then forget
+	 * the pointer.
 	 */
 	if (PG_GETARG_BOOL(3))
 		result = MemoryContextAllocZero(TopTransactionContext, sizeof(PgAioReturn));
@@ -203,7 +204,10 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	rel = open_relation_by_oid(fcinfo, started_input(buffer, &blockno), AccessShareLock);
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
-	/* staging takes the I/O from the statement; if it fails, the session keeps it */
+	/*
+	 * staging takes the I/O from the statement; if it fails, the session
+	 * keeps it
+	 */
 	ResourceOwnerEnlarge(CurrentResourceOwner);
 	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
 	PG_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
@@ -274,19 +278,21 @@ put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read, BlockNumber sta
 				 const Buffer *buffers)
 {
 	Datum		numbers[MAX_IO_COMBINE_LIMIT];
+	Datum		values[6];
 	bool		nulls[6] = {0};
 	ArrayType  *array;
 
 	for (int i = 0; i < read->nblocks; i++)
 		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
 	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-						 (Datum[])
-						 {
-							 Int32GetDatum(read->offset), Int32GetDatum(start + read->offset),
-							 BoolGetDatum(read->io_reqd), BoolGetDatum(read->foreign_io),
-							 Int32GetDatum(read->nblocks), PointerGetDatum(array)
-						 }, nulls);
+
+	values[0] = Int32GetDatum(read->offset);
+	values[1] = Int32GetDatum(start + read->offset);
+	values[2] = BoolGetDatum(read->io_reqd);
+	values[3] = BoolGetDatum(read->foreign_io);
+	values[4] = Int32GetDatum(read->nblocks);
+	values[5] = PointerGetDatum(array);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	pfree(array);
 }
 

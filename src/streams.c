@@ -69,8 +69,11 @@ numbers_arg(FunctionCallInfo fcinfo, int arg, const char *element)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", element)));
 
-	return (Numbers) {.values = (int32 *) ARR_DATA_PTR(array),
-		.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))};
+	return (Numbers)
+	{
+		.values = (int32 *) ARR_DATA_PTR(array),
+			.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))
+	};
 }
 
 static Numbers
@@ -246,13 +249,13 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 										next_block, &walk, 0);
 	while (walk.position < walk.blocks.n)
 	{
-		Datum		offset = Int32GetDatum(walk.position);
+		Datum		values[3] = {Int32GetDatum(walk.position)};
 		Buffer		buffer = walk_on(&walk, stream);
-		Datum		found = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
 
 		CHECK_FOR_INTERRUPTS();
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 (Datum[]) {offset, found, Int32GetDatum(buffer)}, nulls);
+		values[1] = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
+		values[2] = Int32GetDatum(buffer);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		ReleaseBuffer(buffer);
 	}
 	end_walk(&walk, stream, false);
@@ -406,6 +409,7 @@ read_stream_run(PG_FUNCTION_ARGS)
 	ReadCounts	before;
 	ReadCounts	after;
 	TupleDesc	tupdesc;
+	Datum		values[6];
 	bool		nulls[6] = {0};
 
 	walk.forknum = fork_arg(fcinfo, 2, walk.rel);
@@ -451,14 +455,12 @@ read_stream_run(PG_FUNCTION_ARGS)
 		FreeAccessStrategy(strategy);
 	relation_close(walk.rel, AccessShareLock);
 
+	values[0] = Int32GetDatum(nruns);
+	values[1] = Int64GetDatum(nblocks);
+	values[2] = Int64GetDatum(after.hits - before.hits);
+	values[3] = Int64GetDatum(after.reads - before.reads);
+	values[4] = Int64GetDatum(after.read_bytes - before.read_bytes);
+	values[5] = Int64GetDatum(stats.wait_count);
 	nulls[5] = !STREAM_COUNTS_WAITS;
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  (Datum[])
-													  {
-														  Int32GetDatum(nruns), Int64GetDatum(nblocks),
-														  Int64GetDatum(after.hits - before.hits),
-														  Int64GetDatum(after.reads - before.reads),
-														  Int64GetDatum(after.read_bytes - before.read_bytes),
-														  Int64GetDatum(stats.wait_count)
-													  }, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }

@@ -30,6 +30,7 @@ _PG_init(void)
 		return;
 
 	filters_init();
+	kept_init();
 	injection_points_init();
 	gate_init();
 	trace_init();

@@ -75,6 +75,7 @@ extern void resume_batch(bool was_open);
 
 /* called by _PG_init() when the library is preloaded, in this order */
 extern void filters_init(void);
+extern void kept_init(void);
 extern void injection_points_init(void);
 extern void gate_init(void);
 extern void trace_init(void);

@@ -29,9 +29,9 @@
 
 typedef enum FilterKind
 {
-	FILTER_NONE = 0,				/* not in use */
-	FILTER_HOLD,					/* io_hold() */
-	FILTER_FAIL,					/* io_fail() */
+	FILTER_NONE = 0,			/* not in use */
+	FILTER_HOLD,				/* io_hold() */
+	FILTER_FAIL,				/* io_fail() */
 	FILTER_COMPLETION_WAIT,		/* inj_io_completion_wait() */
 	FILTER_SHORT_READ,			/* inj_io_short_read_attach() */
 	FILTER_REOPEN,				/* inj_io_reopen_attach() */
@@ -45,8 +45,8 @@ typedef struct Filter
 	int			id;
 	int			holder;			/* pid; 0: nobody, it outlives its session */
 	int			maker;			/* pid */
-	Oid			database;		/* of the maker; a filter without a holder ends
-								 * with it */
+	Oid			database;		/* of the maker; a filter without a holder
+								 * ends with it */
 	IoMatch		match;
 	int64		skip;			/* this many first */
 	int64		times;			/* then so many; < 0: all */
@@ -83,7 +83,11 @@ typedef struct FilterHandler
 	const char *name;
 	/* tells the user which matching reads it does not see; or NULL */
 	void		(*tell_unseen) (void);
-	/* filters have been changed or ended: lets reads go on that none holds now */
+
+	/*
+	 * filters have been changed or ended: lets reads go on that none holds
+	 * now
+	 */
 	void		(*changed) (void);
 	/* the filters of this session have been ended, as it exits */
 	void		(*session_ended) (int pid);
@@ -97,7 +101,7 @@ extern void filters_set_obstacle(FilterKind kind, const Obstacle *obstacle);
 extern const FilterHandler *filters_handler(FilterKind kind);
 extern bool filters_any(void);
 extern bool filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh,
-						FilterEffect *effect);
+							  FilterEffect *effect);
 extern void filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh,
 								 FilterEscape reason);
 extern const char *escape_reason(FilterEscape reason);
@@ -114,9 +118,6 @@ extern int	filters_end(FilterKind kind, int id);
 extern void filters_end_kept(Oid database);
 extern void filters_copy(Filter *copies, int64 *matched, int64 *fired,
 						 int64 *escaped, FilterEscape *why);
-
-/* kept.c */
-extern void kept_init(void);
 
 /* the setting "test_aio.hold_timeout" as a time */
 extern IoTime filters_hold_timeout(void);

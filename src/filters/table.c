@@ -39,7 +39,7 @@ typedef struct FilterTable
 
 	int			next_id;
 	Filter		filters[MAX_FILTERS];
-	FilterCounts	counts[MAX_FILTERS];
+	FilterCounts counts[MAX_FILTERS];
 
 	ConditionVariable changed;
 	uint32		wait_event;		/* of a process held at a completion */
@@ -112,7 +112,6 @@ filters_init(void)
 							NULL, NULL, NULL);
 
 	part_register(&part);
-	kept_init();
 }
 
 IoTime

@@ -13,7 +13,8 @@
  *		gate.c		start-up: settings, what the gate carries out
  *		capture.c	which reads are captured, and their submission
  *		wait.c		waiting for captured reads
- *		release.c	reads that are held, and their release
+ *		held.c		reads that are held, taking and completing reads
+ *		release.c	the release of held reads
  *		device.c	simulated storage, and when a read is due
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
@@ -48,7 +49,7 @@
  */
 typedef enum GatePhase
 {
-	GATE_TAKEN = 0,			/* somebody completes it, or has */
+	GATE_TAKEN = 0,				/* somebody completes it, or has */
 	GATE_DECIDED,				/* captured, but not yet submitted */
 	GATE_HELD,					/* until released */
 	GATE_DUE,					/* until it is due */
@@ -74,7 +75,7 @@ typedef struct GateIo
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* its owner is to perform it, nobody else can */
-	bool		hold_expired;		/* it was held for longer than it might be */
+	bool		hold_expired;	/* it was held for longer than it might be */
 	int			device;			/* index, or -1 */
 	uint64		device_id;		/* the index may be given to another device */
 	ProcNumber	stopped;		/* shows "completion_wait" */
@@ -177,6 +178,7 @@ extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
 extern void gate_open_turnstile(void);
+extern void gate_tell_unseen(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);
 
@@ -199,9 +201,6 @@ gate_is_injected(const GateIo *io)
 	return io->effect.hold_kind == FILTER_COMPLETION_WAIT;
 }
 
-/* gate.c */
-extern void gate_tell_unseen(void);
-
 /* capture.c */
 extern bool gate_decide(PgAioHandle *ioh);
 extern bool gate_has(PgAioHandle *ioh, uint64 generation);
@@ -223,10 +222,12 @@ gate_stands_at_turnstile(ProcNumber procno)
 	return gate->places[procno].stands && !gate->places[procno].may_pass;
 }
 
-/* release.c */
+/* held.c */
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
+
+/* release.c */
 extern const FilterHandler gate_handler;
 extern bool gate_release_one(FunctionCallInfo fcinfo, int arg);
 extern void gate_release_all(void);

@@ -114,6 +114,23 @@ gate_open_turnstile(void)
 }
 
 /*
+ * FilterHandler.tell_unseen: tells the user which reads pass a filter or a device
+ * that he makes.
+ */
+void
+gate_tell_unseen(void)
+{
+	if (gate_sees_synchronous)
+		return;
+	ereport(NOTICE,
+			(errmsg("the I/O gate does not see synchronous reads on this server"),
+			 io_method == IOMETHOD_SYNC ?
+			 errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
+			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
+			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
+}
+
+/*
  * Raises an error unless there is a gate, and the caller may change what it
  * does.
  */
