@@ -151,7 +151,7 @@ as_ordinary_user() {
 	for path in "${reads[@]}"; do mount_at --ro-bind "$path"; done
 	for path in "${writes[@]}"; do mount_at --bind "$path"; done
 	for ((path = 0; path < ${#moved[@]}; path += 2)); do mount_at --bind "${moved[path]}" "${moved[path + 1]}"; done
-	[ -z "$memory" ] || mounts+=(--perms 1777 --size 2000000000 --tmpfs "$memory")
+	[ -z "$memory" ] || mounts+=(--perms 1777 --size 4000000000 --tmpfs "$memory")
 	! is_root || mounts+=(--cap-add ALL)
 	bwrap "${mounts[@]}" "${pids[@]}" --unshare-ipc --die-with-parent --chdir "$chdir" \
 		"${dropped[@]}" "$@" 9< <([ -z "$inside" ] || passwd_inside "$inside")

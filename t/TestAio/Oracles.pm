@@ -56,12 +56,14 @@ sub log_text
 	return slurp_file($self->node->logfile, $since // $self->{log_start});
 }
 
-# Test: so many lines of the log match; the count may be ">0".
+# Test: so many lines of the log match, now or soon, since a process may write them after others have
+# gone on; the count may be ">0".
 sub logs
 {
 	my ($self, $pattern, $count, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my @found = grep { $_ =~ $pattern } split /\n/, $self->log_text;
+	my @found;
+	$self->poll(sub { @found = grep { $_ =~ $pattern } split /\n/, $self->log_text; @found >= ($count eq '>0' ? 1 : $count) }, 10);
 	my $right = $count eq '>0' ? @found > 0 : @found == $count;
 	return ok($right, "$name: $count lines of the log match") || diag($self->log_text);
 }

@@ -129,8 +129,8 @@ with_each_io_method(
 				my $t = $aio->table('t', 20);
 				my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
 				$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
-				$bob->sql("SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-				  . " io_device('50 s', keep => true)");
+				$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
+				  . " io_device('50 s', rel => 'here', keep => true)");
 				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 				$aio->gate_holds(1);
 				$bob->sql($drops{$dropped}) if $drops{$dropped};
