@@ -86,8 +86,6 @@ def named_or_counted(variants: list[str]) -> str:
 
 
 def _range(ratios: list[tuple[str, Ratio]]) -> str:
-    if len({times(ratio) for _, ratio in ratios}) == 1:
-        return f"{times(ratios[0][1])} times ({named_or_counted([variant for variant, _ in ratios])})"
     if len(ratios) <= NAMED:
         return joined([f"{times(ratio)} times ({variant})" for variant, ratio in ratios])
     return f"{_from_to([ratio for _, ratio in ratios])} (in {len(ratios)} combinations)"

@@ -58,6 +58,11 @@ def chrome(trace: Trace) -> str:
     pids = sorted({pid for io in trace.ios for pid in (io.pid, io.completed_by, *(wait.pid for wait in io.waits)) if pid is not None})
     named = [_event("M", pid, kind, 0, args={"name": trace.name_of(pid)}) for pid in pids for kind in ("process_name", "thread_name")]
     events = [*named, *(event for io in trace.ios for event in _events_of(io, last)), *_counters(trace)]
+    # the first I/O was staged before the trace's time begins, and readers drop what is before 0
+    first = min(io.staged for io in trace.ios)
+    for event in events:
+        if event["ph"] != "M":
+            event["ts"] = round(event["ts"] - first * 1000, 3)
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events})
 
 
