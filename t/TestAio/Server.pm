@@ -295,6 +295,7 @@ sub wait_until_ready
 			if (!-e $self->_pid_file)
 			{
 				$self->_lacked_memory or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
+				TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/);
 				$self->launch;
 				return 0;
 			}
