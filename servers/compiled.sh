@@ -83,51 +83,89 @@ configure_server() {
 		"${libraries[@]}" "${@:3}"
 }
 
-# Programs, modules and pg_regress lie at different depths below the prefix.
+# What the suite, the explorer, the mutants and the lab use of a server.
+parts_used=(
+	src/include src/port src/common src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
+	src/backend/replication/{libpqwalreceiver,pgoutput} src/timezone src/interfaces/libpq src/pl/plpgsql/src
+	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql,scripts}
+	src/test/{regress,perl} src/makefiles config
+	contrib/{amcheck,bloom,dblink,pageinspect,pg_buffercache,pg_prewarm,pg_visibility,pgstattuple}
+)
+
+# Compiles these parts, or those.  Programs, modules and pg_regress lie at different depths below the prefix.
 build_server() {
-	cd "$1" && make -j"$(nproc)" -s world-bin \
-		rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..'
+	local build=$1 part
+	shift
+	[ $# -gt 0 ] || set -- "${parts_used[@]}"
+	for part; do
+		# a version may lack a part
+		[ -e "$build/$part/Makefile" ] || continue
+		make -s -j"$(nproc)" rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' ${COPT:+COPT="$COPT"} -C "$build/$part" all || return
+	done
 }
 
 install_server() {
-	cd "$1" || return
-	make -s install-world-bin DESTDIR="$1/stage" || return
-	! grep -q '^enable_injection_points *= *yes' src/Makefile.global ||
-		make -s -C src/test/modules/injection_points install DESTDIR="$1/stage"
+	local build=$1 part all
+	shift
+	if [ $# -eq 0 ]; then
+		set -- "${parts_used[@]}"
+		make -s -C "$build/src" install-local DESTDIR="$build/stage" || return
+		! grep -q '^enable_injection_points *= *yes' "$build/src/Makefile.global" || set -- "$@" src/test/modules/injection_points
+		all=1
+	fi
+	for part; do
+		[ -e "$build/$part/Makefile" ] || continue
+		case ${all:-}$part in
+			src/backend) make -s -C "$build/$part" install-bin DESTDIR="$build/stage" || return ;;
+			*) make -s -C "$build/$part" install DESTDIR="$build/stage" || return ;;
+		esac
+	done
 }
 
-# compile_server NAME SOURCE DIR LOG: compiles server NAME from SOURCE and puts it into
-# DIR.  Further arguments are lines for its stamp.
+# in_build NAME SOURCE LOG PHASE ARGUMENT…: runs one of the functions above for server NAME, in $cache/tmp.build.
+in_build() {
+	local name=$1 source=$2 log=$3 phase=$4 environment tmp=$cache/tmp.build
+	# configure, make and make install run what they have compiled
+	mapfile -t environment < <(server_environment "$name")
+	step "$phase" "$log" \
+		as_ordinary_user --read "$source_dir" --read "$source" --write "$tmp" --write "$cache/ccache" \
+		env HOME="$tmp" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" COPT="${COPT:-}" "${environment[@]}" \
+		bash -c '. "$1/servers/compiled.sh"; "$2_server" "${@:3}"' - "$source_dir" "$phase" "$tmp" "${@:5}"
+}
+
+# compile_server NAME SOURCE LOG: compiles server NAME from SOURCE into $cache/tmp.build/stage.  If a build of
+# SOURCE is there already, compiles what has changed; "parts", if not empty, says in which directories.
 #
 # All servers are compiled in one directory, one after the other: ccache finds what
 # another server's compilation has left only where the paths are the same.
 compile_server() {
-	local name=$1 source=$2 dir=$3 log=$4 label tmp phase arguments environment
-	shift 4
-	label=$(server_label "$name")
-	tmp=$cache/tmp.build
+	local name=$1 source=$2 log=$3 tmp=$cache/tmp.build arguments
 	mapfile -t arguments < <(configure_arguments_of "$(server_column "$name" how)")
-	# configure, make and make install run what they have compiled
+	mkdir -p "$cache/ccache"
+	if [ ! -d "$tmp" ]; then
+		mkdir "$tmp"
+		! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
+		in_build "$name" "$source" "$log" configure "$source" "${arguments[@]}" || return 1
+	fi
+	in_build "$name" "$source" "$log" build "${parts[@]}" || return 1
+	in_build "$name" "$source" "$log" install "${parts[@]}" || return 1
+}
+
+# publish_server NAME DIR: puts what has been compiled into DIR.  Further arguments are lines for its stamp.
+publish_server() {
+	local name=$1 dir=$2 environment
+	shift 2
 	mapfile -t environment < <(server_environment "$name")
-	rm -rf "$tmp"
-	mkdir -p "$tmp" "$cache/ccache"
-	! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
-	for phase in configure build install; do
-		step "$phase" "$log" \
-			as_ordinary_user --read "$source_dir" --read "$source" --write "$tmp" --write "$cache/ccache" \
-			env HOME="$tmp" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" "${environment[@]}" \
-			bash -c '. "$1/servers/compiled.sh"; "$2_server" "${@:3}"' - \
-			"$source_dir" "$phase" "$tmp" "$source" "${arguments[@]}" || return 1
-	done
+	# hard links: a file that is installed again is a new one
+	rm -rf "$dir" "$dir.new"
+	cp -al "$cache/tmp.build/stage$configured_prefix" "$dir.new"
 	{
 		echo "recipe $(recipe_of "$name")"
-		env "${environment[@]}" "$tmp/stage$configured_prefix/bin/postgres" --version | sed "s/^[^0-9]*\([^ ]*\).*/$label \1/"
+		env "${environment[@]}" "$dir.new/bin/postgres" --version | sed "s/^[^0-9]*\([^ ]*\).*/$(server_label "$name") \1/"
 		[ $# -eq 0 ] || printf '%s\n' "$@"
-	} >"$tmp/stage$configured_prefix/.test_aio"
-	rm -rf "$dir"
-	mv "$tmp/stage$configured_prefix" "$dir"
-	! is_root || chown -R --reference="$cache" "$dir"
-	rm -rf "$tmp"
+	} >"$dir.new/.test_aio"
+	! is_root || chown -R --reference="$cache" "$dir.new"
+	mv "$dir.new" "$dir"
 }
 
 # Compiles a server of Debian's source package.
@@ -137,21 +175,94 @@ provide_compiled() {
 	major=$(server_column "$name" major)
 	provide_source_release "$major" "$(server_column "$name" suite)" || return 1
 	: >"$log"
-	compile_server "$name" "$(source_release_dir "$major")" "$cache/$name" "$log"
+	local parts=()
+	rm -rf "$cache/tmp.build"
+	compile_server "$name" "$(source_release_dir "$major")" "$log" || return 1
+	publish_server "$name" "$cache/$name"
+	rm -rf "$cache/tmp.build"
 }
 
-# Compiles a server of a tree.  The source has the same path for all trees, for ccache.
+# Where the source and the objects of a tree are kept, for its next revision; of a release the objects.
+kept_build() {
+	local path revision
+	case $1 in *:*) ;; *) printf '%s/kept/%s\n' "$cache" "$1" && return ;; esac
+	split_tree_name "$1"
+	printf '%s/kept/%s-%s\n' "$cache" "${1%%:*}" "$(printf '%s' "$path" | sha256sum | cut -c1-12)"
+}
+
+# Moves a kept build to where servers are compiled.  If what follows is interrupted, the build is lost.
+take_kept_build() {
+	rm -rf "$cache/tmp.build" "$cache/tmp.source" "$cache/tmp.source.new"
+	[ ! -d "$1/build" ] || mv "$1/build" "$cache/tmp.build"
+	[ ! -d "$1/source" ] || mv "$1/source" "$cache/tmp.source"
+}
+
+# Keeps what is compiled there, as the server with this label, and forgets other trees than the last four.
+keep_build() {
+	rm -rf "$1"
+	mkdir -p "$1"
+	printf '%s\n' "$2" >"$1/label"
+	mv "$cache/tmp.build" "$1/build"
+	[ ! -d "$cache/tmp.source" ] || mv "$cache/tmp.source" "$1/source"
+	find "$cache/kept" -mindepth 1 -maxdepth 1 -printf '%T@ %p\n' | sort -rn | sed '1,4d; s/^[^ ]* //' |
+		while read -r old; do rm -rf "$old"; done
+	# servers of work trees that have been edited since
+	find "$cache" -mindepth 1 -maxdepth 1 -name '*-????????????-????????????' -mtime +7 -exec rm -rf {} +
+}
+
+# Brings $cache/tmp.source to the state of a tree; prints the files that have changed.
+update_source() {
+	mkdir -p "$cache/tmp.source" "$cache/tmp.source.new"
+	unpack_tree "$1" "$cache/tmp.source.new" || return 1
+	# without their times, for which make would compile all of them
+	rsync -rlp --checksum --delete --out-format=%n "$cache/tmp.source.new/" "$cache/tmp.source/" || return 1
+	rm -rf "$cache/tmp.source.new"
+}
+
+# Decides what is compiled again for changed files, a name a line: sets parts.
+plan_parts() {
+	local file objects=0
+	parts=()
+	[ -d "$cache/tmp.build" ] || return 0
+	while read -r file; do
+		case $file in
+			configure | *.in | config/*) rm -rf "$cache/tmp.build" && parts=() && return ;;
+			# configure makes links to those that are there
+			*/Makefile) [ -e "$cache/tmp.build/$file" ] || { rm -rf "$cache/tmp.build" && parts=() && return; } && parts+=(.) ;;
+			# compiled into other programs, or modules of their own
+			src/backend/access/rmgrdesc/*.c | src/backend/replication/*.c | src/backend/utils/mb/*.c | src/backend/snowball/*.c | src/backend/jit/*.c) parts+=(.) ;;
+			src/backend/*.c) parts+=(src/backend) ;;
+			# make knows no dependencies on headers, but ccache does
+			*.h) parts+=(.) objects=1 ;;
+			contrib/*) [[ " ${parts_used[*]} " != *" ${file%/*} "* ]] || parts+=("${file%/*}") ;;
+			src/test/modules/injection_points/* | src/test/regress/*.[ch] | src/test/perl/*) parts+=(.) ;;
+			*/ | doc/* | src/test/* | src/tools/* | */README* | */meson.build | *.md) ;;
+			*/*) parts+=(.) ;;
+		esac
+	done <<<"$1"
+	[ $objects -eq 0 ] || find "$cache/tmp.build" -name '*.o' -delete
+	mapfile -t parts < <(printf '%s\n' "${parts[@]}" | sort -u | sed '/^$/d')
+	[ ${#parts[@]} -gt 0 ] || parts=(src/backend)
+	[[ " ${parts[*]} " != *" . "* ]] || parts=()
+}
+
+# Compiles a tree in $cache/tmp.build, where its kept build is used.  The source has the same path for all trees,
+# for ccache.
+compile_tree() {
+	local name=$1 log=$2 changed parts
+	take_kept_build "$(kept_build "$name")"
+	changed=$(update_source "$name" 2>"$log") || { cat "$log" >&2 && return 1; }
+	[ -x "$cache/tmp.source/configure" ] || die "there is no source of PostgreSQL at ${name#*:}" "it has no configure"
+	plan_parts "$changed"
+	compile_server "$name" "$cache/tmp.source" "$log"
+}
+
 provide_tree() {
-	local name=$1 label log source
+	local name=$1 label log
 	label=$(tree_label "$name")
 	log=$cache/log/$label.log
-	source=$cache/tmp.source
 	say "$label: compiled from ${name#*:} (log: $log)"
-	: >"$log"
-	rm -rf "$source"
-	mkdir -p "$source"
-	step "taking the source" "$log" unpack_tree "$name" "$source" || return 1
-	[ -x "$source/configure" ] || die "there is no source of PostgreSQL at ${name#*:}" "it has no configure"
-	compile_server "$name" "$source" "$cache/$label" "$log" "from ${name#*:}" || return 1
-	rm -rf "$source"
+	compile_tree "$name" "$log" || return 1
+	publish_server "$name" "$cache/$label" "from ${name#*:}"
+	keep_build "$(kept_build "$name")" "$label"
 }

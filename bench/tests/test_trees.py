@@ -1,0 +1,120 @@
+"""Servers of source trees: only what has changed is compiled again, and some files can be compiled otherwise.  The
+tree is a few lines that look like PostgreSQL's to servers/provide."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from lab import project
+
+TREE = {
+    "configure": """#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p src/backend contrib/amcheck
+echo configure >>done
+echo "enable_injection_points = no" >src/Makefile.global
+echo "top = $here" >top
+for part in src/backend contrib/amcheck; do ln -s "$here/$part/Makefile" $part/Makefile; done
+printf 'install-local:\n' >src/Makefile
+""",
+    "src/backend/Makefile": """include ../../top
+VPATH = $(top)/src/backend
+CFLAGS += $(COPT)
+all: postgres
+postgres: main.o other.o
+	gcc $(CFLAGS) -o $@ $^
+%.o: %.c
+	gcc -c $(CFLAGS) -I../include -I$(top)/src/include -o $@ $<
+	echo $@ >>../../done
+install: install-bin
+install-bin: postgres
+	mkdir -p $(DESTDIR)/test_aio/bin && install postgres $(DESTDIR)/test_aio/bin/postgres
+""",
+    "contrib/amcheck/Makefile": """include ../../top
+VPATH = $(top)/contrib/amcheck
+all: m.so
+m.so: m.c
+	gcc -shared -fPIC -o $@ $<
+	echo $@ >>../../done
+install: m.so
+	mkdir -p $(DESTDIR)/test_aio/lib && install m.so $(DESTDIR)/test_aio/lib/m.so
+""",
+    "src/backend/main.c": """#include <stdio.h>
+#include "h.h"
+int other(void);
+int main(void) { printf("postgres (PostgreSQL) 20devel%d%d\\n", other(), H); return 0; }
+""",
+    "src/backend/other.c": "int other(void) { return 1; }\n",
+    "src/include/h.h": "#define H 1\n",
+    "contrib/amcheck/m.c": "int m(void) { return 1; }\n",
+}
+
+
+class Trees(unittest.TestCase):
+    def setUp(self) -> None:
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory(dir="/var/tmp")))
+        self.directory.chmod(0o755)
+        self.tree, self.cache = self.directory / "tree", self.directory / "cache"
+        self.cache.mkdir()
+        self.write(TREE)
+        (self.tree / "configure").chmod(0o755)
+        for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"]):
+            subprocess.run(["git", "-C", self.tree, *command], check=True)
+
+    def write(self, files: dict[str, str], where: Path | None = None) -> None:
+        for name, text in files.items():
+            path = (where or self.tree) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def run_script(self, script: str, *arguments: str | Path) -> str:
+        done = subprocess.run([project.ROOT / "servers" / script, *arguments], capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(self.cache)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def made(self, **changed: str) -> list[str]:
+        """Provides the server of the tree after an edit.  Returns what was done for it."""
+        self.write({{"main": "src/backend/main.c", "other": "src/backend/other.c", "h": "src/include/h.h", "m": "contrib/amcheck/m.c", "readme": "README", "configure": "configure"}[name]: text for name, text in changed.items()})
+        before = self.log()
+        self.run_script("provide", f"source:{self.tree}")
+        log = self.log()
+        return sorted(log[len(before):] if log[:len(before)] == before else log)
+
+    def log(self) -> list[str]:
+        return [line for path in self.cache.glob("test_aio/kept/*/build/done") for line in path.read_text().split()]
+
+    def version(self, where: str) -> str:
+        newest = max(self.directory.glob(f"{where}/bin/postgres"), key=lambda path: path.stat().st_mtime_ns)
+        return subprocess.check_output([newest], text=True).split("devel")[1].strip()
+
+    def test_only_what_has_changed_is_compiled(self) -> None:
+        everything = ["m.so", "main.o", "other.o"]
+        self.assertEqual(self.made(), ["configure", *everything])
+        self.assertEqual(self.made(other="int other(void) { return 2; }\n"), ["other.o"])
+        self.assertEqual(self.version("cache/test_aio/source-*"), "21")
+        self.assertEqual(self.made(m="int m(void) { return 2; }\n"), ["m.so"])
+        self.assertEqual(self.made(readme="words\n"), [])
+        # make knows no dependencies on headers
+        self.assertEqual(self.made(h="#define H 2\n"), ["main.o", "other.o"])
+        self.assertEqual(self.version("cache/test_aio/source-*"), "22")
+        self.assertEqual(self.made(configure=TREE["configure"] + "#\n"), ["configure", *everything])
+
+    def test_files_compiled_otherwise_leave_nothing_behind(self) -> None:
+        self.write({"src/backend/other.c": '#include "switch.h"\nint other(void) { return SWITCH; }\n', "src/include/switch.h": "#define SWITCH 7\n"}, self.directory / "text")
+        server = f"source:{self.tree}"
+        out = self.run_script("variant", "--text", self.directory / "text", server, self.directory / "a", "-w", "src/backend/other.c", "src/backend/none.c")
+        self.assertEqual((out, self.version("a/server")), ("src/backend/none.c\n", "71"))
+        self.run_script("variant", server, self.directory / "b", "--coverage", "src/backend/other.c")
+        self.assertTrue((self.directory / "b/notes/src/backend/other.gcno").exists())
+        self.assertIn(b".gcda", (self.directory / "b/server/bin/postgres").read_bytes())
+        self.assertEqual(self.made(main=TREE["src/backend/main.c"] + "\n"), ["main.o", "other.o"])
+        self.assertEqual(self.version("cache/test_aio/source-*"), "11")
+        self.assertNotIn(b".gcda", max(self.directory.glob("cache/test_aio/source-*/bin/postgres"), key=lambda path: path.stat().st_mtime_ns).read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()
