@@ -38,6 +38,7 @@ class Point:
     line: int
     kind: str  # one of KINDS
     text: str
+    last: int = 0  # its last line
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.function}(): {self.kind}: {self.text}"
@@ -100,7 +101,8 @@ class Instrumented:
 
     def add(self, position: int, kind: str, text: str) -> int:
         line = self.blank.count("\n", 0, position) + 1
-        self.points.append(Point(self.number, self.file, self.function, line, kind, " ".join(text.split())))
+        last = line + text.strip().count("\n")
+        self.points.append(Point(self.number, self.file, self.function, line, kind, " ".join(text.split()), last))
         self.number += 1
         return self.number - 1
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -17,11 +19,15 @@ from unittest import mock
 from lab import project
 from lab import stats
 from lab.results import Run
-from trial import arguments, command, compare, findings, kept, page, sides, suite, summary, tap
+from trial import arguments, bugs, changed, changes, command, compare, coverage, findings, kept, page, patch, sides, suite, summary, tap
+from trial.bugs import Tried
+from trial.changes import Changes
+from trial.coverage import Coverage, Gap
 from trial.findings import Findings
 from trial.kept import Kept, Key
 from trial.sides import Build
 from trial.suite import Suite
+from points import Point
 from timeline import trace
 
 from . import browser
@@ -109,7 +115,7 @@ class RunSuite(WithDirectory):
         for patch in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
             patch.start()
             self.addCleanup(patch.stop)
-        self.given = replace(arguments.parse(["old", "new", "--output", str(self.directory / "trial")]), quick=False)
+        self.given = replace(arguments.parse(["old", "new", "--parts", "suite", "--output", str(self.directory / "trial")]), quick=False)
 
     def trial(self) -> command._Trial:
         store = Kept(self.directory / "trial")
@@ -173,6 +179,133 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict(1, 3, 0, 3), "unsteady")
         self.assertEqual(self.verdict(3, 3, 3, 3), "both")
         self.assertEqual(self.verdict(3, 3, 0, 3), "mended")
+
+
+BEFORE = """\
+int
+f(int a, int b)
+{
+	int			r = 0;
+
+	if (a)
+		r++;
+	return r;
+}
+"""
+AFTER = """\
+int
+f(int a, int b)
+{
+	int			r = 0;
+
+	if (a)
+		r++;
+	if (a && b)
+		r += 2;
+	if (a ||
+		b)
+		r += 4;
+	if (b > 1)
+	{
+		/* never */
+		r += 8;
+	}
+	return r;
+}
+"""
+NAME = "src/backend/f.c"
+
+
+class PatchInC(WithDirectory):
+    """A patch of one function, which is compiled with counts, run, and instrumented."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for side, text in (("before", BEFORE), ("after", AFTER)):
+            for name in (NAME, "src/include/f.h", "src/test/t.c"):
+                (self.directory / side / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.directory / side / name).write_text(text)
+        self.after = self.directory / "after"
+
+    def covered(self, calls: str) -> Coverage:
+        """Returns the coverage of a program that calls the function."""
+        program = self.after / "main.c"
+        program.write_text(f"int f(int a, int b);\nint main(void) {{ {calls} return 0; }}\n")
+        build, notes = self.directory / "build", self.directory / "notes" / "src/backend"
+        build.mkdir()
+        notes.mkdir(parents=True)
+        subprocess.run(["gcc", "-c", "-O0", "--coverage", self.after / NAME, "-o", build / "f.o"], check=True)
+        subprocess.run(["gcc", "--coverage", program, "f.o", "-o", "main"], cwd=build, check=True)
+        (build / "f.gcno").rename(notes / "f.gcno")
+        prefix = self.directory / "work/gcov/t/x.pl"
+        subprocess.run(["./main"], cwd=build, check=True, env={"GCOV_PREFIX": str(prefix), "GCOV_PREFIX_STRIP": "99"})
+        (prefix / "src/backend").mkdir(parents=True)
+        (prefix / "f.gcda").rename(prefix / "src/backend/f.gcda")
+        return coverage.read(self.directory)
+
+    def test_lines_are_those_of_the_server(self) -> None:
+        found = patch.compare(self.directory / "before", self.after)
+        self.assertEqual(found.lines, {NAME: set(range(8, 18))})
+        self.assertEqual(found.others, ["src/include/f.h", "src/test/t.c"])
+        self.assertEqual(patch.functions(AFTER, {13}), {"f"})
+        self.assertEqual(patch.functions(AFTER, {30}), set())
+
+    def test_an_untested_branch_is_named(self) -> None:
+        found = self.covered("f(1, 0); f(0, 0);")
+        lines = patch.compare(self.directory / "before", self.after).lines
+        told = [str(gap).removeprefix(f"{NAME}:") for gap in coverage.gaps(found, self.after, lines)]
+        self.assertEqual(told, ["8: b is never true: if (a && b)", "9: r += 2;", "11: b is never true: b)", "13: b > 1 is never true: if (b > 1)", "16: r += 8;"])
+        self.assertEqual(coverage.share(found, lines)[:2], (4, 6))
+        self.assertEqual(found.tests_of(NAME, 8), ["t/x.pl"])
+
+    def test_what_is_executed_is_not_named(self) -> None:
+        found = self.covered("f(1, 2); f(0, 0); f(0, 1); f(1, 0);")
+        self.assertEqual(coverage.gaps(found, self.after, {NAME: set(range(1, 20))}), [])
+        data = json.loads(json.dumps(found.data()))
+        self.assertEqual(coverage.share(coverage.from_data(data)), coverage.share(found))
+        reach = {NAME: {"f": ["t/x.pl"]}, "other.c": {"g": ["t/y.pl", "t/x.pl"], "h": ["t/y.pl"]}}
+        self.assertEqual(changed.in_order(reach, {NAME: {"f"}, "other.c": {"h"}, "new.c": {"i"}}), ["t/x.pl", "t/y.pl"])
+
+    def test_lcov_reads_it(self) -> None:
+        info = self.directory / "coverage.info"
+        info.write_text(coverage.lcov(self.covered("f(1, 0);"), self.after))
+        self.assertIn("DA:9,0", info.read_text())
+        if shutil.which("lcov"):
+            done = subprocess.run(["lcov", "--summary", info], capture_output=True, text=True, check=True)
+            self.assertRegex(done.stdout + done.stderr, r"lines\.+: [\d.]+% \(\d+ of 11 lines\)")
+
+    def test_bugs_are_in_the_lines_of_the_patch_only(self) -> None:
+        defines = self.after / bugs.DEFINES
+        defines.parent.mkdir(parents=True)
+        defines.write_text('#include "postgres.h"\n')
+        chosen = bugs.instrument(self.after, {NAME: set(range(8, 18))}, self.directory / "texts")
+        self.assertEqual({point.line for point in chosen}, {8, 9, 10, 12, 13, 16})
+        self.assertIn(("never", 13, "b > 1"), [(point.kind, point.line, point.text) for point in chosen])
+        text = (self.directory / "texts" / bugs.DEFINES).read_text()
+        self.assertIn("mutants_init(void)", text)
+        results = self.directory / "bugs.jsonl"
+        lines = [{"name": str(chosen[0]), "by": ["x", "y"], "reason": "z"}, {"name": str(chosen[1]), "by": [], "reason": ""}, {"name": "another", "by": [], "reason": ""}]
+        results.write_text("\n".join(map(json.dumps, lines)) + '\n{"na')
+        self.assertEqual([(each.point, each.by) for each in bugs.tried(chosen, results)], [(chosen[0], "x"), (chosen[1], None)])
+
+
+class OtherChanges(unittest.TestCase):
+    def test_a_counter_that_changes(self) -> None:
+        found = {"scripts": ["scans"], "statements": 90, "skipped": [{"script": "rings", "side": "a", "why": "no gate"}], "failed": [],
+                 "differences": [{"script": "scans", "number": 7, "before": ["io hits 4"], "after": ["io hits 5"]}]}
+        told = changes.told_of_recordings(found, "all")
+        self.assertEqual(told["told"], "1 of 90 statements, such as scans 7: -io hits 4 +io hits 5")
+        self.assertEqual(told["notes"], ["recording rings is not compared: on a, no gate"])
+
+    def test_nothing_else(self) -> None:
+        self.assertEqual(changes.told_of_recordings({"scripts": ["scans"], "statements": 9, "skipped": [], "failed": [], "differences": []}, "")["told"], "")
+        nothing = dict.fromkeys(("failed", "differs", "unfinished", "not_compared", "differed_once"), [])
+        self.assertEqual(changes.told_of_schedules(nothing, "")["told"], "")
+        self.assertEqual(changes.told_of_schedules(nothing | {"differs": ["x (sync)"]}, "")["told"], "differs: x (sync)")
+
+    def test_what_could_not_be_compared_is_not_nothing(self) -> None:
+        for told in (changes.told_of_recordings({}, "error: x"), changes.told_of_schedules({}, "error: x")):
+            self.assertEqual((told["told"], told["text"]), ("could not be compared", "error: x"))
 
 
 class Statistics(unittest.TestCase):
@@ -289,6 +422,10 @@ def made() -> Findings:
     slower = replace(slower, case=replace(slower.case, name="slower"), runs={"worker": {"18.6": slower.runs["worker"]["19rc1"], "19rc1": slower.runs["worker"]["18.6"]}})
     return Findings(
         "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
+        parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
+        share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
+        bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
+        bugs_reached=3, bugs_unreached=1,
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[report(), slower], left_out=["t05_vacuum"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
@@ -324,6 +461,16 @@ class Summary(unittest.TestCase):
         self.assertIn("fail after, passed before: 1: t/b.pl", told)
         self.assertIn("2 better, 1 worse", told)
         self.assertIn("no time for 1 case: t05_vacuum", told)
+        for line in ("what else changed, by recordings and schedules: differences", "  b.c:12: y is never true: if (y)",
+                     "bugs in them: 2 tried, 1 noticed, 1 not; no time for 1; 1 never reached", "  b.c:12 f(): always: y"):
+            self.assertIn(line, told)
+
+    def test_nothing_else_is_told(self) -> None:
+        found = replace(made(), changes=[Changes("recordings", "", ""), Changes("schedules", "", "")])
+        self.assertEqual(summary.changes(found), ["what else changed, by recordings and schedules: nothing else"])
+        found = replace(found, changes=[])
+        found.notes["changes"].append("not done: why")
+        self.assertEqual(summary.changes(found), ["what else changed: not looked at", "  not done: why"])
 
 
 class Page(browser.PageTest):
@@ -340,7 +487,8 @@ class Page(browser.PageTest):
 
     def test_what_is_told(self) -> None:
         text = self.browser.run("return document.documentElement.textContent")
-        for words in ("fails after, passed before", "the <log>", "Quick", "There was no time for t05_vacuum", "--enable-cassert"):
+        for words in ("2 of 9 statements", "the <differences>", "By schedules: nothing else", "y is never true", "9 of 10 lines are executed", "2 tried, 1 noticed, 1 not",
+                      "fails after, passed before", "the <log>", "Quick", "There was no time for t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
 
     def test_relations_that_are_hardly_read_are_not_drawn(self) -> None:

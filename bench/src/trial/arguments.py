@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,21 @@ SERVER is one of these:
   NAME                    a name that servers/provide --list shows
   SERVER,SERVER           two of the latter: the first for the suite, the second for the lab
 
+The parts, in this order:
+  suite    does it still work?  the test suite, before and after
+  changes  what else changed?  recordings and schedules, before and after
+  lines    which lines of the patch does nothing execute?
+  bugs     which bugs in the patch's own lines does nothing notice?
+  lab      is it faster?
+"lines" and "bugs" want AFTER to be a source tree.
+
 Exit status: 0 nothing is worse; 1 a test fails that passed before; 3 a figure of the
 lab is worse; 4 the trial could not be completed, or a test that passed before fails
 sometimes; 2 wrong usage; 130 interrupted.  The same command resumes an
 interrupted trial.
 """
+
+PARTS = ("suite", "changes", "lines", "bugs", "lab")
 
 # cases about test_aio itself say nothing about a server's patch
 OWN_COST = ("d", "k")
@@ -32,9 +43,11 @@ OWN_COST = ("d", "k")
 # cases that take longest are last
 LAST = ("c", "g")
 
-# minutes of the whole trial; the lab gets what the suite leaves
+# minutes of the whole trial, of which the lab gets what the other parts leave; minutes for the bugs
 QUICK_MINUTES = 15
 MARGIN_MINUTES = 2
+BUGS_MINUTES = 30
+BUGS_MINUTES_QUICK = 3
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,9 @@ class Arguments:
     quick: bool
     again: bool
     show: bool
-    run_suite: bool
-    run_lab: bool
+    parts: tuple[str, ...]
+    #: for the bugs
+    minutes: int
     #: None: a directory named after the servers
     output: Path | None
     work: Path
@@ -56,6 +70,9 @@ class Arguments:
     @property
     def sides(self) -> tuple[Side, Side]:
         return self.before, self.after
+
+    def has(self, *parts: str) -> bool:
+        return any(part in self.parts for part in parts)
 
 
 def _of_read_path() -> list[Path]:
@@ -78,8 +95,8 @@ def parse(argv: list[str] | None = None) -> Arguments:
                         help=f"few rounds, and no case begins after {QUICK_MINUTES - MARGIN_MINUTES} minutes: with warm caches all of it takes {QUICK_MINUTES}; the report names the cases left out")
     parser.add_argument("--only", default="", metavar="VALUES", help="only variants with these values, such as --only io_uring")
     parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite, such as t/server/streams/shapes.pl; once or several times")
-    parser.add_argument("--no-suite", action="store_true", help="leave the suite out")
-    parser.add_argument("--no-lab", action="store_true", help="leave the lab out")
+    parser.add_argument("--parts", default=",".join(PARTS), metavar="PART,…", help="only these parts (default: %(default)s)")
+    parser.add_argument("--minutes", type=int, metavar="N", help=f"begin no bug after so many minutes of that part (default: {BUGS_MINUTES}, with --quick {BUGS_MINUTES_QUICK})")
     parser.add_argument("--again", action="store_true", help="begin anew, without the results of an earlier trial")
     parser.add_argument("--show", action="store_true", help="measure nothing: write the report of an earlier trial's results")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results and the report go (default: build/trial/BEFORE..AFTER)")
@@ -87,8 +104,9 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parsed = parser.parse_args(argv)
     if parsed.show and parsed.again:
         parser.error("--show shows what --again would remove")
-    if parsed.no_suite and (parsed.no_lab or parsed.tests):
-        parser.error("nothing is left to do")
+    parts = tuple(filter(None, re.split(r"[\s,]+", parsed.parts)))
+    if not parts or set(parts) - set(PARTS):
+        parser.error(f"--parts: some of {', '.join(PARTS)}, with commas between them")
     missing = [name for name in parsed.tests if not (project.ROOT / name).is_file()]
     if missing:
         parser.error(f"there is no test {', '.join(missing)}")
@@ -97,7 +115,8 @@ def parse(argv: list[str] | None = None) -> Arguments:
         cases = tuple(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or tuple(_of_read_path())
     except (sides.SideError, argparse.ArgumentTypeError, OSError, ValueError) as error:
         parser.error(str(error))
+    minutes = parsed.minutes or (BUGS_MINUTES_QUICK if parsed.quick else BUGS_MINUTES)
     return Arguments(
-        before, after, () if parsed.no_lab else cases, parsed.only, tuple(parsed.tests), parsed.quick, parsed.again, parsed.show,
-        not parsed.no_suite, not parsed.no_lab, parsed.output.absolute() if parsed.output else None, parsed.work,
+        before, after, cases, parsed.only, tuple(parsed.tests), parsed.quick, parsed.again, parsed.show, parts, minutes,
+        parsed.output.absolute() if parsed.output else None, parsed.work,
     )

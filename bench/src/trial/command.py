@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -13,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from lab import project, provide
 
-from . import arguments, kept, sides, suite
+from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
 from .arguments import Arguments
+from .coverage import Coverage
 from .kept import Kept, Key
+from .patch import Patch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,8 +70,10 @@ class _Trial:
         return [found for side in self._given.sides if (found := self._store.suite(side.role, number))]
 
     def run_suites(self) -> dict[str, list[suite.Suite]]:
+        # what is compared later need not be compared with itself
+        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if self._given.has("changes") else [])
         for side in self._given.sides:
-            self._run_suite(side, 0, list(self._given.tests))
+            self._run_suite(side, 0, tests)
         whole = self._suites(0)
         failed = sorted({name for found in whole for name in found.failed})
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
@@ -94,23 +100,127 @@ class _Trial:
         found.reports, found.failures, found.left_out = measured.reports, measured.failures, measured.left_out
         found.traces = {name: traces for name in found.changed_cases if (traces := lab.traces(name))}
 
+    def patch(self) -> Patch:
+        """Returns the lines that the patch touches.  The files are kept beside it, for their text."""
+        if kept := self._store.read("patch"):
+            return Patch({name: set(numbers) for name, numbers in kept["lines"].items()}, kept["others"], kept["note"])
+        base, note = patch.base(self._given.before.suite, self._given.after.suite)
+        with tempfile.TemporaryDirectory() as directory:
+            trees = Path(directory, "before"), Path(directory, "after")
+            for name, tree in zip((base, self._given.after.suite), trees):
+                patch.unpack(name, tree)
+            found = patch.compare(*trees, note)
+            for name in found.lines:
+                (self._store.source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(trees[1] / name, self._store.source / name)
+        self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note})
+        return found
+
+    def coverage(self, touched: Patch) -> Coverage:
+        """Returns what the suite executes of the files that the patch touches."""
+        if not (kept := self._store.read("coverage")) and not self._given.show:
+            self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
+            directory = self._store.directory / "coverage"
+            left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
+            ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note)
+            kept = coverage.read(directory).data() | {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
+            if not ran.broken:
+                self._store.write("coverage", kept)
+            shutil.rmtree(directory)
+        return coverage.from_data(kept or {"files": {}, "by_test": {}})
+
+    def run_lines(self, found: Findings) -> None:
+        touched = self.patch()
+        if touched.note:
+            found.notes["lines"].append(touched.note)
+        if touched.others:
+            named = ", ".join(touched.others[:3]) + ", …" * (len(touched.others) > 3)
+            found.notes["lines"].append(f"not looked at: {len(touched.others)} headers and other files that are not of the server by themselves ({named})")
+        if not touched.lines:
+            found.notes["lines"].append("the patch has no lines in C files of the server")
+            return
+        covered = self.coverage(touched)
+        kept = self._store.read("coverage") or {}
+        found.notes["lines"] += [f"not compiled by itself: {name}" for name in kept.get("left_out", [])]
+        if kept.get("failed"):
+            found.notes["lines"].append(f"failed while it was counted: {', '.join(kept['failed'])}")
+        found.share = coverage.share(covered, touched.lines) if kept else None
+        found.gaps = coverage.gaps(covered, self._store.source, touched.lines)
+
+    def run_bugs(self, found: Findings) -> None:
+        touched = self.patch()
+        if not touched.lines:
+            found.notes["bugs"].append("the patch has no lines in C files of the server")
+            return
+        texts, directory, results = (self._store.directory / name for name in ("texts", "bugs", "bugs.jsonl"))
+        if not (self._store.source / bugs.DEFINES).exists():
+            bugs.fetch_switch(self._given.after.suite, self._store.source)
+        chosen = bugs.instrument(self._store.source, touched.lines, texts)
+        kept = self._store.read("reached")
+
+        def to_do() -> list[bugs.points.Point]:
+            done = {each.point for each in bugs.tried(chosen, results)}
+            return [point for point in chosen if point.number in kept and point not in done]
+
+        if not self._given.show and (kept is None or to_do()):
+            if not (directory / "server").exists():
+                self._note(f"after: compiled with {len(chosen)} bugs, a switch each")
+                bugs.make(self._given.after.suite, directory, texts, sorted(touched.lines))
+            server = bugs.Switched(directory, self._given.tests)
+            if kept is None:
+                self._note("after: the suite, to learn which tests reach which bug")
+                kept = sorted(server.reach() & {point.number for point in chosen})
+                self._store.write("reached", kept)
+            self._note(f"after: {len(to_do())} bugs, for {self._given.minutes} minutes at most")
+            bugs.run(server, to_do(), results, self._given.minutes, self._note)
+            if not to_do():
+                shutil.rmtree(directory)
+        if kept is not None:
+            found.bugs = bugs.tried(chosen, results)
+            found.bugs_reached, found.bugs_unreached = len(kept), len(chosen) - len(kept)
+
+    def run_changes(self, found: Findings) -> None:
+        kept = self._store.read("changes") or {}
+        servers = [side.suite for side in self._given.sides]
+        for what, compare in changes.ENGINES.items():
+            if what not in kept and not self._given.show:
+                self._note(f"before and after: {what}")
+                kept[what] = compare(*servers, self._store.logs(what, 0))
+                self._store.write("changes", kept)
+            if what in kept:
+                each = kept[what]
+                found.changes.append(changes.Changes(what, each["told"], each["text"]))
+                found.notes["changes"] += each["notes"]
+
     def run(self) -> Findings:
         from .findings import Findings
 
-        found = Findings(f"bench/trial {shlex.join(sys.argv[1:])}", time.strftime("%Y-%m-%d %H:%M %z"), project.commit(), self._given.quick)
-        if self._given.run_suite:
+        given = self._given
+        found = Findings(f"bench/trial {shlex.join(sys.argv[1:])}", time.strftime("%Y-%m-%d %H:%M %z"), project.commit(), given.quick, parts=given.parts)
+        if "suite" in given.parts:
             found.suites = self.run_suites()
-            found.suite_builds = {side.role: sides.describe(side.suite) for side in self._given.sides}
-        if self._given.run_lab:
+        if given.has("suite", "changes", "lines", "bugs"):
+            found.suite_builds = {side.role: sides.describe(side.suite) for side in given.sides}
+        for part, run in (("changes", self.run_changes), ("lines", self.run_lines), ("bugs", self.run_bugs)):
+            if not given.has(part):
+                continue
+            if part != "changes" and not all(sides.is_tree(side.suite) for side in given.sides):
+                found.notes[part].append("not done: this takes two source trees, source:PATH[@REVISION]")
+                continue
+            try:
+                run(found)
+            except sides.SideError as error:
+                found.notes[part].append(f"not done: {str(error).strip().splitlines()[0]}")
+        if "lab" in given.parts:
             self.run_lab(found)
-            found.lab_builds = {side.role: sides.describe(side.lab) for side in self._given.sides}
+            found.lab_builds = {side.role: sides.describe(side.lab) for side in given.sides}
         return found
 
 
 def _give_back(directory: Path) -> None:
     """Gives what root has made in the checkout to its owner, except the servers' work directories."""
     if directory.is_relative_to(project.ROOT):
-        own = [path for path in directory.rglob("*") if "work-" not in str(path.relative_to(directory))]
+        own = [path for path in directory.rglob("*") if not any(part.startswith("work") for part in path.relative_to(directory).parts)]
         project.give_to_owner(directory.parent, directory, *own)
 
 
@@ -156,8 +266,8 @@ def main(argv: list[str] | None = None) -> int:
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4
-    servers = [side.suite_server for side in given.sides] if given.run_suite else []
-    servers += [side.lab_server for side in given.sides] if given.run_lab else []
+    servers = [side.suite_server for side in given.sides] if given.has("suite", "changes", "lines", "bugs") else []
+    servers += [side.lab_server for side in given.sides] if given.has("lab") else []
     if not provide.provide("bench/trial", () if given.show else servers):
         return 4
     try:

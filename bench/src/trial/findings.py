@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +11,10 @@ from timeline.trace import Trace
 from lab.results import Report
 
 from . import compare, suite
+from .bugs import Tried
+from .changes import Changes
 from .compare import Comparison
+from .coverage import Gap
 from .sides import Build
 from .suite import Difference, Suite
 
@@ -23,11 +27,24 @@ class Findings:
     started: str
     project: str
     quick: bool
+    #: arguments.PARTS that were asked for
+    parts: tuple[str, ...] = ()
+    #: what a part did not do, and why
+    notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     #: builds for the suite and for the lab, by role
     suite_builds: dict[str, Build] = field(default_factory=dict)
     lab_builds: dict[str, Build] = field(default_factory=dict)
     #: by role, the whole suite first, then the files that failed again
     suites: dict[str, list[Suite]] = field(default_factory=dict)
+    #: of each engine that could compare the servers
+    changes: list[Changes] = field(default_factory=list)
+    #: of the patch's lines: lines executed, of how many, branches taken, of how many; None: not counted
+    share: tuple[int, int, int, int] | None = None
+    gaps: list[Gap] = field(default_factory=list)
+    #: bugs in the patch's lines that were tried, in lines that are executed, and in lines that are not
+    bugs: list[Tried] = field(default_factory=list)
+    bugs_reached: int = 0
+    bugs_unreached: int = 0
     reports: list[Report] = field(default_factory=list)
     #: cases that could not be measured, and why
     failures: dict[str, str] = field(default_factory=dict)
@@ -42,6 +59,10 @@ class Findings:
 
     def files(self, verdict: str) -> list[Difference]:
         return [each for each in self.differences if each.verdict == verdict]
+
+    @property
+    def survivors(self) -> list[Tried]:
+        return [each for each in self.bugs if not each.by]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -68,6 +89,6 @@ class Findings:
         """The exit status, as in arguments.EPILOG."""
         if self.files("broken"):
             return FAILS
-        if self.broken or self.failures or self.files("doubtful"):
+        if self.broken or self.failures or self.files("doubtful") or any(note.startswith("not done") for notes in self.notes.values() for note in notes):
             return INCOMPLETE
         return WORSE if self.figures("worse") else RIGHT

@@ -17,7 +17,7 @@ from . import suite
 from .suite import Suite
 
 # files that results depend on, besides the servers
-OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/src/lab", "test_aio--1.0.sql", "test_aio.control")
+OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/src/lab", "mutants/points.py", "mutants/switches.py", "explorer", "test_aio--1.0.sql", "test_aio.control")
 
 
 class OtherTrial(Exception):
@@ -56,6 +56,8 @@ class Kept:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.lab = directory / "lab"
+        #: the files that the patch touches
+        self.source = directory / "source"
 
     def begin(self, key: Key, again: bool) -> bool:
         """Returns whether there are results to resume from.  Raises OtherTrial."""
@@ -69,8 +71,11 @@ class Kept:
                 raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
             return True
         if path.exists():
-            for part in (self.lab, self.directory / "suite"):
-                shutil.rmtree(part, ignore_errors=True)
+            for each in self.directory.iterdir():
+                if each.is_dir():
+                    shutil.rmtree(each)
+                elif each.name != ".lock":
+                    each.unlink()
         self.lab.mkdir(parents=True, exist_ok=True)
         self._write("trial.json", asdict(key))
         return False

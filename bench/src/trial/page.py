@@ -83,7 +83,7 @@ def _skips(found: Findings) -> str:
 
 
 def _right(found: Findings) -> str:
-    body = ["<h2>Is it right?</h2>"]
+    body = ["<h2>1. Does it still work?</h2>"]
     if not found.suites:
         return "<section>" + body[0] + "<p>The suite was not run.</p></section>"
     for role, why in found.broken.items():
@@ -99,6 +99,43 @@ def _right(found: Findings) -> str:
         if lacking := [role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)]:
             body.append(f'<p class="open">The server {_text(wording.joined(lacking))} is built without assertions or without injection points: the suite sees less.</p>')
         body += [_suite_table(found), _skips(found)]
+    return f"<section>{''.join(body)}</section>"
+
+
+def _notes(found: Findings, part: str) -> str:
+    return "".join(f'<p class="open">{_text(note[0].upper() + note[1:])}.</p>' for note in found.notes[part])
+
+
+def _changes(found: Findings) -> str:
+    body = ["<h2>2. What else changed?</h2>", _notes(found, "changes")]
+    for each in found.changes:
+        body.append(f'<p class="lead {"open" if each.told else "good"}">By {_text(each.what)}: {_text(each.told or "nothing else")}.</p>')
+        if each.told:
+            body.append(f"<pre>{_text(each.text)}</pre>")
+    return f"<section>{''.join(body)}</section>"
+
+
+def _uncovered(found: Findings) -> str:
+    body = ["<h2>3. Which lines of the patch does nothing execute?</h2>", _notes(found, "lines")]
+    if found.share:
+        lines, of_lines, taken, of_taken = found.share
+        body.append(f'<p class="lead">{lines} of {of_lines} lines are executed, and {taken} of {of_taken} branches taken, of those that the patch adds or changes.</p>'
+                    "<p>A process that is killed leaves no counts.</p>")
+        rows = [table_row(["file", "lines", "never happens", "text"], "th")]
+        for gap in found.gaps:
+            at = f"{gap.first}–{gap.last}" if gap.last > gap.first else str(gap.first)
+            rows.append(table_row([_text(gap.file), at, _text(gap.never or "not executed"), f"<pre>{_text(gap.text)}</pre>"]))
+        body.append(table(rows) if found.gaps else '<p class="good">None: all are executed.</p>')
+    return f"<section>{''.join(body)}</section>"
+
+
+def _unnoticed(found: Findings) -> str:
+    told = summary.unnoticed(found, 0)[0]
+    body = ["<h2>4. Which bugs in the patch's own lines does nothing notice?</h2>", _notes(found, "bugs"), f'<p class="lead">{_text(told[0].upper() + told[1:])}.</p>']
+    if found.survivors:
+        rows = [table_row(["file", "line", "function", "bug", "text"], "th")]
+        rows += [table_row([_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>"]) for point in (each.point for each in found.survivors)]
+        body.append("<p>Each is a test that the patch lacks, or a line that it does not need, or a difference that cannot be seen from outside.</p>" + table(rows))
     return f"<section>{''.join(body)}</section>"
 
 
@@ -174,7 +211,7 @@ def _case(found: Findings, name: str) -> str:
 
 
 def _effect(found: Findings) -> str:
-    body = ["<h2>What does it do?</h2>"]
+    body = ["<h2>5. Is it faster?</h2>"]
     if found.quick:
         body.append('<p class="quick">Quick: few rounds of each case, which show signs and no figures to publish.</p>')
     if found.reports and found.reports[0].machine.is_busy:
@@ -216,7 +253,11 @@ def _provenance(found: Findings) -> str:
     return f"<section><h2>What it ran on</h2>{table(rows)}</section>"
 
 
+SECTIONS = {"suite": _right, "changes": _changes, "lines": _uncovered, "bugs": _unnoticed, "lab": _effect}
+
+
 def render(found: Findings) -> str:
     quick = " (quick)" if found.quick else ""
-    body = f"<h1>A patch on trial{quick}</h1>\n<pre>{_text(summary.text(found))}</pre>\n{_right(found)}{_effect(found)}{_provenance(found)}"
+    sections = "".join(render_part(found) for part, render_part in SECTIONS.items() if part in found.parts)
+    body = f"<h1>A patch on trial{quick}</h1>\n<pre>{_text(summary.text(found))}</pre>\n{sections}{_provenance(found)}"
     return of_lab.document("A patch on trial", body, STYLE)

@@ -49,7 +49,7 @@ def _tree(text: str) -> str:
 def side(role: str, text: str) -> Side:
     """Returns the side that a text names.  source:PATH[@REVISION] is compiled twice, for the suite and for the lab.
     Of two servers with a comma between them the first is for the suite.  Raises SideError."""
-    if text.startswith(("source:", "source-optimised:")):
+    if is_tree(text):
         tree = _tree(text)
         return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
     suite, comma, lab = text.partition(",")
@@ -58,7 +58,11 @@ def side(role: str, text: str) -> Side:
     return Side(role, text, _server(suite), _server(lab or suite))
 
 
-def _ask_servers(words: str, *arguments: str) -> str:
+def is_tree(server: str) -> bool:
+    return server.startswith(("source:", "source-optimised:"))
+
+
+def ask_servers(words: str, *arguments: str) -> str:
     """Runs a shell script that knows servers/lib.sh.  Returns its output."""
     done = subprocess.run(["bash", "-euc", f'. "$0"; {words}', project.ROOT / "servers" / "lib.sh", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
@@ -81,20 +85,29 @@ def identity(server: str) -> str:
         except (OSError, subprocess.CalledProcessError) as error:
             raise SideError(f"cannot run {path}, or it has no server: {error}") from error
         return f"own-{_digest(path, postgres.st_mtime_ns, postgres.st_size)}"
-    return _ask_servers('server_label "$1"', server)
+    return ask_servers('server_label "$1"', server)
 
 
-def _subject(tree: str) -> str:
-    """Returns the commit of a tree and its subject, or nothing outside of git."""
+def split_tree(name: str) -> tuple[str, str]:
+    """Returns the path of source:PATH[@REVISION], and its revision or nothing."""
+    tree = name.partition(":")[2]
     path, _, revision = tree.rpartition("@")
-    for where, commit in ((tree, "HEAD"), (path, revision)):
-        if where and Path(where).is_dir():
-            done = subprocess.run(
-                ["git", "-c", "safe.directory=*", "-C", where, "log", "-1", "--format=%h %ci %s", commit],
-                capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(where).parent)},
-            )
-            return done.stdout.strip() if done.returncode == 0 else ""
-    return ""
+    return (path, revision) if path and not Path(tree).is_dir() else (tree, "")
+
+
+def git(path: str, *arguments: str) -> str:
+    """Returns what git prints, or nothing outside of git."""
+    done = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", path, *arguments],
+        capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(path).parent)},
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _subject(server: str) -> str:
+    """Returns the commit of a tree and its subject, or nothing outside of git."""
+    path, revision = split_tree(server)
+    return git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if Path(path).is_dir() else ""
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,5 @@ def describe(server: str) -> Build:
     lines = done.stdout.splitlines()
     if done.returncode != 0 or len(lines) < 3:
         raise SideError(f"{server}: {done.stderr.strip()}")
-    tree = server.partition(":")[2] if server.startswith("source") else ""
-    return Build(server, identity(server), *lines[:3], _subject(tree) if tree else "")
+    return Build(server, identity(server), *lines[:3], _subject(server) if is_tree(server) else "")
 

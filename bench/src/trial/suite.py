@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def _parts(lines: list[str], starts: list[int]) -> str:
     return "\n".join(parts)
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """Returns what the names of a test's logs begin with: t/server/streams/shapes.pl has server-streams-shapes."""
     return name.removeprefix("t/").removesuffix(".pl").replace("/", "-")
 
@@ -112,6 +112,13 @@ def _log(state: Path, stem: str) -> str:
 
 
 REGRESSION = "regression tests"
+RECORDINGS = "t/recordings.pl"
+
+
+def files(without: str) -> list[str]:
+    """Returns the test files but one, the largest first, as servers/check takes them."""
+    found = sorted((project.ROOT / "t").rglob("*.pl"), key=lambda path: -path.stat().st_size)
+    return [name for path in found if (name := str(path.relative_to(project.ROOT))) != without]
 
 
 def read(state: Path, seconds: float, output: str) -> Suite:
@@ -125,10 +132,10 @@ def read(state: Path, seconds: float, output: str) -> Suite:
         name = str(path.relative_to(state / "tap"))
         assertions = tap.parse(_text(path))
         passed = name not in failed and all(each.passed for each in assertions)
-        files[name] = File(passed, tuple(assertions), "" if passed else _log(state, _stem(name)))
+        files[name] = File(passed, tuple(assertions), "" if passed else _log(state, stem(name)))
     for name in failed:
         # files that died before they printed anything
-        files.setdefault(name, File(False, (), _log(state, _stem(name))))
+        files.setdefault(name, File(False, (), _log(state, stem(name))))
     broken = "" if files else "\n".join(output.splitlines()[-20:])
     return Suite(seconds, broken, files)
 
@@ -137,17 +144,17 @@ def _keep_logs(state: Path, suite: Suite, logs: Path) -> None:
     """Copies whole logs of failed files, because the next run empties the directory."""
     logs.mkdir(parents=True, exist_ok=True)
     for name in suite.failed:
-        stem = _stem(name)
-        for path in (state / "log").glob(f"*{stem}*"):
+        for path in (state / "log").glob(f"*{stem(name)}*"):
             shutil.copyfile(path, logs / path.name)
     if (state / "regression.diffs").exists():
         shutil.copyfile(state / "regression.diffs", logs / "regression.diffs")
 
 
-def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None]) -> Suite:
-    """Runs the suite, or some of its files, with servers/check.  Its output is in logs/output."""
+def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
+    """Runs the suite, or some of its files, with servers/check, and more in its environment.  Its output is in logs/output."""
     environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", "TEST_AIO_LONG": "1", **os.environ}
     environment = {name: value for name, value in environment.items() if name not in ("REGRESS", "PROVE_TESTS", "PROVE_FLAGS", "TEST_AIO_REQUIRE")}
+    environment |= more
     files = [name for name in tests if name != REGRESSION]
     if files:
         environment["PROVE_TESTS"] = " ".join(files)

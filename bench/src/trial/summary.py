@@ -12,6 +12,7 @@ from .findings import Findings
 from .sides import Build
 
 LINES = 20
+LAB_LINES = 5
 WIDTH = 76
 
 
@@ -54,7 +55,7 @@ def _names(names: Sequence[str], most: int = 6) -> str:
 def right(found: Findings) -> list[str]:
     """Returns the lines about the suite."""
     if not found.suites:
-        return ["suite: not run"]
+        return ["suite: could not be run"]
     lines = [f"suite, {role}: could not be run" for role in found.broken]
     if lines:
         return lines
@@ -67,6 +68,49 @@ def right(found: Findings) -> list[str]:
         if files_ or verdict == "broken":
             lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
     return lines
+
+
+def _some(told: Sequence[object], most: int, what: str) -> list[str]:
+    """Returns lines for the first of these, and how many more there are."""
+    shown = told if len(told) <= most else told[: most - 1]
+    return [f"  {each}" for each in shown] + [f"  and {len(told) - len(shown)} more {what}, in the report"] * (len(told) > len(shown))
+
+
+def _without_directory(told: object) -> str:
+    """Returns a text that begins with a file's path, with its name instead."""
+    path, colon, rest = str(told).partition(":")
+    return f"{path.rpartition('/')[2]}{colon}{rest}"
+
+
+def changes(found: Findings, most: int = 3) -> list[str]:
+    """Returns the lines about recordings and schedules."""
+    compared = [each.what for each in found.changes]
+    lines = _some([f"{each.what}: {each.told}" for each in found.changes if each.told], most, "changes")
+    if not compared:
+        return ["what else changed: not looked at"] + [f"  {note}" for note in found.notes["changes"]]
+    told = "differences" if lines else "nothing else"
+    return [f"what else changed, by {' and '.join(compared)}: {told}", *lines, *(f"  {note}" for note in found.notes["changes"])]
+
+
+def uncovered(found: Findings, most: int = 4) -> list[str]:
+    """Returns the lines about what nothing executes."""
+    notes = [f"  {note}" for note in found.notes["lines"]]
+    if not found.share:
+        return ["lines of the patch that nothing executes: not counted", *notes]
+    lines, of_lines, taken, of_taken = found.share
+    never = _some([_without_directory(gap) for gap in found.gaps], most, "that nothing executes")
+    return [f"lines of the patch: {lines} of {of_lines} executed, {taken} of {of_taken} branches taken", *never, *notes[:1]]
+
+
+def unnoticed(found: Findings, most: int = 4) -> list[str]:
+    """Returns the lines about bugs that nothing notices."""
+    if not found.bugs_reached and not found.bugs:
+        return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:2])]
+    kept = found.survivors
+    rest = found.bugs_reached - len(found.bugs)
+    told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
+    told += f"; no time for {rest}" * (rest > 0) + f"; {found.bugs_unreached} never reached" * bool(found.bugs_unreached)
+    return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices")]
 
 
 COUNTED = {"better": "better", "worse": "worse", "changed": "changed", "same": "same", "cannot tell": "unclear"}
@@ -93,8 +137,8 @@ def effect(found: Findings, lines_left: int) -> list[str]:
         notes.append(f"  no time for {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
     notes.append(f"  after/before [{CONFIDENCE:.0%} for all {number_corrected_for(found.comparisons)} intervals together]")
     changed = [each for each in found.comparisons if each.is_change]
-    room = lines_left - len(lines) - len(notes)
-    shown = changed if len(changed) <= room else changed[: room - 1]
+    room = max(lines_left - len(lines) - len(notes), 0)
+    shown = changed if len(changed) <= room else changed[: max(room - 1, 0)]
     for each in shown:
         lines.append(f"  {each.verdict:7} {found.report(each.case).case.id} {each.variant}, {figure(each)}: {change(each)}")
     if len(shown) < len(changed):
@@ -110,6 +154,13 @@ def text(found: Findings) -> str:
         report = found.reports[0]
         busy = f", {report.machine.cpu_in_use:.0%} of it in use" if report.machine.is_busy else ""
         lines.append(f"on      {report.machine.cpus} x {report.machine.cpu_model}{busy}, {report.machine.kernel}")
-    lines += right(found)
-    lines += effect(found, LINES - len(lines))
+    # as many examples as there is room for
+    for most in (4, 3, 2, 1):
+        parts = {"suite": right(found), "changes": changes(found, most), "lines": uncovered(found, most), "bugs": unnoticed(found, most)}
+        told = [line for part, lines_ in parts.items() if part in found.parts for line in lines_]
+        if len(lines) + len(told) + LAB_LINES * ("lab" in found.parts) <= LINES:
+            break
+    lines += told
+    if "lab" in found.parts:
+        lines += effect(found, LINES - len(lines))
     return "".join(f"{_shortened(line.replace('×', 'x'))}\n" for line in lines[:LINES])

@@ -1,0 +1,113 @@
+"""Bugs seeded by rule into a patch's own lines: all in one server, a switch each (mutants/points.py), tried with the
+tests that reach them (mutants/engine.py).  Standard library only."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import coverage, patch
+from .coverage import points
+from .sides import SideError
+
+import engine  # of mutants/
+from switches import with_switch
+
+# the file that gets the switch itself
+DEFINES = engine.DEFINES[0]
+# so many tests are tried for a bug, those first that are about its place
+MOST_TESTS = 25
+
+
+@dataclass(frozen=True)
+class Tried:
+    point: points.Point
+    #: the test that noticed it, or None; and by what
+    by: str | None
+    reason: str
+
+
+def fetch_switch(tree: str, source: Path) -> None:
+    """Gets the file that the switch goes into, which the patch need not touch."""
+    with tempfile.TemporaryDirectory() as directory:
+        patch.unpack(tree, Path(directory))
+        (source / DEFINES).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(directory, DEFINES), source / DEFINES)
+
+
+def instrument(source: Path, lines: dict[str, set[int]], texts: Path) -> list[points.Point]:
+    """Writes the files of a source with their switches.  Returns the points in these lines."""
+    shutil.rmtree(texts, ignore_errors=True)
+    number, chosen = 0, []
+    for name in sorted({*lines, DEFINES}):
+        text = (source / name).read_text(errors="replace")
+        if name in lines:
+            done = points.Instrumented(name, text, number + 1)
+            number, text = number + len(done.points), done.text
+            chosen += [point for point in done.points if lines[name] & set(range(point.line, point.last + 1))]
+        (texts / name).parent.mkdir(parents=True, exist_ok=True)
+        (texts / name).write_text(with_switch(text, defines=name == DEFINES))
+    return chosen
+
+
+def make(server: str, directory: Path, texts: Path, files: Sequence[str]) -> None:
+    """Makes a server with these bugs.  A variable that is not assigned is 0, and the compiler does not conclude that it
+    must be assigned."""
+    coverage.variant(server, directory, "-w -ftrivial-auto-var-init=zero", {*files, DEFINES}, "--text", texts)
+
+
+class Switched(engine.Engine):
+    """The server of make(), and what becomes of its bugs in the tests."""
+
+    def __init__(self, directory: Path, tests: Sequence[str]) -> None:
+        """Only these tests are run; all if there are none."""
+        self.tests = tests
+        super().__init__(server=f"pg_config:{directory}/server/bin/pg_config")
+        self.work = directory / "work"
+
+    def must(self, *command: str, server: str = "") -> str:
+        done = self.inside(*command, server=server)
+        if done.returncode != 0:
+            raise SideError(f"mutants/{' '.join(command[:2])} failed: {done.stdout[-2000:]}")
+        return done.stdout
+
+    def reach(self, tier: str = "short") -> set[int]:
+        # servers/run makes the directory, as the user who tests
+        self.must("inside", "begin")
+        self.install({}, {})
+        tree = self.work / "tree"
+        for path in [*tree.glob("t/**/*.pl"), *tree.glob("t/recordings/*.sql")]:
+            if self.tests and str(path.relative_to(tree)) not in self.tests:
+                path.unlink()
+        self.must("inside", "template")
+        return super().reach(tier)
+
+
+def run(server: Switched, to_do: Sequence[points.Point], results: Path, minutes: int, note: Callable[[str], None]) -> None:
+    """Tries bugs in random order, and keeps a line for each in results."""
+    begun = said = time.monotonic()
+    with results.open("a") as kept:
+        for tried, result in enumerate(server.tries(random.Random(1).sample(to_do, len(to_do)), minutes=minutes, most=MOST_TESTS), 1):
+            print(json.dumps(result), file=kept, flush=True)
+            if time.monotonic() - said > 30:
+                said = time.monotonic()
+                note(f"  {said - begun:.0f} s: {tried} of {len(to_do)} bugs")
+
+
+def _lines(results: Path) -> Iterator[dict]:
+    if results.exists():
+        for line in results.read_text().splitlines():
+            if line.endswith("}"):
+                yield json.loads(line)
+
+
+def tried(chosen: Sequence[points.Point], results: Path) -> list[Tried]:
+    by_name = {str(point): point for point in chosen}
+    found = {each["name"]: Tried(by_name[each["name"]], (each["by"] or [None])[0], each["reason"]) for each in _lines(results) if each["name"] in by_name}
+    return sorted(found.values(), key=lambda each: (each.point.file, each.point.line, each.point.number))

@@ -1,0 +1,71 @@
+"""bench/changed: which test files execute the functions that have changed?  Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from . import patch, sides
+from .coverage import CACHE, Coverage
+
+#: what the last run of bench/coverage has seen: the tests that execute a function, by file and name
+REACH = CACHE / "reach.json"
+
+
+def keep_reach(found: Coverage) -> None:
+    reach: dict[str, dict[str, list[str]]] = {}
+    for test, files in found.by_test.items():
+        for name, file in files.items():
+            for function in (function for function, count in file.functions.items() if count):
+                reach.setdefault(name, {}).setdefault(function, []).append(test)
+    REACH.parent.mkdir(parents=True, exist_ok=True)
+    REACH.write_text(json.dumps(reach))
+
+
+def in_order(reach: dict[str, dict[str, list[str]]], functions: dict[str, set[str]]) -> list[str]:
+    """Returns the tests that execute one of these functions, by file.  First comes what executes little else, since it
+    is about them."""
+    executed: dict[str, int] = {}
+    for by_name in reach.values():
+        for tests in by_name.values():
+            for test in tests:
+                executed[test] = executed.get(test, 0) + 1
+    found = {test for name, names in functions.items() for function in names for test in reach.get(name, {}).get(function, [])}
+    return sorted(found, key=lambda test: (executed[test], test))
+
+
+def functions_of(server: str, base: str) -> dict[str, set[str]]:
+    """Returns the functions that a tree changes, by file; base is a revision, or empty: the last commit, or what is not
+    committed yet."""
+    path, revision = sides.split_tree(server)
+    head = revision or "HEAD"
+    old = sides.git(path, "merge-base", base, head) if base else head if not revision and sides.git(path, "status", "--porcelain", "-uno") else f"{head}^"
+    if not old:
+        raise sides.SideError(f"there is no commit {base} in {path}")
+    found = patch.parse(sides.git(path, "diff", "--no-color", "--no-renames", "-w", "-U0", old, *([revision] if revision else []), "--", "src/backend", "contrib"))
+    return {name: patch.functions(sides.git(path, "show", f"{revision}:{name}") + "\n" if revision else Path(path, name).read_text(errors="replace"), lines)
+            for name, lines in found.lines.items()}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench/changed", description="Prints the test files that execute the changed functions, those first that execute little else.")
+    parser.add_argument("server", metavar="source:PATH[@REVISION]")
+    parser.add_argument("base", nargs="?", default="", metavar="REVISION", help="what has changed since the branch left this one (default: since the last commit; if nothing has, in the last commit)")
+    given = parser.parse_args(argv)
+    if not sides.is_tree(given.server):
+        parser.error("CHANGED=… needs a source tree: source:PATH[@REVISION]")
+    try:
+        functions = functions_of(given.server, given.base)
+    except sides.SideError as error:
+        parser.error(str(error))
+    names = sorted(name for each in functions.values() for name in each)
+    print(f"changed: {', '.join(names[:8]) or 'no function of the server'}{', …' * (len(names) > 8)}", file=sys.stderr)
+    if not REACH.exists():
+        print("nothing is known of what tests execute: make coverage", file=sys.stderr)
+        return 0
+    found = in_order(json.loads(REACH.read_text()), functions)
+    print(f"{len(found)} test files execute them, by the last coverage", file=sys.stderr)
+    print("\n".join(found))
+    return 0
