@@ -22,7 +22,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-long check-all psql demo mutants servers structure strict readme indent dist deb rpm clean distclean
+.PHONY: help check check-long check-all coverage psql demo mutants servers structure strict readme indent dist deb rpm clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -42,6 +42,12 @@ help:
 #     PROVE_TESTS=distance … TAP tests with this in their path, or these: t/server/streams/*.pl
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
+#     CHANGED=1            … of a tree: first the tests that execute the functions that are
+#                          not committed yet, by the last "make coverage"; else of the last
+#                          commit; CHANGED=master: of the branch
+# make coverage        which lines and branches of the server's read path the suite executes
+#     SERVER=NAME          … of this server, source:/path/to/checkout or 18-instrumented
+#     FILES='nbtree.c …'   … and of these files
 # make check-long      all tests, with each io_method, every wait against every end,
 #                      recordings, and all of the explorer's scenarios, with two
 #                      failures in a schedule
@@ -78,10 +84,11 @@ is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_T
 
 # recordings of the server before are needed if any are made
 before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),-)' '$(server)',:)
+first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))")
 
 check:
 	@$(provide)
-	@servers/run --data '$(server)' "$$PWD/servers/check"
+	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@explorer/run --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
@@ -93,6 +100,9 @@ check-long:
 ifdef is_whole
 	@explorer/run --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
+
+coverage:
+	@bench/coverage '$(server)' $(FILES:%=--file '%')
 
 check-all:
 	@servers/check-all
