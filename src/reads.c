@@ -36,13 +36,12 @@ PG_FUNCTION_INFO_V1(start_read_buffers);
  * process, learns of this session's settings by the callback's flags.
  */
 static void
-stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
-		   bool zero_on_error, PgAioReturn *result, PgAioWaitRef *iow)
+stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
+		   int nblocks, bool zero_on_error, PgAioWaitRef *iow)
 {
 	bool		is_temp = RelationUsesLocalBuffers(rel);
 	uint8		flags = (zero_on_error || zero_damaged_pages ? READ_BUFFERS_ZERO_ON_ERROR : 0) |
 		(ignore_checksum_failure ? READ_BUFFERS_IGNORE_CHECKSUM_FAILURES : 0);
-	PgAioHandle *ioh = pgaio_io_acquire(CurrentResourceOwner, result);
 	uint32		numbers[MAX_IO_COMBINE_LIMIT];
 	void	   *pages[MAX_IO_COMBINE_LIMIT];
 
@@ -62,15 +61,11 @@ stage_read(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks,
 }
 
 /*
- * Empties the buffers of consecutive blocks, pins them and starts I/O on them.
+ * Starts I/O on the buffers of consecutive blocks.
  */
 static void
-start_block_io(Relation rel, BlockNumber first, Buffer *buffers, int nblocks)
+start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks)
 {
-	/* all pins first: whoever has one may want a block that has I/O started */
-	for (int i = 0; i < nblocks; i++)
-		buffers[i] = pin_block_as_invalid(rel, first + i);
-
 	for (int i = 0; i < nblocks; i++)
 		if (!start_buffer_io(buffers[i], true, false))
 			ereport(ERROR,
@@ -137,6 +132,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	bool		leaves_batch = PG_GETARG_BOOL(6);
 	Buffer		buffers[MAX_IO_COMBINE_LIMIT] = {0};
 	PgAioReturn *result = NULL;
+	PgAioHandle *ioh;
 	PgAioWaitRef iow;
 
 	check_combinable(rel, blockno, nblocks);
@@ -157,10 +153,18 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	/* what a callback reports must not allocate */
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
-	start_block_io(rel, blockno, buffers, nblocks);
+	/*
+	 * All pins come first: whoever has one may want a block that has I/O
+	 * started.  The handle comes next, as getting one may wait for other
+	 * reads.
+	 */
+	for (int i = 0; i < nblocks; i++)
+		buffers[i] = pin_block_as_invalid(rel, blockno + i);
 	if (enters_batch)
 		pgaio_enter_batchmode();
-	stage_read(rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), result, &iow);
+	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
+	start_block_io(rel, blockno, buffers, nblocks);
+	stage_read(ioh, rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);
 
@@ -212,7 +216,8 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
 	PG_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
 	{
-		stage_read(rel, blockno, &buffer, 1, false, NULL, &iow);
+		stage_read(pgaio_io_acquire(CurrentResourceOwner, NULL), rel, blockno, &buffer, 1, false,
+				   &iow);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
 	hand_over_started(buffer);
