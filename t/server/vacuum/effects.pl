@@ -154,7 +154,7 @@ with_each_io_method(
 		$aio->scenario('a page that a cursor has pinned', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = 'scenario.p';
-			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); $aio->sql('SELECT txid_current()') for 1 .. 20 };
+			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); use_up_xids($aio, 20) };
 			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 			$insert->(0, 0);
 			$insert->(1, 39);
@@ -180,7 +180,7 @@ with_each_io_method(
 			for my $rows ('0, 49', '50, 99')
 			{
 				$aio->sql("INSERT INTO $t SELECT i, repeat('y', 7000) FROM generate_series($rows) i");
-				$aio->sql('SELECT txid_current()') for 1 .. 20;
+				use_up_xids($aio, 20);
 			}
 			$aio->gives("SELECT max(ctid) < '(100,0)' FROM $t WHERE n < 100", 't', 'new rows on the pages that were empty');
 			$alice->sql('SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0');
@@ -195,9 +195,9 @@ with_each_io_method(
 				like($aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT msg FROM verify_heapam('$t', skip => '$skip')", '', "amcheck skips pages that are $skip") }),
 					qr{/$bytes$}, "and reads the others: $bytes bytes");
 			}
-			$aio->sql('SELECT txid_current()') for 1 .. 20;
+			use_up_xids($aio, 20);
 			$alice->sql("UPDATE $t SET n = n WHERE ctid IN ('(90,1)', '(110,1)')");
-			$aio->sql('SELECT txid_current()') for 1 .. 20;
+			use_up_xids($aio, 20);
 			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
 			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE ctid < '(90,0)') FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row that is not frozen');
 			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
@@ -221,9 +221,9 @@ with_each_io_method(
 				$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
 				$alice->sql("VACUUM $t");
 				$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
-				$aio->sql('SELECT txid_current()') for 1 .. 20;
+				use_up_xids($aio, 20);
 				$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
-				$aio->sql('SELECT txid_current()') for 1 .. 20;
+				use_up_xids($aio, 20);
 				$alice->sql("$settings;") if $settings;
 				$aio->evict($t);
 				$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");

@@ -178,7 +178,7 @@ with_each_io_method(
 					$aio->hold(relation => $t, pid => $alice->pid);
 					$alice->starts("VACUUM (TRUNCATE off) $t");
 					$aio->holds(1);
-					$aio->sql('SELECT txid_current()') for 1 .. 30;
+					use_up_xids($aio, 30);
 					$aio->release;
 					$alice->ends('VACUUM');
 				}, $alice);
