@@ -35,9 +35,10 @@ io_is_captured(PgAioHandle *ioh)
 }
 
 bool
-io_is_delayed(PgAioHandle *ioh)
+io_is_delayed(PgAioHandle *ioh, uint64 generation)
 {
-	return io_is_captured(ioh) && io_interceptor->delays(ioh);
+	return io_interceptor != NULL && io_interceptor->has(ioh, generation) &&
+		io_interceptor->delays(ioh);
 }
 
 static bool
@@ -58,12 +59,15 @@ needs_synchronous_execution(PgAioHandle *ioh)
 static int
 submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
+	int			submitted;
+
 	if (io_listener != NULL)
 		io_listener->submitting(num_staged_ios, staged_ios);
-	if (io_interceptor == NULL)
-		return io_server_ops->submit(num_staged_ios, staged_ios);
+	submitted = (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
+	if (io_listener != NULL)
+		io_listener->submitted();
 
-	return io_interceptor->submit(num_staged_ios, staged_ios);
+	return submitted;
 }
 
 /*

@@ -52,6 +52,7 @@ typedef struct IoListener
 	void		(*staged) (PgAioHandle *ioh, bool synchronous);
 	/* this process submits what it has staged */
 	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
+	void		(*submitted) (void);
 	/* this process waits; false: wait_ends need not be called on an error */
 	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
 	void		(*wait_ends) (void);
@@ -78,6 +79,6 @@ extern void io_set_interceptor(const IoInterceptor *interceptor);
 extern void io_set_listener(const IoListener *listener);
 
 extern bool io_is_captured(PgAioHandle *ioh);
-extern bool io_is_delayed(PgAioHandle *ioh);
+extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
 
 #endif							/* TEST_AIO_METHOD_H */

@@ -70,8 +70,7 @@ gate_has(PgAioHandle *ioh, uint64 generation)
 /*
  * IoInterceptor.delays: returns whether a captured read is held, or on its
  * way to a device.  Before the read is submitted, this is what was decided
- * when it was staged: if the filter or the device ends in between, the answer
- * was wrong.
+ * when it was staged; the filter or the device may end in between.
  */
 bool
 gate_delays(PgAioHandle *ioh)

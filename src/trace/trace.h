@@ -183,6 +183,7 @@ trace_myself(void)
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
+extern void trace_submitted(void);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
 extern void trace_wait_ends(void);
 

@@ -5,8 +5,10 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use Time::HiRes qw(time);
 use TestAio;
 use TestAio::Gate;
+use TestAio::Trace;
 
 # Times are compared as the device settles them, in the view io_device_reads.  What the clock says
 # is never compared, because the machine may be busy.
@@ -187,22 +189,24 @@ for_each_io_method(
 			my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
 			my ($first, $second) = (0, 1);
 			$alice->sql("SELECT pg_relation_size('$t')");
-			for (1 .. 10)
+			# longer and longer, until nothing is due before the second read is submitted
+			for my $seconds (1 .. 10)
 			{
+				my $begin = time;
 				$aio->evict($t);
-				$aio->sql("SELECT io_device_end(), io_device('1 s', keep => true), io_device('30 s', rel => '$t', keep => true)");
+				$aio->sql("SELECT io_device_end(), io_device('$seconds s', keep => true), io_device('60 s', rel => '$t', keep => true)");
 				$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own');"
 					  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM pg_aios WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
 				$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 				$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
-				last if $first eq $second;
+				last if $first eq $second && time - $begin < $seconds;
 				$aio->sql('SELECT io_device_end()');
 			}
 			is($second, $first, 'another read has the same handle');
 			# this one is due later than the first was
 			$bob->sql("SELECT read_rel_block_ll('$u', 0, wait_complete => false)");
 			$aio->wait_for("SELECT count(*) = 0 FROM io_device_reads WHERE relation = '$u'::regclass");
-			$aio->gives('SELECT count(*), min(service_time) FROM io_device_reads', '1|30000', 'its read is still in hand');
+			$aio->gives('SELECT count(*), min(service_time) FROM io_device_reads', '1|60000', 'its read is still in hand');
 			end_devices($aio);
 			$aio->proves($_) for $t, $u;
 		});
@@ -305,6 +309,7 @@ for_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 			$aio->evict($t, $alice);
+			$aio->trace("'$t'") if !$aio->lacks('trace');
 			$aio->sql("SELECT io_device('1ms', rel => '$t')");
 			$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
 			$alice->waits_on('advisory');
@@ -314,9 +319,36 @@ for_each_io_method(
 			$alice->ends('submits the staged read');
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
 			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
+			$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
+			$aio->end_trace if !$aio->lacks('trace');
 			$aio->end_gate;
 			$aio->proves($t);
 		});
+
+		$aio->scenario('the worker goes while a read is staged', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			$aio->evict($t, $alice);
+			$aio->trace("'$t'");
+			$aio->sql("SELECT io_device('50 s', rel => '$t')");
+			$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
+			$alice->waits_on('advisory');
+			my $worker = $aio->sql('SELECT worker FROM io_gate');
+			# would start another one
+			kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
+			$aio->sql("SELECT pg_terminate_backend($worker)");
+			$aio->wait_for('SELECT worker IS NULL FROM io_gate');
+			$aio->resume;
+			$alice->ends('submits the staged read');
+			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+			kill 'CONT', $aio->postmaster_pid;
+			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
+			$aio->traced('held', 'f', 'nor is it held, says the trace');
+			$aio->end_trace;
+			$aio->end_gate;
+			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+			$aio->proves($t);
+		}, skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
 
 		for my $mode (qw(fast immediate))
 		{
