@@ -194,9 +194,9 @@ for_each_io_method(
 			{
 				my $begin = time;
 				$aio->evict($t);
-				$aio->sql("SELECT io_device_end(), io_device('$seconds s', keep => true), io_device('60 s', rel => '$t', keep => true)");
-				$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own');"
-					  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM pg_aios WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
+				$aio->sql("SELECT io_device_end(), io_device('$seconds s', rel => '$u', keep => true), io_device('60 s', rel => '$t', keep => true)");
+				$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('$seconds s', rel => 'own', keep => true);"
+					  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
 				$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 				$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
 				last if $first eq $second && time - $begin < $seconds;
