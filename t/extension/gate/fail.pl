@@ -58,6 +58,14 @@ with_each_io_method(
 			$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
 			$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
 			$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
+			$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
+			$aio->evict($t);
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts("SELECT read_rel_block_ll('$t', 9)");
+			$aio->wait_for('SELECT count(*) = 1 FROM io_held');
+			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$alice->returns('', 'the next read of the handle has a result of its own');
+			$aio->sql('SELECT io_fail_end()');
 			$aio->proves($t);
 		}, log => qr/LOG:  could not read blocks/);
 
