@@ -192,7 +192,7 @@ kept_build() {
 
 # Moves a kept build to where servers are compiled.  If what follows is interrupted, the build is lost.
 take_kept_build() {
-	rm -rf "$cache/tmp.build" "$cache/tmp.source" "$cache/tmp.source.new"
+	rm -rf "$cache/tmp.build" "$cache/tmp.source"
 	[ ! -d "$1/build" ] || mv "$1/build" "$cache/tmp.build"
 	[ ! -d "$1/source" ] || mv "$1/source" "$cache/tmp.source"
 }
@@ -210,13 +210,25 @@ keep_build() {
 	find "$cache" -mindepth 1 -maxdepth 1 -name '*-????????????-????????????' -mtime +7 -exec rm -rf {} +
 }
 
-# Brings $cache/tmp.source to the state of a tree; prints the files that have changed.
+# Brings $cache/tmp.source to the state of a tree; prints the files that have changed.  Others keep their times,
+# for which make would compile them.
 update_source() {
-	mkdir -p "$cache/tmp.source" "$cache/tmp.source.new"
-	unpack_tree "$1" "$cache/tmp.source.new" || return 1
-	# without their times, for which make would compile all of them
-	rsync -rlp --checksum --delete --out-format=%n "$cache/tmp.source.new/" "$cache/tmp.source/" || return 1
-	rm -rf "$cache/tmp.source.new"
+	local path tree identity scratch source=$cache/tmp.source rc=0
+	scratch=$(mktemp -d)
+	mkdir -p "$source"
+	identify_tree "$1"
+	[ "${1%%:*}-$identity" = "$(tree_label "$1")" ] || die "$path has changed meanwhile"
+	if [ -z "$tree" ]; then
+		rsync -rlp --checksum --delete --out-format=%n "$path/" "$source/" || rc=1
+	else
+		# git's index tells what is there
+		rm -f "$scratch/index"
+		if [ -e "$source/.index" ]; then cp "$source/.index" "$scratch/index"; else rm -rf "$source" && mkdir "$source"; fi
+		git_aside diff-index --cached --name-only "$tree" && git_aside --work-tree="$source" read-tree --reset -u "$tree" &&
+			mv "$scratch/index" "$source/.index" || rc=1
+	fi
+	rm -rf "$scratch"
+	return "$rc"
 }
 
 # Decides what is compiled again for changed files, a name a line: sets parts.
