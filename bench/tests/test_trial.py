@@ -425,7 +425,7 @@ def made() -> Findings:
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
         share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
         bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
-        bugs_reached=3, bugs_unreached=1,
+        bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[report(), slower], left_out=["t05_vacuum"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
@@ -462,7 +462,7 @@ class Summary(unittest.TestCase):
         self.assertIn("2 better, 1 worse", told)
         self.assertIn("no time for 1 case: t05_vacuum", told)
         for line in ("what else changed, by recordings and schedules: differences", "  b.c:12: y is never true: if (y)",
-                     "bugs in them: 2 tried, 1 noticed, 1 not; no time for 1; 1 never reached", "  b.c:12 f(): always: y"):
+                     "bugs in them: 2 tried, 1 noticed, 1 not; no time for 1", "  1 never reached, such as b.c:7 f(): always: x < 1", "  b.c:12 f(): always: y"):
             self.assertIn(line, told)
 
     def test_nothing_else_is_told(self) -> None:

@@ -89,7 +89,7 @@ class Switched(engine.Engine):
         return super().reach(tier)
 
 
-def run(server: Switched, to_do: Sequence[points.Point], results: Path, minutes: int, note: Callable[[str], None]) -> None:
+def run(server: Switched, to_do: Sequence[points.Point], results: Path, minutes: float, note: Callable[[str], None]) -> None:
     """Tries bugs in random order, and keeps a line for each in results."""
     begun = said = time.monotonic()
     with results.open("a") as kept:

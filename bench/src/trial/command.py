@@ -3,6 +3,7 @@ imported after provide has made sure of them."""
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -48,10 +49,20 @@ class _Trial:
         self._given = given
         self._store = store
         self._console = console
-        self._begun = begun
+        #: with --quick nothing is begun after this
+        self._deadline = begun + (arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES) * 60 if given.quick else math.inf
+        # with --quick a test runs with one io_method
+        self._tier = {"TEST_AIO_LONG": ""} if given.quick else {}
 
     def _note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _may_begin(self, found: Findings, part: str, what: str) -> bool:
+        """Is there time for something else?  If there is not, notes that."""
+        late = time.monotonic() > self._deadline
+        if late or self._given.show:
+            found.notes[part].append(f"not done: {what}" + f", since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it" * late)
+        return not late and not self._given.show
 
     def _run_suite(self, side: sides.Side, number: int, tests: list[str]) -> None:
         there = self._store.suite(side.role, number)
@@ -61,7 +72,7 @@ class _Trial:
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")
         work = self._store.directory / "suite" / f"work-{side.role}"
-        found = suite.run(side.suite, work, self._store.logs(side.role, number), tests, self._note)
+        found = suite.run(side.suite, work, self._store.logs(side.role, number), tests, self._note, self._tier)
         self._store.keep_suite(side.role, number, found)
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
@@ -79,6 +90,8 @@ class _Trial:
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
         if failed and not any(found.broken for found in whole):
             for number in range(1, repeats + 1):
+                if time.monotonic() > self._deadline:
+                    break
                 for side in self._given.sides:
                     self._run_suite(side, number, failed)
         runs = {side.role: [found for number in range(repeats + 1) if (found := self._store.suite(side.role, number))] for side in self._given.sides}
@@ -93,9 +106,7 @@ class _Trial:
         if self._given.only:
             cases = [case for case in cases if any(variant.matches(self._given.only) for variant in case.variants)]
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
-        deadline = self._begun + (arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES) * 60 if self._given.quick else None
-        if self._given.show:
-            deadline = self._begun
+        deadline = 0.0 if self._given.show else self._deadline
         measured = lab.run(cases, [side.lab_server for side in self._given.sides], self._given.work, self._console, deadline)
         found.reports, found.failures, found.left_out = measured.reports, measured.failures, measured.left_out
         found.traces = {name: traces for name in found.changed_cases if (traces := lab.traces(name))}
@@ -116,13 +127,13 @@ class _Trial:
         self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note})
         return found
 
-    def coverage(self, touched: Patch) -> Coverage:
+    def coverage(self, touched: Patch, found: Findings) -> Coverage:
         """Returns what the suite executes of the files that the patch touches."""
-        if not (kept := self._store.read("coverage")) and not self._given.show:
+        if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"
             left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
-            ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note)
+            ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
             kept = coverage.read(directory).data() | {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
             if not ran.broken:
                 self._store.write("coverage", kept)
@@ -139,7 +150,7 @@ class _Trial:
         if not touched.lines:
             found.notes["lines"].append("the patch has no lines in C files of the server")
             return
-        covered = self.coverage(touched)
+        covered = self.coverage(touched, found)
         kept = self._store.read("coverage") or {}
         found.notes["lines"] += [f"not compiled by itself: {name}" for name in kept.get("left_out", [])]
         if kept.get("failed"):
@@ -160,9 +171,9 @@ class _Trial:
 
         def to_do() -> list[bugs.points.Point]:
             done = {each.point for each in bugs.tried(chosen, results)}
-            return [point for point in chosen if point.number in kept and point not in done]
+            return [point for point in chosen if point.number in (kept or []) and point not in done]
 
-        if not self._given.show and (kept is None or to_do()):
+        if (kept is None or to_do()) and self._may_begin(found, "bugs", f"{len(to_do()) if kept is not None else len(chosen)} bugs"):
             if not (directory / "server").exists():
                 self._note(f"after: compiled with {len(chosen)} bugs, a switch each")
                 bugs.make(self._given.after.suite, directory, texts, sorted(touched.lines))
@@ -171,19 +182,20 @@ class _Trial:
                 self._note("after: the suite, to learn which tests reach which bug")
                 kept = sorted(server.reach() & {point.number for point in chosen})
                 self._store.write("reached", kept)
-            self._note(f"after: {len(to_do())} bugs, for {self._given.minutes} minutes at most")
-            bugs.run(server, to_do(), results, self._given.minutes, self._note)
+            minutes = min(self._given.minutes, max(self._deadline - time.monotonic(), 0) / 60)
+            self._note(f"after: {len(to_do())} bugs, for {minutes:.0f} minutes at most")
+            bugs.run(server, to_do(), results, minutes, self._note)
             if not to_do():
                 shutil.rmtree(directory)
         if kept is not None:
             found.bugs = bugs.tried(chosen, results)
-            found.bugs_reached, found.bugs_unreached = len(kept), len(chosen) - len(kept)
+            found.bugs_reached, found.bugs_unreached = len(kept), [point for point in chosen if point.number not in kept]
 
     def run_changes(self, found: Findings) -> None:
         kept = self._store.read("changes") or {}
         servers = [side.suite for side in self._given.sides]
         for what, compare in changes.ENGINES.items():
-            if what not in kept and not self._given.show:
+            if what not in kept and self._may_begin(found, "changes", what):
                 self._note(f"before and after: {what}")
                 kept[what] = compare(*servers, self._store.logs(what, 0))
                 self._store.write("changes", kept)
@@ -255,7 +267,6 @@ def run(given: Arguments, store: Kept, begun: float) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    begun = time.monotonic()
     given = arguments.parse(argv)
     # the gate may not know the major version on trial
     os.environ.setdefault("TEST_AIO_GATE", "try")
@@ -271,7 +282,7 @@ def main(argv: list[str] | None = None) -> int:
     if not provide.provide("bench/trial", () if given.show else servers):
         return 4
     try:
-        return run(given, store, begun)
+        return run(given, store, time.monotonic())
     except Exception:
         # Python's exit status, 1, would mean that a test fails
         traceback.print_exc()

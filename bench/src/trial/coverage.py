@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,12 +120,12 @@ def make(server: str, directory: Path, files: Sequence[str]) -> list[str]:
     return variant(server, directory, "--coverage -O0 -w", files)
 
 
-def run(directory: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None]) -> Suite:
-    """Runs the suite on the server of make()."""
+def run(directory: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
+    """Runs the suite on the server of make(), and each recording once."""
     work = directory / "work"
     shutil.rmtree(work, ignore_errors=True)
     return suite.run(f"pg_config:{directory}/server/bin/pg_config", work, logs, tests, note,
-                     {"GCOV_PREFIX": str(work / "gcov"), "PROVE_FLAGS": "--exec=servers/prefixed"})
+                     {"GCOV_PREFIX": str(work / "gcov"), "PROVE_FLAGS": "--exec=servers/prefixed", "TEST_AIO_RECORD_INTO": str(work / "recorded"), **more})
 
 
 def _of_test(counts: Path, notes: Path, wanted: Collection[str]) -> dict[str, File]:

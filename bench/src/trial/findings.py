@@ -11,7 +11,7 @@ from timeline.trace import Trace
 from lab.results import Report
 
 from . import compare, suite
-from .bugs import Tried
+from .bugs import Tried, points
 from .changes import Changes
 from .compare import Comparison
 from .coverage import Gap
@@ -44,7 +44,7 @@ class Findings:
     #: bugs in the patch's lines that were tried, in lines that are executed, and in lines that are not
     bugs: list[Tried] = field(default_factory=list)
     bugs_reached: int = 0
-    bugs_unreached: int = 0
+    bugs_unreached: list[points.Point] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     #: cases that could not be measured, and why
     failures: dict[str, str] = field(default_factory=dict)

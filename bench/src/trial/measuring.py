@@ -89,23 +89,17 @@ class Measuring:
             failures[case.name] = told(error)
             lab.progress.note(f"{case.id} failed: {told(error).splitlines()[0]}")
 
-    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float | None) -> Measured:
+    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float) -> Measured:
         """Measures what has not been measured yet.  No case begins after the deadline."""
         found = Measured()
         to_do = [case for case in cases if not self._path(case.name).exists()]
-        if to_do and not _is_over(deadline):
+        if to_do and time.monotonic() <= deadline:
             with session.begin(servers, work, console) as lab:
                 lab.expect(to_do, self._effort, self._only)
                 for case in to_do:
-                    if not _is_over(deadline):
+                    if time.monotonic() <= deadline:
                         self._measure(lab, case, found.failures)
         found.reports = self.saved([case.name for case in cases])
         done = {report.case.name for report in found.reports} | found.failures.keys()
         found.left_out = [case.name for case in cases if case.name not in done]
         return found
-
-
-def _is_over(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() > deadline
-
-

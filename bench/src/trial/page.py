@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from timeline import draw, panels
 from timeline.trace import Trace
 
 from . import suite, summary
+from .bugs import points
 from .compare import CONFIDENCE, MARGIN, Comparison, number_corrected_for
 from .findings import Findings
 from .sides import Build
@@ -132,10 +134,14 @@ def _uncovered(found: Findings) -> str:
 def _unnoticed(found: Findings) -> str:
     told = summary.unnoticed(found, 0)[0]
     body = ["<h2>4. Which bugs in the patch's own lines does nothing notice?</h2>", _notes(found, "bugs"), f'<p class="lead">{_text(told[0].upper() + told[1:])}.</p>']
+    def listed(found: Iterable[points.Point]) -> str:
+        rows = [[_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>"] for point in found]
+        return table([table_row(["file", "line", "function", "bug", "text"], "th"), *map(table_row, rows)])
+
     if found.survivors:
-        rows = [table_row(["file", "line", "function", "bug", "text"], "th")]
-        rows += [table_row([_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>"]) for point in (each.point for each in found.survivors)]
-        body.append("<p>Each is a test that the patch lacks, or a line that it does not need, or a difference that cannot be seen from outside.</p>" + table(rows))
+        body.append("<p>Each is a test that the patch lacks, or a line that it does not need, or a difference that cannot be seen from outside.</p>" + listed(each.point for each in found.survivors))
+    if found.bugs_unreached:
+        body.append(_folded(f"{summary.number(len(found.bugs_unreached), 'bug')} that no test reaches", listed(found.bugs_unreached)))
     return f"<section>{''.join(body)}</section>"
 
 

@@ -109,8 +109,9 @@ def unnoticed(found: Findings, most: int = 4) -> list[str]:
     kept = found.survivors
     rest = found.bugs_reached - len(found.bugs)
     told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
-    told += f"; no time for {rest}" * (rest > 0) + f"; {found.bugs_unreached} never reached" * bool(found.bugs_unreached)
-    return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices")]
+    told += f"; no time for {rest}" * (rest > 0)
+    unreached = [f"{len(found.bugs_unreached)} never reached, such as {_without_directory(found.bugs_unreached[0])}"] if found.bugs_unreached else []
+    return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
 
 
 COUNTED = {"better": "better", "worse": "worse", "changed": "changed", "same": "same", "cannot tell": "unclear"}
