@@ -292,9 +292,9 @@ class PatchInC(WithDirectory):
 class OtherChanges(unittest.TestCase):
     def test_a_counter_that_changes(self) -> None:
         found = {"scripts": ["scans"], "statements": 90, "skipped": [{"script": "rings", "side": "a", "why": "no gate"}], "failed": [],
-                 "differences": [{"script": "scans", "number": 7, "before": ["io hits 4"], "after": ["io hits 5"]}]}
+                 "differences": [{"script": "scans", "number": 7, "before": ["io: hits +4, reads +1"], "after": ["io: hits +5, reads +1"]}]}
         told = changes.told_of_recordings(found, "all")
-        self.assertEqual(told["told"], "1 of 90 statements, such as scans 7: -io hits 4 +io hits 5")
+        self.assertEqual(told["told"], "1 of 90 statements, such as scans 7: hits +4 -> hits +5")
         self.assertEqual(told["notes"], ["recording rings is not compared: on a, no gate"])
 
     def test_nothing_else(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +44,12 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def _example(difference: dict[str, Any]) -> str:
+    """Returns what differs between the first lines of a difference."""
+    sides = [re.split(r", |: ", "".join(difference[side][:1])) for side in ("before", "after")]
+    return " -> ".join(", ".join(word for word in one if word not in other) or "nothing" for one, other in (sides, sides[::-1]))
+
+
 def told_of_recordings(found: dict[str, Any], output: str) -> Found:
     if not found.get("scripts"):
         return {"told": "could not be compared", "text": output[-3000:], "notes": []}
@@ -50,8 +57,7 @@ def told_of_recordings(found: dict[str, Any], output: str) -> Found:
     told = [f"{each['script']} failed on {each['side']}" for each in found["failed"]]
     if differences := found["differences"]:
         first = differences[0]
-        example = " ".join([*(f"-{line}" for line in first["before"][:1]), *(f"+{line}" for line in first["after"][:1])])
-        told.append(f"{len(differences)} of {_counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {example}")
+        told.append(f"{len(differences)} of {_counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
     return {"told": "; ".join(told), "text": output, "notes": notes}
 
 
@@ -64,12 +70,12 @@ def told_of_schedules(found: dict[str, Any], output: str) -> Found:
     return {"told": "; ".join(told), "text": output, "notes": notes}
 
 
-def recordings(before: str, after: str, logs: Path) -> Found:
+def recordings(before: str, after: str, logs: Path, quick: bool) -> Found:
     return told_of_recordings(*_run(logs, "servers/compare", before, after))
 
 
-def schedules(before: str, after: str, logs: Path) -> Found:
-    return told_of_schedules(*_run(logs, "explorer/run", "--before", before, "--server", after))
+def schedules(before: str, after: str, logs: Path, quick: bool) -> Found:
+    return told_of_schedules(*_run(logs, "explorer/run", "--tier", "quick" if quick else "long", "--before", before, "--server", after))
 
 
-ENGINES: dict[str, Callable[[str, str, Path], Found]] = {"recordings": recordings, "schedules": schedules}
+ENGINES: dict[str, Callable[[str, str, Path, bool], Found]] = {"recordings": recordings, "schedules": schedules}

@@ -197,7 +197,7 @@ class _Trial:
         for what, compare in changes.ENGINES.items():
             if what not in kept and self._may_begin(found, "changes", what):
                 self._note(f"before and after: {what}")
-                kept[what] = compare(*servers, self._store.logs(what, 0))
+                kept[what] = compare(*servers, self._store.logs(what, 0), self._given.quick)
                 self._store.write("changes", kept)
             if what in kept:
                 each = kept[what]
