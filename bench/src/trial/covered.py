@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def told(found: coverage.Coverage) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench/coverage", description="Runs the suite on a server that counts which lines and branches are executed.")
+    parser = argparse.ArgumentParser(prog="bench/coverage", description="Runs the tests of make check and the recordings on a server that counts which lines and branches are executed; with TEST_AIO_LONG=1 those of make check-long.")
     parser.add_argument("server", metavar="SERVER", help="source:PATH[@REVISION], or an instrumented server that servers/provide --list shows")
     parser.add_argument("--file", action="append", default=[], metavar="PATTERN", help=f"count these files, too; default: {' '.join(READ_PATH)}")
     parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite; once or several times")
@@ -60,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
     wanted = [name for name in names if any(fnmatch(name, pattern) or fnmatch(Path(name).name, pattern) for pattern in (*READ_PATH, *given.file))]
     for name in coverage.make(server, directory, wanted):
         print(f"left out, since it is not compiled by itself: {name}")
-    ran = coverage.run(directory, output / "logs", given.tests, print)
+    ran = coverage.run(directory, output / "logs", given.tests, print, {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
     if ran.broken:
         print(ran.broken, file=sys.stderr)
         return 1
