@@ -9,7 +9,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use PostgreSQL::Test::Utils qw(slurp_file);
 
-our @EXPORT = qw(no_strace system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted at_end_of_file raises_at_end_of_file);
+our @EXPORT = qw(no_strace system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file raises_at_end_of_file);
 
 # Standard error of each strace that runs, which it must be able to write to.
 my %messages;
@@ -61,7 +61,7 @@ sub no_strace
 
 # Returns the system calls of these kinds that a process does while a function runs, as lines with
 # the paths of files.  A question mark before a kind: not every architecture has it.
-sub _calls_during
+sub calls_of
 {
 	my ($aio, $pid, $kinds, $function) = @_;
 	my $log = $aio->node->basedir . "/strace.$pid";
@@ -77,7 +77,7 @@ sub system_calls
 	my ($aio, $session, $table, $sql) = @_;
 	my $file = $session->sql("SELECT pg_relation_filepath('$table')");
 	my @calls;
-	for my $line (_calls_during($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
+	for my $line (calls_of($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
 	{
 		next if $line !~ /\Q$file\E(?![0-9_])/;
 		if ($line =~ /^fadvise64\([^,]*, (\d+), (\d+), POSIX_FADV_WILLNEED\)/) { push @calls, [ 'advice', $1 / 8192, $2 / 8192 ] }
@@ -98,7 +98,7 @@ sub written_by
 	my ($aio, $pid, $table, $function) = @_;
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
 	my %done;
-	for my $line (_calls_during($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
+	for my $line (calls_of($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
 	{
 		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
 		my $of_file = $done{$name} //= { written => {}, written_back => {}, requests => [], synced => '' };
@@ -129,15 +129,18 @@ sub while_stopped_in
 	my ($aio, $session, $calls, $path, $sql, $is_there, $function) = @_;
 	my $pid = $session->pid;
 	my @path = defined $path ? ('-P', $path) : ();
-	my $tracer = _attach($pid, '-o', '/dev/null', @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=1") // die "strace does not attach\n";
+	my $log = $aio->node->basedir . "/strace.$pid";
+	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=1") // die "strace does not attach\n";
 	$session->starts($sql);
 	my ($there, $error);
 	eval {
-		$there = $aio->poll(sub { $session->has_ended || $is_there->() }) && !$session->has_ended;
+		$there = $aio->poll(sub { $session->has_ended || slurp_file($log) =~ /stopped by SIGSTOP/ && $is_there->() }) && !$session->has_ended;
+		# a signal that comes while strace ends may be lost
+		_detach($tracer);
 		$function->() if $there;
 		1;
 	} or $error = $@;
-	_detach($tracer);
+	_detach($tracer) if $messages{$tracer};
 	kill 'CONT', $pid;
 	die $error if defined $error;
 	return $there;
@@ -162,6 +165,15 @@ sub while_interrupted
 	_while_strace($session->pid, $log, $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
 	my @lines = split /\n/, slurp_file($log);
 	return ([ grep { /EINTR/ } @lines ], [ grep { !/EINTR/ } @lines ]);
+}
+
+# Runs a function while strace does this to system calls of a process: "ftruncate:error=EIO".  With a path,
+# to those for that file.
+sub while_injected
+{
+	my ($pid, $inject, $path, $function) = @_;
+	my ($calls) = split /:/, $inject;
+	return _while_strace($pid, '/dev/null', $function, (defined $path ? ('-P', $path) : ()), '-e', "trace=$calls", '-e', "inject=$inject");
 }
 
 # Runs a function while each read of a table by a session finds the end of the file.
