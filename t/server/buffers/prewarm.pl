@@ -5,6 +5,8 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use PostgreSQL::Test::Utils ();
+use TestAio::Strace;
 use TestAio;
 
 # What goes into the buffer pool and out of it: pg_prewarm() with each mode, range and fork,
@@ -200,5 +202,159 @@ with_each_io_method(
 			$aio->proves($t);
 		}, skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
 	}, conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
+
+# What autoprewarm loads where tablespaces have files of the same number, and that it begins again after
+# a crash.  Guards server commits 64e7fa43a9, b5d084c535 and bcd5b4bcbe.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# a tablespace gives out numbers that other tablespaces have given out, too
+		$aio->scenario('files of the same number', sub {
+			my @tables = ($aio->table('t', 20));
+			# gives the table a number that is no object's
+			$aio->sql("VACUUM (FULL, FREEZE) $tables[0]; VACUUM pg_class");
+			my $number = $aio->sql("SELECT pg_relation_filenode('$tables[0]')");
+			ok($aio->stop, 'the server stops');
+			PostgreSQL::Test::Utils::system_or_bail('pg_resetwal', '--pgdata' => $aio->node->data_dir, '--next-oid' => $number - 60);
+			my $size = $aio->log_size;
+			my $loaded = sub { $aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously-loaded blocks/ }) or fail('autoprewarm loads all blocks') };
+			$aio->start_again;
+			$loaded->();
+			$aio->sql("DO \$\$ BEGIN WHILE lo_create(0) <> $number - 1 LOOP END LOOP; END \$\$");
+			$aio->sql("SET default_tablespace = elsewhere; CREATE TABLE scenario.u (LIKE $tables[0] INCLUDING ALL); RESET default_tablespace");
+			push @tables, 'scenario.u';
+			$aio->gives("SELECT pg_relation_filenode('scenario.u')", $number, 'another file has the same number');
+			$aio->sql("INSERT INTO scenario.u SELECT 'scenario.u', blk, gen, proof('scenario.u', blk, 0) FROM $tables[0]; VACUUM (FREEZE) scenario.u");
+			my @blocks = ([ 3 .. 9 ], [ 12 .. 19 ]);
+			$aio->evict($tables[$_]) for 0, 1;
+			$aio->warm($tables[$_], @{ $blocks[$_] }) for 0, 1;
+			my $there = sub { return $aio->sql("SELECT string_agg(reltablespace || ':' || relblocknumber, ' ' ORDER BY reltablespace, relblocknumber) FROM pg_buffercache WHERE relfilenode = $number AND relforknumber = 0") };
+			my $before = $there->();
+			ok($aio->stop, 'the server stops again');
+			$size = $aio->log_size;
+			$aio->start_again;
+			$loaded->();
+			is($there->(), $before, 'the same blocks of each');
+			$aio->proves($tables[0]);
+			$aio->proves($tables[1], blocks => 20);
+			$aio->sql('DROP TABLE scenario.u');
+		}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
+
+		$aio->scenario('a crash', sub {
+			my ($alice) = $aio->sessions('alice');
+			# pg_stat_activity has no row for its process
+			my $leader = sub {
+				my ($session) = @_;
+				$session->starts('SELECT autoprewarm_start_worker()')->wait_for_end;
+				return (($session->error // { message => '' })->{message} =~ /autoprewarm worker is already running under PID (\d+)/)[0];
+			};
+			my $t = $aio->table('t', 20);
+			$aio->warm($t, 0 .. 9);
+			# a dump by a session; the leader is still registered
+			$alice->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump');
+			for my $victim ('alice', 'leader')
+			{
+				my $size = $aio->log_size;
+				kill 'KILL', $victim eq 'alice' ? $alice->pid : $leader->($aio->session('bob')) // die "no process\n";
+				$aio->poll(sub { $aio->log_text($size) =~ /all server processes terminated; reinitializing/ }) or fail('a crash');
+				$aio->restarted;
+				$aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously/ }) or fail('autoprewarm loads again');
+				$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
+			}
+			$aio->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump by another session');
+			$aio->proves($t);
+		}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
+	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace },
+	conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', restart_after_crash => 'on' });
+
+# Functions that go through all buffers, cancelled meanwhile: they end at once, and the rest of the
+# buffers stays as it is.  Guards server commits 8ae0f6a0c4 and eab9e4e275.
+# io_methods: worker
+my $no_strace = no_strace();
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $skip = $no_strace // $aio->lacks('pg_buffercache');
+
+		for my $function (qw(evict_rel pg_buffercache_evict_relation pg_buffercache_evict_all))
+		{
+			for my $end (qw(cancel terminate))
+			{
+				$aio->scenario("$function, $end", sub {
+					my ($alice) = $aio->sessions('alice');
+					my $t = $aio->table('t', 100);
+					$aio->sql("UPDATE $t SET gen = gen");
+					my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
+					my $before = $aio->sql($dirty);
+					ok(while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($t), "SELECT * FROM $function(" . ($function =~ /all/ ? '' : "'$t'") . ')', sub { $aio->wait_event($alice->pid) eq 'DataFileWrite' }, sub {
+						$aio->sql("SELECT pg_${end}_backend(${\$alice->pid})");
+					}), 'the session stops while it writes a buffer');
+					$alice->raises($end eq 'cancel' ? '57014' : '57P01', qr/canceling statement|terminating connection/, 'it ends');
+					my $left = $aio->sql($dirty);
+					cmp_ok($left, '>=', $before - 10, "$left of $before buffers are as they were");
+					$aio->sql("VACUUM (FULL, FREEZE) $t");
+					$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 100, 'the rows');
+				}, skip => $skip, $end eq 'terminate' ? (log => $aio->terminated('alice')) : ());
+			}
+		}
+	}, leaves => 'nothing');
+
+# What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
+# read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		# the extension, the call, whether it accepts an index or a sequence, and the error
+		my @calls = (
+			(map { [ 'pg_prewarm', "pg_prewarm('%s', '$_')", 'index sequence', '42809' ] } qw(buffer read prefetch)),
+			[ 'pg_visibility', "pg_visibility_map_summary('%s')", '', '42809' ],
+			[ 'pg_visibility', "pg_check_visible('%s')", '', '42809' ],
+			[ 'pg_freespacemap', "pg_freespace('%s')", 'index sequence', 'none' ],
+			[ 'pgstattuple', "pgstattuple('%s')", 'index sequence', '0A000' ],
+			[ 'pgstattuple', "pgstattuple_approx('%s')", '', '0A000' ],
+			[ 'amcheck', "verify_heapam('%s')", 'sequence', '42809' ]);
+
+		$aio->scenario('relations without blocks', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 3);
+			$aio->sql("CREATE VIEW scenario.v AS SELECT 1; CREATE TYPE scenario.c AS (n int); CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE INDEX p_n ON scenario.p (n);"
+				  . "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE scenario.f (n int) SERVER s; CREATE SEQUENCE scenario.sequence; CREATE INDEX index ON $t (blk)");
+			for my $call (@calls)
+			{
+				my ($extension, $function, $accepts, $sqlstate) = @$call;
+				next if $aio->lacks($extension);
+				for my $relation (qw(v c p p_n f), grep { $accepts !~ $_ } qw(index sequence))
+				{
+					$alice->starts('SELECT count(*) FROM ' . sprintf($function, "scenario.$relation"))->wait_for_end;
+					my $error = $alice->error;
+					is(($error // { sqlstate => 'none' })->{sqlstate}, $sqlstate, sprintf($function, $relation) . ': ' . ($error // { message => 'no error' })->{message});
+				}
+				$alice->sql('SELECT count(*) FROM ' . sprintf($function, $_)) for $t, map { "scenario.$_" } split ' ', $accepts;
+			}
+			$aio->sql('DROP FOREIGN DATA WRAPPER w CASCADE');
+			$aio->proves($t);
+		});
+
+		# a stream that is left before its end
+		$aio->scenario('amcheck ends at the first corruption', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			for my $bad ([ 0 ], [ 7, 30 ], [ 59 ])
+			{
+				my $file = $aio->file_of($t);
+				# the first line pointer points behind the page
+				$aio->overwrite($file, $_ * 8192 + 24, pack('V', 0x7ff0 | 1 << 15 | 100 << 17)) for @$bad;
+				# which gets its checksum
+				$aio->sql("SELECT modify_rel_block('$t', $_)") for @$bad;
+				$alice->gives("SELECT DISTINCT blkno FROM verify_heapam('$t', on_error_stop => true)", $bad->[0], "block $bad->[0]");
+				$aio->sql("DROP TABLE $t");
+				$t = $aio->table('t', 60);
+			}
+		}, skip => $aio->lacks('amcheck'));
+	}, leaves => 'nothing');
 
 done_testing();

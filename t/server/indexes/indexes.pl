@@ -287,4 +287,41 @@ with_each_io_method(
 		}, skip => $aio->lacks('pgstattuple'));
 	}, conf => { shared_buffers => '16MB' });
 
+# Indexes with pages that have never been written, as after a crash that followed an extension: they
+# count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
+# 684a745f55.
+# io_methods: worker; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		# access method, column, condition, number of rows, whether pgstattuple knows it
+		my @methods = (
+			[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],
+			[ 'spgist', 'p', "p <@ box '((0,0),(99,99))'", 100 ], [ 'gin', 'a', 'a @> ARRAY[7]', 1 ], [ 'brin', 'n', 'n < 100', 100 ]);
+
+		for my $method (@methods)
+		{
+			my ($am, $column, $condition, $rows, $known) = @$method;
+			$aio->scenario($am, sub {
+				my ($alice) = $aio->sessions('alice');
+				$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
+				my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
+				my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
+				my $pgstattuple = $known && !$aio->lacks('pgstattuple');
+				my $before = $pgstattuple && $free->();
+				$aio->sql("SELECT grow_rel('scenario.t_i', 3)");
+				is($free->() - $before, 3 * 8192, 'they count as free space') if $pgstattuple;
+				$alice->gives($query, $rows, 'a query');
+				$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
+				$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
+				$alice->gives($query, $rows, 'after VACUUM');
+				$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
+				$alice->gives($query, $rows, 'after many more rows');
+				$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
+				$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
+				$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
+			});
+		}
+	}, leaves => 'nothing');
+
 done_testing();

@@ -8,6 +8,8 @@ use lib "$FindBin::RealBin/../..";
 use TestAio::Descriptors;
 use TestAio::Gate;
 use TestAio::Vacuum;
+use POSIX ':sys_wait_h';
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 
 # A crash while reads are in flight: the server restarts, the data is as before, and the
@@ -328,5 +330,70 @@ with_each_io_method(
 			cmp_ok($new, '>=', 40, "skip_new: $new");
 		}, dies => 1);
 	}, conf => { shared_buffers => '16MB', full_page_writes => 'off', maintenance_io_concurrency => 32, max_connections => 10, autovacuum => 'off' });
+
+# A server whose startup process fails: it ends only after all its other processes.  Guards server commit
+# 9b43e6793f.
+# io_methods: worker
+# Returns the processes whose current directory is the server's, by what ps shows of them.
+sub processes_of
+{
+	my ($directory) = @_;
+	my %processes;
+	for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*')
+	{
+		next if (readlink("/proc/$pid/cwd") // '') ne $directory;
+		open my $title, '<', "/proc/$pid/cmdline" or next;
+		local $/;
+		$processes{ (<$title> // '') =~ tr/\0/ /r } = $pid;
+	}
+	return \%processes;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		for my $stopped ('checkpointer', 'background writer', 'io worker 0')
+		{
+			$aio->scenario("while the $stopped stands still", sub {
+				my $t = $aio->table('t', 20);
+				ok($aio->stop, 'the server stops');
+				my ($directory, $log, $go) = map { $aio->node->$_ } qw(data_dir basedir basedir);
+				$log .= '/start.log';
+				$go .= '/go';
+				unlink $log, $go;
+				open my $signal, '>', "$directory/recovery.signal" or die "recovery.signal: $!";
+				close $signal;
+				# the startup process waits, and then fails
+				my $child = fork // die "fork: $!";
+				if (!$child)
+				{
+					open STDIN, '<', '/dev/null';
+					open STDOUT, '>', $log;
+					open STDERR, '>&', \*STDOUT;
+					exec 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99', '-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false" or exit 99;
+				}
+				my $pid;
+				$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
+				kill 'STOP', $pid;
+				open $signal, '>', $go or die "$go: $!";
+				close $signal;
+				my $ended;
+				$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended || slurp_file($log) =~ /LOG:  startup process \(PID \d+\) exited/ });
+				my $found = processes_of($directory);
+				ok(!$ended, 'the server waits for it') || diag(join "\n", sort keys %$found);
+				kill 'CONT', $pid;
+				$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended });
+				is(join(', ', sort keys %{ processes_of($directory) }), '', 'no process is left');
+				is($? >> 8, 1, 'exit status');
+				my $text = slurp_file($log);
+				like($text, qr/FATAL:  recovery target timeline 99 does not exist/, 'the reason');
+				unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
+				unlink "$directory/recovery.signal";
+				$aio->start_again;
+				$aio->proves($t);
+			}, dies => 1);
+		}
+	}, leaves => 'nothing');
 
 done_testing();

@@ -48,7 +48,7 @@ sub contents
 	return join "\n", @digests;
 }
 
-for_each_io_method(
+with_each_io_method(
 	sub {
 		my ($aio) = @_;
 
@@ -69,3 +69,147 @@ for_each_io_method(
 	own => 1,
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });
+
+# Replay of WAL that the files have seen before, truncations included; what a standby keeps, and
+# counts, of what it replays; a free space map of blocks that are not there.  Guards server commits 23b25586dc, 8c8f7b199d, b4c1b2be32, 9358297431 and f4694e0f3c.
+# io_methods: worker; long: all
+my @tables = ([ 't', 100, 60, 90, 30 ], [ 'u', 90, 140, 45, 60 ], [ 'v', 70, 20, 40 ], [ 'w', 110, 300, 20 ]);
+
+# Makes tables of 150 pages that shrink and grow after a checkpoint.  Between, pages change that recovery does not get
+# as images; further checkpoints, if there are to be any, have it forget the sizes of files.  Returns a query
+# that tells their rows and sizes.
+sub history
+{
+	my ($aio, $checkpoint, $again) = @_;
+	$aio->table($_->[0], 150) for @tables;
+	$checkpoint->();
+	my @queries;
+	for my $table (@tables)
+	{
+		my ($name, @sizes) = @$table;
+		my ($t, $last) = ("scenario.$name", 150);
+		for my $size (@sizes)
+		{
+			# blocks that stay are locked, with images, before the next records extend the table
+			$aio->sql('CHECKPOINT') if $again;
+			$aio->sql($size > $last
+				? "CALL add_pages('$t', $last, ${\($size - 1)}); UPDATE $t SET gen = gen WHERE blk % 3 = 0 AND blk > 25; VACUUM (TRUNCATE off) $t"
+				: "DELETE FROM $t WHERE (ctid::text::point)[0] >= $size OR blk >= $size; VACUUM (TRUNCATE on) $t; SELECT FROM $t WHERE blk % 4 = 1 FOR UPDATE");
+			$aio->sql('CHECKPOINT') if $again;
+			$last = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+		}
+		push @queries, "SELECT '$t', count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)), pg_relation_size('$t') / 8192 FROM $t";
+	}
+	return join ' UNION ALL ', @queries;
+}
+
+# Test: the tables have the same rows as on the server, and what comes next, too.
+sub agrees
+{
+	my ($aio, $other, $query, $expected) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$aio->replayed_by($other) if $other != $aio;
+	$other->gives($query, $expected, 'the rows');
+	$aio->sql("CALL add_pages('scenario.$_->[0]', 500, 560)") for @tables;
+	$expected = $aio->sql($query);
+	$aio->replayed_by($other) if $other != $aio;
+	return $other->gives($query, $expected, 'further rows');
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('recovery', sub {
+			my $query = history($aio, sub { $aio->sql('CHECKPOINT') });
+			my $expected = $aio->sql($query);
+			$aio->recovers;
+			agrees($aio, $aio, $query, $expected);
+		}, dies => 1);
+
+		# the map may be older than the file: it names blocks that are not there
+		$aio->scenario('a map of blocks that are not there', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 60);
+			$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
+			my $map = $aio->file_of($t) . '_fsm';
+			open my $fh, '<:raw', $map or die "$map: $!";
+			my $old = do { local $/; <$fh> };
+			close $fh;
+			$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
+			$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
+			ok($aio->stop, 'the server stops');
+			$aio->overwrite($map, 0, $old);
+			$aio->start_again;
+			$aio->sql("CALL add_pages('$t', 20, 29)");
+			$aio->proves($t, blocks => 30);
+		}, dies => 1);
+
+	});
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my $no_map = $aio->lacks('pg_freespacemap');
+		$aio->node->backup('b');
+		my $standby = TestAio::Server->of_backup($aio, 'b');
+
+		# the restart point lies before all truncations, the files after them
+		$aio->scenario('a standby that starts again', sub {
+			my $query = history($aio, sub { $aio->sql('CHECKPOINT'); $aio->replayed_by($standby); $standby->sql('CHECKPOINT') }, 'again');
+			my $expected = $aio->sql($query);
+			$aio->replayed_by($standby);
+			$standby->gives($query, $expected, 'the rows on the standby');
+			my $size = $standby->log_size;
+			ok($standby->stop_with_sessions('QUIT'), 'the standby stops');
+			$standby->start_again;
+			agrees($aio, $standby, $query, $expected);
+			unlike($standby->log_text($size), qr/FATAL|PANIC|ERROR|TRAP/, 'replay goes well');
+		}, dies => 1);
+
+		# pages that are full to the last byte, from images of full pages: nothing else tells the standby of their free space
+		$aio->scenario('free space of full pages', sub {
+			my $t = 'scenario.f';
+			$aio->sql("CREATE TABLE $t (body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT repeat('x', CASE WHEN i % 2 = 1 THEN 4068 ELSE 4036 END) FROM generate_series(1, 20) i; DELETE FROM $t WHERE (ctid::text::point)[1] = 2; VACUUM (TRUNCATE off) $t");
+			my $space = "SELECT string_agg(avail::text, ' ' ORDER BY blkno) FROM pg_freespace('$t')";
+			$aio->replayed_by($standby);
+			$standby->gives($space, $aio->sql($space), 'half full');
+			$aio->sql("CHECKPOINT; INSERT INTO $t SELECT repeat('y', 4036) FROM generate_series(1, 10); VACUUM (FREEZE, TRUNCATE off) $t");
+			$aio->gives($space, join(' ', (0) x 10), 'full');
+			$aio->replayed_by($standby);
+			$standby->gives($space, join(' ', (0) x 10), 'full on the standby, too');
+		}, skip => $no_map);
+
+		# the processes that read and write WAL all the time tell what they do meanwhile
+		$aio->scenario('counters of processes that do not end', sub {
+			$aio->sql("SELECT pg_logical_emit_message(true, 'test_aio', repeat('x', 100000))");
+			$aio->replayed_by($standby);
+			$standby->wait_for("SELECT writes > 0 AND write_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walreceiver' AND object = 'wal' AND context = 'normal'");
+			$aio->wait_for("SELECT reads > 0 AND read_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walsummarizer' AND object = 'wal' AND context = 'normal'");
+			pass('WAL receiver and summarizer');
+		});
+
+		# the startup process forgets the files of dropped tables
+		$aio->scenario('memory for dropped tables', sub {
+			my $memory = sub {
+				$aio->sql('CHECKPOINT');
+				$aio->replayed_by($standby);
+				$standby->sql('CHECKPOINT');
+				my $size = $standby->log_size;
+				my ($startup) = $standby->pids_of_type('startup');
+				$standby->sql("SELECT pg_log_backend_memory_contexts($startup)");
+				$aio->poll(sub { $aio->replayed_by($standby); $standby->log_text($size) =~ /Grand total/ });
+				my ($used) = $standby->log_text($size) =~ /smgr relation table: .*?; (\d+) used/ or return 0;
+				return $used;
+			};
+			my $drop = sub {
+				$aio->sql(q{DO $$ BEGIN FOR i IN 1 .. 120 LOOP EXECUTE 'CREATE TABLE scenario.d AS SELECT 1'; DROP TABLE scenario.d; END LOOP; END $$});
+				return $memory->();
+			};
+			my $before = $drop->();
+			$drop->() for 1 .. 2;
+			is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
+		}, log => qr/LOG:  /);
+	}, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
+
+done_testing();

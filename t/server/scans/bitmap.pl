@@ -268,4 +268,38 @@ with_each_io_method(
 		}
 	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
+# Scans that begin again, and again before anything was read, or end so: each kind of scan, of which a
+# join asks for rows now and then.  Guards server commit 754c610e13.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my %scans = (
+			'Seq Scan' => [ 'n < 100', qw(seqscan) ], 'Index Scan' => [ 'n < 100', qw(indexscan) ], 'Index Only Scan' => [ 'n < 100', qw(indexonlyscan) ],
+			'Bitmap Heap Scan' => [ 'n < 100', qw(bitmapscan) ], 'Tid Range Scan' => [ "ctid < '(10,0)'", qw(tidscan) ], 'Sample Scan' => [ 'n < 100', qw(seqscan) ]);
+
+		for my $scan (sort keys %scans)
+		{
+			$aio->scenario($scan, sub {
+				my ($alice) = $aio->sessions('alice');
+				my ($condition, @enabled) = @{ $scans{$scan} };
+				$aio->sql("CREATE TABLE scenario.t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, repeat('x', 700) FROM generate_series(0, 1999) i; CREATE INDEX t_n ON scenario.t (n); VACUUM ANALYZE scenario.t");
+				my $found = $aio->sql("SELECT count(*) FROM scenario.t WHERE $condition");
+				$alice->sql(join '; ', map { "SET enable_$_ = off" } qw(seqscan indexscan indexonlyscan bitmapscan tidscan material));
+				$alice->sql("SET enable_$_ = on") for @enabled;
+				my $from = 'scenario.t' . ($scan =~ /Sample/ ? ' TABLESAMPLE system (100)' : '');
+				for my $asked ([ 1 ], [ 1, 0 ], [ 0, 0, 1, 0, 0 ], [ 1, 0, 0, 1, 0, 0, 0 ], [ 0, 0, 0 ])
+				{
+					for my $limit ('', ' LIMIT 3')
+					{
+						my $query = "SELECT count(x.n) FROM unnest(ARRAY[" . join(',', map { $_ ? 'true' : 'false' } @$asked) . "]) o(f), LATERAL (SELECT n FROM $from WHERE $condition AND o.f OFFSET 0$limit) x";
+						like($alice->sql("EXPLAIN (COSTS off) $query"), qr/One-Time Filter: o\.f.*\Q$scan\E /s, 'the plan') if @$asked == 1 && !$limit;
+						$aio->evict('scenario.t');
+						$alice->gives($query, ($limit ? 3 : $found) * (grep { $_ } @$asked), "rows are asked for: @$asked$limit");
+					}
+				}
+			});
+		}
+	}, leaves => 'nothing');
+
 done_testing();

@@ -5,6 +5,7 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use TestAio::Trace;
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance
@@ -203,5 +204,45 @@ with_each_io_method(
 			$aio->proves($t);
 		});
 	}, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
+
+# Which of the two concurrency settings limits the reads of maintenance: of indexes by VACUUM, and of
+# contrib modules.  Guards server commit f132815fd4.
+# io_methods: worker; long: all
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+		my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
+		my $vacuum = 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t';
+		# what is read, how, with what setting
+		my @cases = (
+			[ 'scenario.t', "SELECT pg_prewarm('scenario.t')", 'maintenance', $aio->lacks('pg_prewarm') ],
+			[ 'scenario.t_btree', $vacuum, 'maintenance' ],
+			[ 'scenario.t_gist', $vacuum, 'maintenance' ],
+			[ 'scenario.t_spgist', $vacuum, 'maintenance' ],
+			[ 'scenario.t', 'SELECT count(*) FROM verify_heapam(\'scenario.t\')', 'effective', $aio->lacks('amcheck') ],
+			[ 'scenario.t', 'SET enable_seqscan = off; SELECT sum(blk) FROM scenario.t WHERE p <@ box \'((0,0),(400,400))\'', 'effective' ]);
+
+		for my $case (@cases)
+		{
+			my ($relation, $statement, $setting, $lacks) = @$case;
+			$aio->scenario("$relation: $statement", sub {
+				my ($alice) = $aio->sessions('alice');
+				$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
+				for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
+				$aio->sql('VACUUM ANALYZE scenario.t');
+				for my $zero (qw(effective maintenance))
+				{
+					my $expected = $sync || $zero eq $setting ? 'true' : 'false';
+					$aio->sql('DELETE FROM scenario.t WHERE blk % 5 = ' . length($zero) % 5) if $statement eq $vacuum;
+					$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
+					$aio->evict($relation);
+					$aio->evict('scenario.t');
+					$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
+					# ReadBuffer() reads the first page of an index at once
+					$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
+				}
+			}, skip => $no_trace // $lacks);
+		}
+	}, leaves => 'nothing', conf => { 'test_aio.trace_completions' => 'on' });
 
 done_testing();

@@ -5,6 +5,7 @@ use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 
 # What reads add to pg_stat_database, pg_statio_all_tables and pg_stat_all_tables.
@@ -309,5 +310,90 @@ with_each_io_method(
 			$look->('ANALYZE of pages that are pruned');
 		});
 	}, conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
+
+# Rows that views must have, and those that they must not have: pg_stat_io for each kind of process,
+# pg_wait_events for each lock.  Statistics of one process, with each stats_fetch_consistency.  Guards
+# server commits 17d8bba6da, f4694e0f3c, c3623703f3 and 3191a593d6.
+# io_methods: worker
+# What processes do with objects in contexts: read, write, write back, extend, hit, evict, reuse, fsync
+my %does = (
+	'relation/bulkread' => 'rwbheu', 'relation/bulkwrite' => 'rwbxheu', 'relation/init' => 'rwbxhef', 'relation/normal' => 'rwbxhef', 'relation/vacuum' => 'rwbxheu',
+	'temp relation/normal' => 'rwxhe', 'wal/init' => 'wf', 'wal/normal' => 'rwf');
+my %letters = (reads => 'r', writes => 'w', writebacks => 'b', extends => 'x', hits => 'h', evictions => 'e', reuses => 'u', fsyncs => 'f');
+
+# Returns the lines that a kind of process has: all contexts, without those that match the first pattern,
+# and without what the second one matches in "context:letter".
+sub rows
+{
+	my ($no_row, $never) = @_;
+	return join "\n", map { my $what = $_; "$what:" . join '', grep { "$what:$_" !~ $never } split //, $does{$what} } grep { $_ !~ $no_row } sort keys %does;
+}
+
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		$aio->scenario('pg_stat_io', sub {
+			my $no_reading = qr{wal/normal:r};
+			# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation
+			my %rows = (
+				(map { $_ => rows(qr/none/, qr/none/) } 'client backend', 'background worker', 'walsender', 'slotsync worker', 'io worker'),
+				(map { $_ => rows(qr/none/, qr/none/) } $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? ('datachecksums launcher', 'datachecksums worker') : ()),
+				(map { $_ => rows(qr/temp/, qr/none/) } 'standalone backend', 'startup'),
+				'autovacuum worker' => rows(qr/temp|bulkwrite/, $no_reading),
+				'autovacuum launcher' => rows(qr/temp|bulkwrite|vacuum/, $aio->major < 19 ? qr/$no_reading|:x/ : $no_reading),
+				'background writer' => rows(qr/temp|bulk|vacuum/, qr/:[rxhe]/),
+				'checkpointer' => rows(qr/temp|bulk|vacuum/, qr/relation.*:r|:[xhe]/),
+				(map { $_ => rows(qr/relation/, $no_reading) } 'walwriter', 'walreceiver'),
+				'walsummarizer' => rows(qr/relation/, qr/none/));
+			my $letters = join ' || ', map { "CASE WHEN $_ IS NULL THEN '' ELSE '$letters{$_}' END" } qw(reads writes writebacks extends hits evictions reuses fsyncs);
+			for my $kind (sort keys %rows)
+			{
+				$aio->gives(qq{SELECT object || '/' || context || ':' || $letters FROM pg_stat_io WHERE backend_type = '$kind' ORDER BY object || '/' || context COLLATE "C"}, $rows{$kind}, $kind);
+			}
+			$aio->gives('SELECT count(DISTINCT backend_type) FROM pg_stat_io', scalar keys %rows, 'no other kind of process has rows');
+			# what is not measured in bytes or time is NULL there, too
+			for my $unit (qw(bytes time))
+			{
+				my @pairs = map { my $c = $_; [ $c, ($c =~ s/s$//r) . "_$unit" ] } $unit eq 'bytes' ? qw(reads writes extends) : qw(reads writes writebacks extends fsyncs);
+				$aio->gives('SELECT count(*) FROM pg_stat_io WHERE ' . join(' OR ', map { "($_->[0] IS NULL) <> ($_->[1] IS NULL)" } @pairs), 0, $unit);
+			}
+		});
+
+		# the server's header names the locks
+		$aio->scenario('pg_wait_events', sub {
+			my $header = $aio->node->config_data('--includedir-server') . '/storage';
+			my @names = slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCK\(\d+, (\w+)\)/mg;
+			my @tranches = -e "$header/lwlocklist.h" ? slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCKTRANCHE\(\w+, (\w+)\)/mg : ();
+			# before 19 there is only the enum, whose names are those of the view in another spelling
+			@tranches = grep { !/FIRST_USER_DEFINED/ } slurp_file("$header/lwlock.h") =~ /^\s+LWTRANCHE_(\w+)/mg if !@tranches;
+			cmp_ok(scalar @names, '>', 30, 'locks in the header');
+			cmp_ok(scalar @tranches, '>', 20, 'kinds of locks in the header');
+			my $spelling = "lower(replace(replace(replace(replace(name, '_', ''), 'LAUNCHER', 'LogicalRepLauncher'), 'PGSTATS', 'PgStats'), 'LOCKFASTPATH', 'LockFastPath'))";
+			$aio->gives("SELECT name FROM unnest(string_to_array('" . join(' ', @names, @tranches) . "', ' ')) name WHERE $spelling NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = 'LWLock')", '', 'each is in the view');
+			# those of this subsystem, with the types that the manual gives them
+			my %events = (Activity => 'IoWorkerMain', IO => 'AioIoCompletion AioIoUringExecution AioIoUringSubmit DataFileRead DataFilePrefetch BufFileRead', IPC => 'BufferIo', LWLock => 'AioUringCompletion AioWorkerSubmissionQueue BufferMapping');
+			for my $type (sort keys %events)
+			{
+				$aio->gives("SELECT name FROM unnest(string_to_array('$events{$type}', ' ')) name WHERE lower(name) NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = '$type' AND length(description) > 10)", '', $type);
+			}
+		});
+
+		$aio->scenario('the statistics of one process', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = $aio->table('t', 20);
+			$bob->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
+			my $read = "SELECT reads > 0, count(*) OVER () FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'";
+			# a change of the setting gives back what was fetched
+			for my $consistency (qw(none cache snapshot cache none snapshot none))
+			{
+				$alice->sql('BEGIN');
+				$alice->gives("$read; SET stats_fetch_consistency = $consistency; $read", "t|1\nt|1", "once more with $consistency");
+				$alice->gives("SELECT count(*) FROM pg_stat_get_backend_io(${\$aio->pids_of_type('checkpointer')})", '0', 'no rows of the checkpointer');
+				$alice->sql('COMMIT');
+			}
+			$alice->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'no rows of no process');
+		});
+	}, leaves => 'nothing');
 
 done_testing();

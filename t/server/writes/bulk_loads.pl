@@ -182,4 +182,47 @@ with_each_io_method(
 		}, log => qr/client backend alice ERROR:  could not (?:write|extend)/);
 	});
 
+# Tables that grow: COPY into several partitions, one after the other and by turns, and the time of
+# extensions.  Guards server commits 22655aa231 and d17ffc734d.
+# io_methods: worker
+with_each_io_method(
+	sub {
+		my ($aio) = @_;
+
+		# a partition that is smaller than another one has no block of its number
+		for my $order ('i', 'i % 2, i', '(i / 37) % 2, i', '-i')
+		{
+			$aio->scenario("COPY into partitions, ordered by $order", sub {
+				my ($alice) = $aio->sessions('alice');
+				my $file = $aio->node->basedir . '/rows.copy';
+				$aio->sql("CREATE TABLE scenario.p (k int, i int, body text STORAGE PLAIN) PARTITION BY LIST (k)");
+				$aio->sql("CREATE TABLE scenario.p$_ PARTITION OF scenario.p FOR VALUES IN ($_) WITH (autovacuum_enabled = off)") for 0 .. 2;
+				$aio->sql("COPY (SELECT CASE WHEN i % 10 = 3 THEN 1 WHEN i % 25 = 4 THEN 2 ELSE 0 END, i, repeat('x', 7000) FROM generate_series(0, 599) i ORDER BY $order) TO '$file'");
+				for my $time (1, 2)
+				{
+					$alice->sql("COPY scenario.p FROM '$file'");
+					$alice->gives('SELECT k, count(*), count(DISTINCT i), sum(length(body)) FROM scenario.p GROUP BY k ORDER BY k', join("\n", map { my ($k, $n) = @$_; join '|', $k, $n * $time, $n, $n * $time * 7000 } [ 0, 516 ], [ 1, 60 ], [ 2, 24 ]), "the rows, time $time");
+				}
+				# not many more pages than rows
+				$alice->gives("SELECT max(pg_relation_size('scenario.p' || k) / 8192 - n) < 70 FROM (SELECT k, count(*) AS n FROM scenario.p GROUP BY k) s", 't', 'pages that no row needs');
+			});
+		}
+
+		# nothing else is written, since the pool has room for the table
+		$aio->scenario('the time of extensions', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				$alice->note_temporary_tables if $kind;
+				my $t = $kind ? 'e' : 'scenario.e';
+				$alice->sql("CREATE $kind TABLE $t (body text STORAGE PLAIN); SET track_io_timing = on");
+				my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) INSERT INTO $t SELECT repeat('x', 7000) FROM generate_series(1, 60)");
+				my $word = $kind ? 'Local' : 'Shared';
+				my ($time) = $plan =~ /"$word I\/O Write Time": ([0-9.]+)/;
+				cmp_ok($time // 0, '>', 0, "$word I/O write time");
+				$alice->sql("DROP TABLE $t");
+			}
+		});
+	}, leaves => 'nothing');
+
 done_testing();
