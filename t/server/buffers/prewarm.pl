@@ -339,6 +339,24 @@ with_each_io_method(
 			$aio->proves($t);
 		});
 
+		# a caller of a function that returns any row names its columns
+		$aio->scenario('rows of another shape', sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->lacks($_) for qw(pg_buffercache pg_walinspect pageinspect);
+			my @functions = split /\n/, $aio->sql(q{SELECT oid::regprocedure FROM pg_proc p WHERE prorettype = 'record'::regtype AND proargmodes IS NULL AND proretset AND provolatile <> 'c'
+				AND pronargs <= 1 AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e') ORDER BY 1});
+			for my $function (@functions)
+			{
+				for my $columns (1 .. 12)
+				{
+					my $call = ($function =~ s/\(boolean\)/(false)/r) . ' AS f(' . join(', ', map { "c$_ boolean" } 1 .. $columns) . ')';
+					$alice->starts("SELECT * FROM $call")->wait_for_end;
+					like($alice->error ? $alice->error->{message} : 'no error', qr/return row do not match|incorrect number of output arguments/, $call);
+				}
+			}
+			cmp_ok(scalar @functions, '>=', 1, join ' ', @functions);
+		}, skip => $aio->lacks('pg_buffercache'));
+
 		# a stream that is left before its end
 		$aio->scenario('amcheck ends at the first corruption', sub {
 			my ($alice) = $aio->sessions('alice');

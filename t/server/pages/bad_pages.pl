@@ -408,8 +408,12 @@ with_each_io_method(
 			$becomes->('off');
 			my ($t, $u) = ($aio->table('t', 30), $aio->table('u', 30, kind => 'UNLOGGED'));
 			$aio->sql("CREATE INDEX u_i ON $u (blk); CREATE UNLOGGED SEQUENCE scenario.s; DELETE FROM $t WHERE blk = 7; VACUUM $t");
+			my ($from, $file) = split /\|/, $aio->sql("SELECT pg_current_wal_insert_lsn(), pg_relation_filenode('$u')");
 			$aio->sql('SELECT pg_enable_data_checksums()');
 			$becomes->('on');
+			my @records = $aio->wal_records($from, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)"));
+			is(scalar(grep { m{rel \d+/\d+/$file (?!fork init)} } @records), 0, 'no WAL of an unlogged table');
+			cmp_ok(scalar(grep { /FPW|FPI/ } @records), '>', 30, 'but of the others');
 			$aio->sql('CHECKPOINT');
 			if (!$aio->lacks('pageinspect'))
 			{
@@ -430,6 +434,6 @@ with_each_io_method(
 			$aio->proves($u);
 			$aio->proves($t, except => 'block 7 has no row');
 		}, dies => 1, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs');
-	}, conf => { shared_buffers => '16MB' });
+	}, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
 
 done_testing();

@@ -70,48 +70,72 @@ with_each_io_method(
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });
 
-# Replay of WAL that the files have seen before, truncations included; what a standby keeps, and
-# counts, of what it replays; a free space map of blocks that are not there.  Guards server commits 23b25586dc, 8c8f7b199d, b4c1b2be32, 9358297431 and f4694e0f3c.
+# Replay of WAL that the files have seen before, truncations included; what a standby keeps, and counts, of
+# what it replays; a free space map of blocks that are not there.  Guards server commits 23b25586dc,
+# 8c8f7b199d, b4c1b2be30, 9358297431 and f4694e0f35.
 # io_methods: worker; long: all
-my @tables = ([ 't', 100, 60, 90, 30 ], [ 'u', 90, 140, 45, 60 ], [ 'v', 70, 20, 40 ], [ 'w', 110, 300, 20 ]);
 
-# Makes tables of 150 pages that shrink and grow after a checkpoint.  Between, pages change that recovery does not get
-# as images; further checkpoints, if there are to be any, have it forget the sizes of files.  Returns a query
-# that tells their rows and sizes.
-sub history
+# The rows and the sizes of tables.
+sub contents_of { return join ' UNION ALL ', map { "SELECT '$_', count(*), sum(blk), count(*) FILTER (WHERE body = proof('$_', blk, 0)), pg_relation_size('$_') / 8192 FROM $_" } @_ }
+
+# Makes tables of 150 pages that shrink to these sizes and grow after a checkpoint.  Between, pages change that
+# recovery does not get as images.  Returns the tables.
+my %sizes = (t => [ 100, 60, 90, 30 ], u => [ 90, 140, 45, 60 ], v => [ 70, 20, 40 ], w => [ 110, 300, 20 ]);
+
+sub shrink_and_grow
 {
-	my ($aio, $checkpoint, $again) = @_;
-	$aio->table($_->[0], 150) for @tables;
-	$checkpoint->();
-	my @queries;
-	for my $table (@tables)
+	my ($aio) = @_;
+	my @tables = map { $aio->table($_, 150) } sort keys %sizes;
+	$aio->sql('CHECKPOINT');
+	for my $t (@tables)
 	{
-		my ($name, @sizes) = @$table;
-		my ($t, $last) = ("scenario.$name", 150);
-		for my $size (@sizes)
+		my $last = 150;
+		for my $size (@{ $sizes{ substr $t, -1 } })
 		{
-			# blocks that stay are locked, with images, before the next records extend the table
-			$aio->sql('CHECKPOINT') if $again;
 			$aio->sql($size > $last
 				? "CALL add_pages('$t', $last, ${\($size - 1)}); UPDATE $t SET gen = gen WHERE blk % 3 = 0 AND blk > 25; VACUUM (TRUNCATE off) $t"
 				: "DELETE FROM $t WHERE (ctid::text::point)[0] >= $size OR blk >= $size; VACUUM (TRUNCATE on) $t; SELECT FROM $t WHERE blk % 4 = 1 FOR UPDATE");
-			$aio->sql('CHECKPOINT') if $again;
 			$last = $aio->sql("SELECT pg_relation_size('$t') / 8192");
 		}
-		push @queries, "SELECT '$t', count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)), pg_relation_size('$t') / 8192 FROM $t";
 	}
-	return join ' UNION ALL ', @queries;
+	return @tables;
+}
+
+# Makes tables of 150 pages, empty from some block on but for the last rows that are given, and truncates them to
+# one of these after the other, after a restart point of the standby.  Nothing but truncations names the empty
+# blocks.  The rows are written with images, and checkpoints between have the standby forget the sizes of files.
+my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [ 31 ]);
+
+sub truncate_by_and_by
+{
+	my ($aio, $standby) = @_;
+	my @tables = map { $aio->table($_, 150) } sort keys %last_rows;
+	for my $t (@tables)
+	{
+		my @last = @{ $last_rows{ substr $t, -1 } };
+		$aio->sql("DELETE FROM $t WHERE blk > $last[-1] AND blk NOT IN (${\join ',', @last}); VACUUM (TRUNCATE off) $t");
+	}
+	$aio->sql('CHECKPOINT');
+	$aio->replayed_by($standby);
+	$standby->sql('CHECKPOINT');
+	for my $t (@tables)
+	{
+		for my $last (@{ $last_rows{ substr $t, -1 } })
+		{
+			$aio->sql("DELETE FROM $t WHERE blk > $last; VACUUM (TRUNCATE on) $t; SELECT FROM $t WHERE blk = $last FOR UPDATE; CHECKPOINT");
+		}
+	}
+	return @tables;
 }
 
 # Test: the tables have the same rows as on the server, and what comes next, too.
 sub agrees
 {
-	my ($aio, $other, $query, $expected) = @_;
+	my ($aio, $other, @tables) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$aio->replayed_by($other) if $other != $aio;
-	$other->gives($query, $expected, 'the rows');
-	$aio->sql("CALL add_pages('scenario.$_->[0]', 500, 560)") for @tables;
-	$expected = $aio->sql($query);
+	my $query = contents_of(@tables);
+	$aio->sql("CALL add_pages('$_', 500, 560)") for @tables;
+	my $expected = $aio->sql($query);
 	$aio->replayed_by($other) if $other != $aio;
 	return $other->gives($query, $expected, 'further rows');
 }
@@ -121,10 +145,11 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('recovery', sub {
-			my $query = history($aio, sub { $aio->sql('CHECKPOINT') });
-			my $expected = $aio->sql($query);
+			my @tables = shrink_and_grow($aio);
+			my $expected = $aio->sql(contents_of(@tables));
 			$aio->recovers;
-			agrees($aio, $aio, $query, $expected);
+			$aio->gives(contents_of(@tables), $expected, 'the rows');
+			agrees($aio, $aio, @tables);
 		}, dies => 1);
 
 		# the map may be older than the file: it names blocks that are not there
@@ -156,14 +181,17 @@ with_each_io_method(
 
 		# the restart point lies before all truncations, the files after them
 		$aio->scenario('a standby that starts again', sub {
-			my $query = history($aio, sub { $aio->sql('CHECKPOINT'); $aio->replayed_by($standby); $standby->sql('CHECKPOINT') }, 'again');
+			my @tables = truncate_by_and_by($aio, $standby);
+			my $query = contents_of(@tables);
 			my $expected = $aio->sql($query);
 			$aio->replayed_by($standby);
 			$standby->gives($query, $expected, 'the rows on the standby');
 			my $size = $standby->log_size;
 			ok($standby->stop_with_sessions('QUIT'), 'the standby stops');
 			$standby->start_again;
-			agrees($aio, $standby, $query, $expected);
+			$aio->replayed_by($standby);
+			$standby->gives($query, $expected, 'the rows after another replay');
+			agrees($aio, $standby, @tables);
 			unlike($standby->log_text($size), qr/FATAL|PANIC|ERROR|TRAP/, 'replay goes well');
 		}, dies => 1);
 

@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio::Plan;
 use TestAio::Rows;
+use TestAio::Vacuum;
 use TestAio;
 
 # Bitmap heap scans, exact, lossy and parallel: their rows, and the heap blocks that they read.
@@ -187,6 +188,31 @@ with_each_io_method(
 			like($alice->sql("$explain $join"), qr/Gather \(actual rows=1360\S* loops=2\).*Parallel Bitmap Heap Scan/s, 'a parallel scan is rescanned');
 			my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 6799) i WHERE i % 50 < 10');
 			$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
+		});
+
+		# an index names rows that are dead, and VACUUM may remove them before the scan gets to their pages
+		$aio->scenario('dead rows', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $t = indexed_table($aio, 1700);
+			$aio->sql("DELETE FROM $t WHERE n % 3 = 1 OR n BETWEEN 2000 AND 2999");
+			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+			for my $case ([ '4MB', 'n BETWEEN 1000 AND 3999', 750 ], [ '64kB', 'm < 49', 1700 ])
+			{
+				my ($work_mem, $condition, $pages) = @$case;
+				$alice->sql("SET work_mem = '$work_mem'");
+				my ($exact, $lossy) = heap_blocks($alice->sql("$explain SELECT n FROM $t WHERE $condition"));
+				is($exact + $lossy, $pages, "$condition: $exact exact and $lossy lossy pages, with and without rows");
+				# a scan that a worker does alone
+				($exact, $lossy) = heap_blocks($alice->sql("SET debug_parallel_query = on; $explain SELECT n FROM $t WHERE $condition; RESET debug_parallel_query"));
+				is($exact + $lossy, $pages, "$condition: in a worker") if $aio->major >= 19;
+			}
+			# no column is needed, so nothing but visibility is looked at
+			$alice->sql("SET work_mem = '4MB'; BEGIN; DECLARE c CURSOR FOR SELECT FROM $t WHERE n BETWEEN 1000 AND 3999; MOVE 1 FROM c");
+			vacuum($bob, 'TRUNCATE off', $t);
+			$alice->notices;
+			$alice->sql("DO \$\$ DECLARE c refcursor := 'c'; n int; BEGIN MOVE FORWARD ALL FROM c; GET DIAGNOSTICS n = ROW_COUNT; RAISE NOTICE 'moved %', n; END \$\$; COMMIT");
+			my ($moved) = map { /moved (\d+)/ } $alice->notices;
+			is($moved + 1, $aio->sql('SELECT count(*) FROM generate_series(1000, 3999) n WHERE n % 3 <> 1 AND n NOT BETWEEN 2000 AND 2999'), 'rows that are not dead');
 		});
 	}, conf => { shared_buffers => '32MB', max_pred_locks_per_relation => 2000 });
 

@@ -40,6 +40,26 @@ with_each_io_method(
 			$aio->proves($t);
 		});
 
+		# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
+		$aio->scenario('cancelled at each debug message', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', '{0,1,2,10,11,19}')";
+			$alice->sql($read);
+			my ($messages, $end) = (0, 57014);
+			while ($end eq 57014 && $messages < 300)
+			{
+				$messages++;
+				$aio->evict($t);
+				$alice->sql('SET log_min_messages = debug5');
+				while_injected($alice->pid, "write:signal=SIGINT:when=$messages", undef, sub { $alice->starts($read)->wait_for_end });
+				$end = $alice->error ? $alice->error->{sqlstate} : $alice->result;
+				$alice->sql('SET log_min_messages = warning');
+			}
+			is($end, 6, "cancelled at each of $messages messages, then at none");
+			$aio->proves($t);
+		}, skip => no_strace());
+
 		for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
 		{
 			$aio->scenario("$how with reads under way", sub {
@@ -181,10 +201,10 @@ with_each_io_method(
 			ok($aio->stop, 'the server stops');
 			my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
 				$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
-				"SELECT evict_rel('$t')", "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
+				"SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
 				$answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'));
 			is($status, 0, 'it ends');
-			is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads, no problem with the rows, and no handle in use') || diag($log);
+			is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads after barriers, no problem with the rows, and no handle in use') || diag($log);
 			unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
 			$aio->start_again;
 			$aio->proves($t);

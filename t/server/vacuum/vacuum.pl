@@ -329,6 +329,36 @@ with_each_io_method(
 					$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
 			}
 		});
+
+		# less memory than an empty list of dead rows takes: a pass for each page
+		$aio->scenario('parallel workers, least memory', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
+			$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
+			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
+			$aio->proves($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
+		});
+
+		# options of one relation are not those of the next one, nor of its TOAST table
+		$aio->scenario('options of relations', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $option ('vacuum_truncate', 'vacuum_index_cleanup')
+			{
+				$aio->sql("DROP TABLE IF EXISTS scenario.a, scenario.b");
+				for my $name ('a', 'b')
+				{
+					$aio->sql("CREATE TABLE scenario.$name (i int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off" . ($name eq 'a' ? ", $option = off, toast.$option = on" : '') . ');'
+						  . "INSERT INTO scenario.$name SELECT i, repeat('x', 6000) FROM generate_series(1, 300) i; CREATE INDEX ON scenario.$name (i); DELETE FROM scenario.$name");
+				}
+				$alice->notices;
+				$alice->sql('VACUUM (VERBOSE) scenario.a, scenario.b');
+				# whether dead rows are gone from indexes, and pages from tables
+				my @reports = grep { /finished vacuuming/ } map { split /(?=^.*finished vacuuming)/m } $alice->notices;
+				my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
+				is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
+			}
+		});
 	});
 
 # VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts
