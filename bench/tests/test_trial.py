@@ -263,8 +263,16 @@ class PatchInC(WithDirectory):
         self.assertEqual(coverage.gaps(found, self.after, {NAME: set(range(1, 20))}), [])
         data = json.loads(json.dumps(found.data()))
         self.assertEqual(coverage.share(coverage.from_data(data)), coverage.share(found))
-        reach = {NAME: {"f": ["t/x.pl"]}, "other.c": {"g": ["t/y.pl", "t/x.pl"], "h": ["t/y.pl"]}}
-        self.assertEqual(changed.in_order(reach, {NAME: {"f"}, "other.c": {"h"}, "new.c": {"i"}}), ["t/x.pl", "t/y.pl"])
+
+    def test_tests_that_are_about_a_function_come_first(self) -> None:
+        found = Coverage()
+        for test, f, g in (("t/z.pl", 1, 1), ("t/y.pl", 30, 90), ("t/x.pl", 2, 0), (suite.RECORDINGS, 9, 0), (suite.REGRESSION, 9, 0)):
+            found.add(test, {NAME: coverage.File(functions={"f": f}), "other.c": coverage.File(functions={"g": g})})
+        with mock.patch.object(changed, "REACH", self.directory / "reach.json"):
+            changed.keep_reach(found)
+        reach = json.loads((self.directory / "reach.json").read_text())
+        self.assertEqual(changed.in_order(reach, {NAME: {"f"}, "new.c": {"i"}}), ["t/x.pl", "t/z.pl", "t/y.pl"])
+        self.assertEqual(changed.in_order(reach, {"other.c": {"g"}}), ["t/y.pl", "t/z.pl"])
 
     def test_lcov_reads_it(self) -> None:
         info = self.directory / "coverage.info"

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from . import patch, sides
+from . import patch, sides, suite
 from .coverage import CACHE, Coverage
 
 #: what the last run of bench/coverage has seen: the tests that execute a function, by file and name
@@ -15,25 +15,23 @@ REACH = CACHE / "reach.json"
 
 
 def keep_reach(found: Coverage) -> None:
-    reach: dict[str, dict[str, list[str]]] = {}
-    for test, files in found.by_test.items():
-        for name, file in files.items():
-            for function in (function for function, count in file.functions.items() if count):
-                reach.setdefault(name, {}).setdefault(function, []).append(test)
+    """Keeps which share of all that a test executes are calls of a function."""
+    reach: dict[str, dict[str, dict[str, float]]] = {}
+    for test in (test for test in found.by_test if test.endswith(".pl") and test != suite.RECORDINGS):
+        counts = {(name, function): count for name, file in found.by_test[test].items() for function, count in file.functions.items() if count}
+        for (name, function), count in counts.items():
+            reach.setdefault(name, {}).setdefault(function, {})[test] = count / sum(counts.values())
     REACH.parent.mkdir(parents=True, exist_ok=True)
     REACH.write_text(json.dumps(reach))
 
 
-def in_order(reach: dict[str, dict[str, list[str]]], functions: dict[str, set[str]]) -> list[str]:
-    """Returns the tests that execute one of these functions, by file.  First comes what executes little else, since it
-    is about them."""
-    executed: dict[str, int] = {}
-    for by_name in reach.values():
-        for tests in by_name.values():
-            for test in tests:
-                executed[test] = executed.get(test, 0) + 1
-    found = {test for name, names in functions.items() for function in names for test in reach.get(name, {}).get(function, [])}
-    return sorted(found, key=lambda test: (executed[test], test))
+def in_order(reach: dict[str, dict[str, dict[str, float]]], functions: dict[str, set[str]]) -> list[str]:
+    """Returns the tests that execute one of these functions.  First comes what executes them more than other tests do."""
+    weight: dict[str, float] = {}
+    for shares in (reach.get(name, {}).get(function, {}) for name, names in functions.items() for function in names):
+        for test, share in shares.items():
+            weight[test] = weight.get(test, 0) + share / sum(shares.values())
+    return sorted(weight, key=lambda test: (-weight[test], test))
 
 
 def functions_of(server: str, base: str) -> dict[str, set[str]]:
@@ -50,7 +48,7 @@ def functions_of(server: str, base: str) -> dict[str, set[str]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench/changed", description="Prints the test files that execute the changed functions, those first that execute little else.")
+    parser = argparse.ArgumentParser(prog="bench/changed", description="Prints the test files that execute the changed functions, those first that do so most.")
     parser.add_argument("server", metavar="source:PATH[@REVISION]")
     parser.add_argument("base", nargs="?", default="", metavar="REVISION", help="what has changed since the branch left this one (default: since the last commit; if nothing has, in the last commit)")
     given = parser.parse_args(argv)
