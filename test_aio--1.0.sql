@@ -307,19 +307,19 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_release_all(int) IS
 'release all held reads';
 
-CREATE FUNCTION io_turnstile("on" bool)
+CREATE FUNCTION io_hold_wakeups("on" bool)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_turnstile(bool) IS
-'have processes that have waited for a held read wait for io_wake()';
+COMMENT ON FUNCTION io_hold_wakeups(bool) IS
+'hold wakeups: have processes that have waited for a held read wait for io_wake()';
 
 CREATE FUNCTION io_wake(pid int)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_wake(int) IS
-'let a process pass the turnstile';
+'end the held wakeup of a process';
 
 CREATE FUNCTION io_settle(processes int4[],
 	pid int DEFAULT NULL,
@@ -386,13 +386,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION io_held_get() IS
 'return the held reads, for the view io_held';
 
-CREATE FUNCTION io_turnstile_get(OUT pid int4, OUT io_id int4,
+CREATE FUNCTION io_held_wakeups_get(OUT pid int4, OUT io_id int4,
 	OUT io_generation int8, OUT since timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-COMMENT ON FUNCTION io_turnstile_get() IS
-'processes at the turnstile, for the view io_turnstile';
+COMMENT ON FUNCTION io_held_wakeups_get() IS
+'held wakeups, for the view io_held_wakeups';
 
 CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -459,9 +459,9 @@ FROM io_held_get();
 
 COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
 
-CREATE VIEW io_turnstile AS SELECT * FROM io_turnstile_get();
+CREATE VIEW io_held_wakeups AS SELECT * FROM io_held_wakeups_get();
 
-COMMENT ON VIEW io_turnstile IS 'processes that wait for io_wake(), and the reads that they have waited for';
+COMMENT ON VIEW io_held_wakeups IS 'processes that wait for io_wake(), and the reads that they have waited for';
 
 CREATE VIEW io_filters AS
 SELECT filter, kind,
@@ -599,9 +599,9 @@ BEGIN
 END $$;
 
 -- roles that can read pg_aios can read the views of the gate and of the trace
-GRANT SELECT ON io_held, io_turnstile, io_filters, io_devices, io_device_reads, io_gate,
+GRANT SELECT ON io_held, io_held_wakeups, io_filters, io_devices, io_device_reads, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_held_get(), io_turnstile_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_held_get(), io_held_wakeups_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get()
 TO pg_read_all_stats;

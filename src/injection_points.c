@@ -19,7 +19,7 @@
 
 #include "aio/perform.h"
 #include "aio/shutdown.h"
-#include "part.h"
+#include "subsystem.h"
 #include "filters/filters.h"
 #include "storage/condition_variable.h"
 
@@ -173,10 +173,10 @@ attach_callback(const char *point, const char *library, const char *function)
 	InjectionPointLoad(point);
 }
 
-static const Obstacle *
+static const Unavailable *
 attach_injection_points(void)
 {
-	static const Obstacle path_too_long = {
+	static const Unavailable path_too_long = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "the server's injection points cannot find test_aio",
 		.hint = "Install the library in the server's package library directory, or where the path from there is at most 127 characters long.",
@@ -195,10 +195,10 @@ attach_injection_points(void)
 
 #else
 
-static const Obstacle *
+static const Unavailable *
 attach_injection_points(void)
 {
-	static const Obstacle not_built_in = {
+	static const Unavailable not_built_in = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
 		.message = "this server has no injection points",
 		.hint = "Leave \"test_aio.gate\" on, or use a server that has been built with --enable-injection-points.",
@@ -216,7 +216,7 @@ no_change(void)
 }
 
 /*
- * Part.begin: attaches to the injection points, if the server has them.
+ * Subsystem.begin: attaches to the injection points, if the server has them.
  */
 static void
 begin(void)
@@ -226,14 +226,14 @@ begin(void)
 		.changed = no_change,
 	};
 	static const FilterKind kinds[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
-	const Obstacle *obstacle = attach_injection_points();
+	const Unavailable *unavailable = attach_injection_points();
 
 	for (size_t i = 0; i < lengthof(kinds); i++)
 	{
-		if (obstacle == NULL)
+		if (unavailable == NULL)
 			filters_set_handler(kinds[i], &handler);
 		else
-			filters_set_obstacle(kinds[i], obstacle);
+			filters_set_unavailable(kinds[i], unavailable);
 	}
 }
 
@@ -243,7 +243,7 @@ begin(void)
 void
 injection_points_init(void)
 {
-	static Part part = {.begin = begin};
+	static Subsystem subsystem = {.begin = begin};
 
-	part_register(&part);
+	subsystem_register(&subsystem);
 }

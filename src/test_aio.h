@@ -19,18 +19,18 @@
 #include "utils/rel.h"
 
 /* Why something cannot be done in this server. */
-typedef struct Obstacle
+typedef struct Unavailable
 {
 	int			sqlerrcode;
 	const char *message;
 	const char *reason;			/* or NULL */
 	const char *hint;			/* or NULL */
-} Obstacle;
+} Unavailable;
 
-/* part.c: what is there, and why something is not */
-extern const Obstacle not_preloaded;
+/* subsystem.c: what is there, and why something is not */
+extern const Unavailable not_preloaded;
 extern const char *library_path(void);
-pg_noreturn extern void raise_obstacle(const Obstacle *obstacle);
+pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 
 /* arguments.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);

@@ -164,7 +164,7 @@ sub _pg_config
 }
 
 # Returns why this machine cannot run a method, or undef.
-sub _obstacle
+sub _reason
 {
 	my ($method) = @_;
 	return if $method ne 'io_uring';
@@ -250,11 +250,11 @@ sub with_each_io_method
 	for my $method (@known)
 	{
 		next if !grep { $_ eq $method } @$always, @$long;
-		my $obstacle = _obstacle($method);
+		my $reason = _reason($method);
 	  SKIP: {
-			skip "io_method=$method: $obstacle", 1 if $obstacle;
+			skip "io_method=$method: $reason", 1 if $reason;
 		}
-		push @usable, $method if !$obstacle;
+		push @usable, $method if !$reason;
 	}
 	my @methods = grep { my $method = $_; !only_long() || grep { $_ eq $method } @$always } @usable;
 	@methods = $usable[0] if !@methods && @usable && @$always;

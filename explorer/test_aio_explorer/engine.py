@@ -26,7 +26,7 @@ CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|term
                     r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
 
 #: states of io_settle() in which a process waits
-WAITS = ("held read", "turnstile", "unsubmitted read", "lock", "lwlock", "buffer")
+WAITS = ("held read", "held wakeup", "unsubmitted read", "lock", "lwlock", "buffer")
 
 REPLAY = "REPLAY"  # the startup process of a standby
 
@@ -182,7 +182,7 @@ class Engine:
     def close(self) -> None:
         """Ends all sessions, and first what they are in the midst of."""
         try:
-            self.observers[self.observed].ask("SELECT io_hold_end(), io_turnstile(false), io_release_all()")
+            self.observers[self.observed].ask("SELECT io_hold_end(), io_hold_wakeups(false), io_release_all()")
             self._drain()
         except (KeyError, Lost, Trouble, TimeoutError, RuntimeError):
             pass
@@ -196,7 +196,7 @@ class Engine:
         """Ends what is left of a schedule and prepares the next; returns what was wrong."""
         observer = self.observers[self.observed]
         wrong: list[str] = []
-        observer.ask("SELECT io_hold_end(), io_fail_end(), io_turnstile(false), io_release_all()")
+        observer.ask("SELECT io_hold_end(), io_fail_end(), io_hold_wakeups(false), io_release_all()")
         self._drain()
         for connection in self.observers.values():
             connection.notices.clear()
@@ -242,7 +242,7 @@ class Engine:
         if hold:
             rules = [f"io_hold('{name}', fork => '{self.scenario.fork}')" if name != "*" else "io_hold()"
                      for name in self.scenario.hold]
-            observer.ask(f"SELECT {', '.join(rules)}, io_turnstile(true)")
+            observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
 
     def _drain(self) -> None:
@@ -424,7 +424,7 @@ class Engine:
             elif session.connection and session.connection.pid in processes:
                 row = processes[session.connection.pid]
                 session.state = row[2]
-                if session.state != "turnstile":
+                if session.state != "held wakeup":
                     session.waits_for = labels.get(int(row[4]), "") if row[4] is not None else ""
                 if session.state in ("lwlock", "buffer"):
                     session.waits_for = row[3] or ""
@@ -442,7 +442,7 @@ class Engine:
                          f" | {session.interrupted} | {reads} | {session.waits} | {results}")
             if session.connection and session.connection.notices:
                 lines.append("is told " + "; ".join(session.connection.notices))
-            what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "turnstile": f"woken({session.waits_for})",
+            what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "held wakeup": f"woken({session.waits_for})",
                     }.get(session.state, f"{session.state}({session.waits_for})")
             brief.append(f"{session.name}@{session.position} {what}")
         if self.held:
@@ -467,7 +467,7 @@ class Engine:
         return self.sessions[name].position >= number or self.sessions[name].gone
 
     def _choices(self) -> list[str]:
-        standing = [s.name for s in self.sessions.values() if s.state == "turnstile"]
+        standing = [s.name for s in self.sessions.values() if s.state == "held wakeup"]
         wakes = [f"wake_{name}" for name in standing]
         if standing and not self.late:
             return wakes
@@ -537,8 +537,8 @@ class Engine:
 
     def _wake(self, name: str) -> State:
         session = self.sessions.get(name)
-        if session is None or session.state != "turnstile" or not session.connection:
-            raise NotPossible(f"{name} is not at the turnstile")
+        if session is None or session.state != "held wakeup" or not session.connection:
+            raise NotPossible(f"{name} has no held wakeup")
         self.observers[self.observed].ask(f"SELECT io_wake({session.connection.pid})")
         session.waits += 1
         return self.settle()

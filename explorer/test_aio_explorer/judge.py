@@ -143,14 +143,14 @@ def judge_state(engine: Engine, state: State) -> list[str]:
         mine = [handle for handle in engine.handles if re.match(rf"{name}[ :]", handle)]
         if session.state == "idle" and not session.busy and f"{name} HANDED_OUT" in mine:
             wrong.append(f"{name} has a handle in hand after its statement")
-        if session.state in ("held read", "turnstile") and any(" STAGED" in handle or " DEFINED" in handle for handle in mine):
+        if session.state in ("held read", "held wakeup") and any(" STAGED" in handle or " DEFINED" in handle for handle in mine):
             wrong.append(f"{name} waits, and has not submitted what it has staged: {'; '.join(mine)}")
     if not engine.scenario.staged:
         wrong += [f"{label} is not submitted, though it is waited for" for _, label in engine.unsubmitted]
     else:
         wrong += [f"{label} is not submitted, though it is waited for, and its owner does nothing"
                   for owner, label in engine.unsubmitted
-                  if owner not in engine.sessions or engine.sessions[owner].state in ("idle", "held read", "turnstile")]
+                  if owner not in engine.sessions or engine.sessions[owner].state in ("idle", "held read", "held wakeup")]
     return wrong
 
 
@@ -161,7 +161,7 @@ def judge_end(engine: Engine, expected: Expected) -> list[str]:
     if engine.reads > 3 * blocks + 20:
         wrong.append(f"{engine.reads} reads were made for at most {blocks} blocks")
     if engine.scenario.check:
-        engine.observers[engine.observed].ask("SELECT io_hold_end(), io_turnstile(false)")
+        engine.observers[engine.observed].ask("SELECT io_hold_end(), io_hold_wakeups(false)")
         found = final_check(engine)
         if found not in expected.checks:
             wrong.append(f"in the end there is {found}; after no serial run there is")

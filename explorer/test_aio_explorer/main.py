@@ -418,9 +418,9 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
     rows: list[dict] = []
     usable = arguments.method or list(scenarios.METHODS)
     if "io_uring" in usable:
-        obstacle = why_no_io_uring(arguments.server, work)
-        if obstacle:
-            print(f"without io_uring: {obstacle}", flush=True)
+        reason = why_no_io_uring(arguments.server, work)
+        if reason:
+            print(f"without io_uring: {reason}", flush=True)
             usable = [method for method in usable if method != "io_uring"]
     jobs = methods_of(arguments, chosen, usable)
     if not jobs:

@@ -103,7 +103,7 @@ class Session:
     position: int = 0
     program: Steps | None = None
     wait: Wait | None = None
-    woken: bool = False         # its wait is over, and it stands at the turnstile
+    woken: bool = False         # its wait is over, and its wakeup is held
     gone: bool = False
     in_transaction: bool = False
     staged: list[Io] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Model:
             if session.gone:
                 state = "gone"
             elif session.woken:
-                state, what = "turnstile", session.wait[1].label     # type: ignore[union-attr]
+                state, what = "held wakeup", session.wait[1].label     # type: ignore[union-attr]
             elif session.wait:
                 kind, what = session.wait
                 if isinstance(what, Io):

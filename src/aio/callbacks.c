@@ -113,7 +113,7 @@ protection_of(uintptr_t address)
 
 /*
  * Writes a function pointer into memory that is meant to be constant.  Returns
- * an obstacle, or NULL.
+ * why not, or NULL.
  *
  * A page that is executable holds code too (as in a server linked with
  * -z noseparate-code), perhaps the very code that runs here.  A page that is
@@ -144,39 +144,39 @@ replace_pointer(const void *where, const void *pointer)
 
 /*
  * Registers a function that is called whenever the buffer manager has staged
- * a read.  Returns an obstacle, or NULL.
+ * a read.  Returns why not, or NULL.
  */
 const char *
 io_on_stage(IoStageHook hook)
 {
-	static const char *obstacle = NULL;
+	static const char *reason = NULL;
 
-	if (server_stage_shared == NULL && obstacle == NULL)
+	if (server_stage_shared == NULL && reason == NULL)
 	{
 		server_stage_shared = aio_shared_buffer_readv_cb.stage;
 		server_stage_local = aio_local_buffer_readv_cb.stage;
 		if (server_stage_shared == NULL || server_stage_local == NULL)
-			return obstacle = "the server does not stage buffered reads by callbacks";
+			return reason = "the server does not stage buffered reads by callbacks";
 
-		obstacle = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
-		if (obstacle == NULL)
-			obstacle = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
+		reason = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
+		if (reason == NULL)
+			reason = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
 	}
 	/* what did not succeed the first time is not tried again */
-	if (obstacle == NULL)
+	if (reason == NULL)
 		stage_hooks[nstage_hooks++] = hook;
 
-	return obstacle;
+	return reason;
 }
 
 /*
  * Registers functions that are called whenever a buffered read completes, in
- * the process that completes it.  Returns an obstacle, or NULL.
+ * the process that completes it.  Returns why not, or NULL.
  */
 const char *
 io_on_completion(const IoCompletionHooks *hooks)
 {
-	const char *obstacle;
+	const char *reason;
 
 	server_complete_md = aio_md_readv_cb.complete_shared;
 	server_complete_shared = aio_shared_buffer_readv_cb.complete_shared;
@@ -186,11 +186,11 @@ io_on_completion(const IoCompletionHooks *hooks)
 		return "the server does not complete buffered reads by the callbacks that test_aio knows";
 
 	completion_hooks = hooks;
-	obstacle = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
-	if (obstacle == NULL)
-		obstacle = replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
-	if (obstacle == NULL)
-		obstacle = replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
+	reason = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
+	if (reason == NULL)
+		reason = replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
+	if (reason == NULL)
+		reason = replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
 
-	return obstacle;
+	return reason;
 }

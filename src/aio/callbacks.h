@@ -27,7 +27,7 @@ typedef struct IoCompletionHooks
 	void		(*ends) (PgAioHandle *ioh, PgAioResult result);
 } IoCompletionHooks;
 
-/* in the postmaster; they return an obstacle, or NULL */
+/* in the postmaster; they return why not, or NULL */
 extern const char *io_on_stage(IoStageHook hook);
 extern const char *io_on_completion(const IoCompletionHooks *hooks);
 

@@ -67,7 +67,7 @@ io_expected_handles(void)
  * been used.
  */
 const char *
-io_handles_obstacle(void)
+io_handles_unavailable(void)
 {
 	uint32		nprocs = MaxBackends + NUM_AUXILIARY_PROCS;
 
@@ -195,7 +195,7 @@ is_release(const char *version)
  * worth a warning; two pre-releases often are.
  */
 static const char *
-version_obstacle(void)
+version_mismatch(void)
 {
 	const char *compiled_for = PG_TEST_AIO_COMPILED_FOR;
 	const char *server = io_server_version();
@@ -225,7 +225,7 @@ version_obstacle(void)
  * version.  Called when everything else that can be checked is as expected.
  */
 static const char *
-unknown_server_obstacle(const char **hint)
+unknown_server(const char **hint)
 {
 	if (IO_METHOD_KNOWS_SERVER)
 		return NULL;
@@ -249,7 +249,7 @@ unknown_server_obstacle(const char **hint)
  * NULL.
  */
 const char *
-io_method_obstacle(const char **hint)
+io_method_unavailable(const char **hint)
 {
 	const char *reason;
 
@@ -267,9 +267,9 @@ io_method_obstacle(const char **hint)
 		return "the server's I/O method is not one of its own";
 	if (!has_known_layout())
 		return "the server's I/O methods or callbacks do not have the layout this library was compiled for";
-	reason = version_obstacle();
+	reason = version_mismatch();
 	if (reason != NULL)
 		return reason;
 
-	return unknown_server_obstacle(hint);
+	return unknown_server(hint);
 }

@@ -68,13 +68,13 @@ extern const IoListener *io_listener;
 extern bool io_try_unknown_server;
 
 /* in the postmaster: while the library is preloaded */
-extern const char *io_method_obstacle(const char **hint);
+extern const char *io_method_unavailable(const char **hint);
 extern const char *const io_compile_anew_hint;
 extern const char *io_server_version(void);
 extern uint32 io_expected_handles(void);
 
 /* in the postmaster: once shared memory is set up */
-extern const char *io_handles_obstacle(void);
+extern const char *io_handles_unavailable(void);
 extern void io_set_interceptor(const IoInterceptor *interceptor);
 extern void io_set_listener(const IoListener *listener);
 

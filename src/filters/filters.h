@@ -97,7 +97,7 @@ typedef struct FilterHandler
 
 /* table.c: for handlers, who name themselves once shared memory is set up */
 extern void filters_set_handler(FilterKind kind, const FilterHandler *handler);
-extern void filters_set_obstacle(FilterKind kind, const Obstacle *obstacle);
+extern void filters_set_unavailable(FilterKind kind, const Unavailable *unavailable);
 extern const FilterHandler *filters_handler(FilterKind kind);
 extern bool filters_any(void);
 extern bool filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh,

@@ -14,7 +14,7 @@
 #include "filters/filters.h"
 
 #include "miscadmin.h"
-#include "part.h"
+#include "subsystem.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -52,7 +52,7 @@ static uint32 my_version;
 static Filter my_filters[MAX_FILTERS];
 
 static const FilterHandler *handlers[FILTER_KINDS];
-static const Obstacle *obstacles[FILTER_KINDS];
+static const Unavailable *kinds_unavailable[FILTER_KINDS];
 
 static int	hold_timeout = 60000;
 static bool preloaded = false;
@@ -80,13 +80,13 @@ set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 	table->wait_event = WaitEventInjectionPointNew("completion_wait");
 }
 
-static Part part = {
+static Subsystem subsystem = {
 	.name = "table of filters",
 	.memory = "test_aio filters",
 	.address = (void **) &table,
 	.size = table_size,
 	.set_up = set_up_table,
-	.obstacle = {
+	.unavailable = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "there are no filters for reads in this server",
 	},
@@ -111,7 +111,7 @@ filters_init(void)
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	part_register(&part);
+	subsystem_register(&subsystem);
 }
 
 IoTime
@@ -127,17 +127,17 @@ void
 filters_set_handler(FilterKind kind, const FilterHandler *handler)
 {
 	handlers[kind] = handler;
-	obstacles[kind] = NULL;
+	kinds_unavailable[kind] = NULL;
 }
 
 /*
  * Sets the reason why no handler carries out filters of a kind.
  */
 void
-filters_set_obstacle(FilterKind kind, const Obstacle *obstacle)
+filters_set_unavailable(FilterKind kind, const Unavailable *unavailable)
 {
 	handlers[kind] = NULL;
-	obstacles[kind] = obstacle;
+	kinds_unavailable[kind] = unavailable;
 }
 
 const FilterHandler *
@@ -150,8 +150,8 @@ static void
 require_table(void)
 {
 	if (!preloaded)
-		raise_obstacle(&not_preloaded);
-	require_part(&part);
+		raise_unavailable(&not_preloaded);
+	require_subsystem(&subsystem);
 }
 
 /*
@@ -174,8 +174,8 @@ require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 	require_superuser(fcinfo);
 	require_table();
 
-	if (obstacles[kind] != NULL)
-		raise_obstacle(obstacles[kind]);
+	if (kinds_unavailable[kind] != NULL)
+		raise_unavailable(kinds_unavailable[kind]);
 }
 
 /*

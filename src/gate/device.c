@@ -270,7 +270,7 @@ gate_close(void)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
 	hurry_devices();
-	gate_open_turnstile();
+	gate_release_wakeups();
 	LWLockRelease(gate->lock);
 }
 

@@ -4,7 +4,7 @@
  *		Start-up of the gate: settings and shared memory.
  *
  * The gate relies on the layout of the AIO subsystem's structures.  When
- * something is not as expected it stays out and says why; the rest of the
+ * something is not as expected it is disabled and says why; the rest of the
  * extension does not need it.
  *
  * src/gate/gate.c
@@ -58,7 +58,7 @@ static const IoInterceptor interceptor = {
 static void
 become_provider(void)
 {
-	static const Obstacle all_synchronous = {
+	static const Unavailable all_synchronous = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
 		.message = "this server has no injection points, and with \"io_method\" set to \"sync\" the I/O gate does not see reads",
 		.hint = "Set \"test_aio.reach_synchronous_reads\", use another \"io_method\", or a server that has been built with --enable-injection-points.",
@@ -74,14 +74,14 @@ become_provider(void)
 		if (handler != NULL && handler != &gate_handler)
 			continue;
 		if (io_method == IOMETHOD_SYNC && !gate_sees_synchronous)
-			filters_set_obstacle(injected[i], &all_synchronous);
+			filters_set_unavailable(injected[i], &all_synchronous);
 		else
 			filters_set_handler(injected[i], &gate_handler);
 	}
 }
 
 /*
- * Part.begin: has the I/O methods ask the gate about each read.
+ * Subsystem.begin: has the I/O methods ask the gate about each read.
  */
 static void
 begin(void)
@@ -123,28 +123,28 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	filters_set_obstacle(FILTER_HOLD, &gate_part.obstacle);
-	filters_set_obstacle(FILTER_FAIL, &gate_part.obstacle);
+	filters_set_unavailable(FILTER_HOLD, &gate_subsystem.unavailable);
+	filters_set_unavailable(FILTER_FAIL, &gate_subsystem.unavailable);
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)
 	{
-		part_stays_out(&gate_part, "\"test_aio.gate\" is off",
-					   "Set \"test_aio.gate\" to on and restart the server.");
+		subsystem_disable(&gate_subsystem, "\"test_aio.gate\" is off",
+						  "Set \"test_aio.gate\" to on and restart the server.");
 		return;
 	}
 
 	if (!IsPostmasterEnvironment)
 	{
-		part_stays_out(&gate_part, "the server runs in single-user mode",
-					   "Nobody could release a read there.");
+		subsystem_disable(&gate_subsystem, "the server runs in single-user mode",
+						  "Nobody could release a read there.");
 		return;
 	}
 
-	reason = io_method_obstacle(&hint);
+	reason = io_method_unavailable(&hint);
 	if (reason != NULL)
 	{
-		part_stays_out(&gate_part, reason, hint);
+		subsystem_disable(&gate_subsystem, reason, hint);
 		return;
 	}
 
@@ -158,6 +158,6 @@ gate_init(void)
 	}
 
 	gate_register_worker();
-	gate_part.begin = begin;
-	part_register(&gate_part);
+	gate_subsystem.begin = begin;
+	subsystem_register(&gate_subsystem);
 }

@@ -19,7 +19,7 @@
  *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
- *		turnstile.c	where processes stop that have waited for a held read
+ *		wakeups.c	where processes stop that have waited for a held read
  *		settle.c	waiting until all is quiet
  *		views.c		what is held, and what can be
  *
@@ -34,7 +34,7 @@
 
 #include "aio/clock.h"
 #include "aio/match.h"
-#include "part.h"
+#include "subsystem.h"
 #include "filters/filters.h"
 
 #include "datatype/timestamp.h"
@@ -119,16 +119,16 @@ typedef struct GateDue
 	uint32		io;
 } GateDue;
 
-/* Where a process stops that has waited for a held read, if the turnstile is on. */
-typedef struct GatePlace
+/* A held wakeup: of a process that has waited for a held read. */
+typedef struct HeldWakeup
 {
-	bool		stands;			/* set and cleared by the process itself */
-	bool		may_pass;
+	bool		held;			/* set and cleared by the process itself */
+	bool		may_go_on;
 	uint32		io;				/* it has waited for this read */
 	uint64		generation;
 	TimestampTz since;
 	IoTime		limit;			/* when it goes on regardless */
-} GatePlace;
+} HeldWakeup;
 
 typedef struct GateState
 {
@@ -152,13 +152,13 @@ typedef struct GateState
 	uint32		wait_event_device;
 	uint32		wait_event_worker;
 	uint32		wait_event_completion;
-	uint32		wait_event_turnstile;
+	uint32		wait_event_held_wakeup;
 
-	/* the turnstile; "turnstile_holder" is also read without lock */
-	int			turnstile_holder;	/* pid; 0: it is off */
-	IoTime		turnstile_longest;	/* a process stands there no longer */
-	int			nplaces;
-	GatePlace  *places;			/* one for each process */
+	/* held wakeups; "wakeups_holder" is also read without lock */
+	int			wakeups_holder; /* pid; 0: none are held */
+	IoTime		wakeups_timeout;	/* none is held longer */
+	int			nwakeups;
+	HeldWakeup *wakeups;		/* one for each process */
 
 	int			nios;
 	GateIo	   *ios;			/* one for each handle */
@@ -172,12 +172,12 @@ typedef struct GateState
 
 /* state.c */
 extern GateState *gate;
-extern Part gate_part;
+extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern Size gate_shmem_size(uint32 nhandles);
 extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
-extern void gate_open_turnstile(void);
+extern void gate_release_wakeups(void);
 extern void gate_tell_unseen(void);
 extern void require_gate(FunctionCallInfo fcinfo);
 extern void require_gate_to_look(FunctionCallInfo fcinfo);
@@ -211,15 +211,15 @@ extern void gate_capture_synchronous(PgAioHandle *ioh);
 /* wait.c */
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
-/* turnstile.c */
-extern void gate_pass_turnstile(PgAioHandle *ioh, uint64 generation);
+/* wakeups.c */
+extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation);
 extern bool gate_interrupt_is_blocked(void);
 
 /* does this process wait for io_wake()?  called with the lock */
 static inline bool
-gate_stands_at_turnstile(ProcNumber procno)
+gate_wakeup_is_held(ProcNumber procno)
 {
-	return gate->places[procno].stands && !gate->places[procno].may_pass;
+	return gate->wakeups[procno].held && !gate->wakeups[procno].may_go_on;
 }
 
 /* held.c */

@@ -4,7 +4,7 @@
  *		Waiting until all is quiet, and who then waits for what.
  *
  * All is quiet when every process of a list is idle or waits for something that
- * comes only if somebody does something: a held read, the turnstile, another
+ * comes only if somebody does something: a held read, a held wakeup, another
  * session's lock, pin or staged read, or a wake-up that the server has forgotten.
  *
  * What a process waits for is looked up where that is decided (condition
@@ -52,7 +52,7 @@ typedef enum ProcessState
 	PROCESS_IDLE,				/* between two statements */
 	PROCESS_GONE,
 	PROCESS_HELD,				/* waits for a held read */
-	PROCESS_TURNSTILE,			/* waits for io_wake() */
+	PROCESS_HELD_WAKEUP,		/* waits for io_wake() */
 	PROCESS_UNSUBMITTED,		/* waits for a read that is not yet submitted */
 	PROCESS_SUBMISSION,			/* the same, but nothing tells for which read */
 	PROCESS_COMPLETED,			/* waits for a read that is complete */
@@ -67,7 +67,7 @@ static const char *const process_state_names[] = {
 	[PROCESS_IDLE] = "idle",
 	[PROCESS_GONE] = "gone",
 	[PROCESS_HELD] = "held read",
-	[PROCESS_TURNSTILE] = "turnstile",
+	[PROCESS_HELD_WAKEUP] = "held wakeup",
 	[PROCESS_UNSUBMITTED] = "unsubmitted read",
 	[PROCESS_SUBMISSION] = "unsubmitted read",
 	[PROCESS_COMPLETED] = "completed read",
@@ -219,7 +219,7 @@ handle_waited_for(ProcNumber procno)
  * Returns what a process does that is in the line of a handle's condition variable.
  * It gets in line before it looks whether the read is held, and shows a wait event
  * once it has: a process that does not show one yet would miss a release, and not
- * stop at the turnstile.
+ * have their wakeups held.
  */
 static ProcessState
 look_at_sleeper(int io, uint32 wait_event)
@@ -254,7 +254,7 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 {
 	PGPROC	   *proc = BackendPidGetProc(pid);
 	ProcNumber	procno;
-	bool		at_turnstile;
+	bool		wakeup_is_held;
 
 	*io = -1;
 	*wait_event = 0;
@@ -266,13 +266,13 @@ look_at_process(int pid, int *io, uint32 *wait_event)
 	*wait_event = *(volatile uint32 *) &proc->wait_event_info;
 
 	LWLockAcquire(gate->lock, LW_SHARED);
-	at_turnstile = gate_stands_at_turnstile(procno);
-	if (at_turnstile)
-		*io = gate->places[procno].io;
+	wakeup_is_held = gate_wakeup_is_held(procno);
+	if (wakeup_is_held)
+		*io = gate->wakeups[procno].io;
 	LWLockRelease(gate->lock);
 
-	if (at_turnstile)
-		return PROCESS_TURNSTILE;
+	if (wakeup_is_held)
+		return PROCESS_HELD_WAKEUP;
 	if (is_idle(procno, pid))
 		return PROCESS_IDLE;
 	if (proc->waitStatus == PROC_WAIT_STATUS_WAITING)

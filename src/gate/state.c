@@ -33,7 +33,7 @@ gate_shmem_size(uint32 nhandles)
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
-	size = add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(GatePlace))));
+	size = add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(HeldWakeup))));
 	/* a read that a waiter performs itself leaves its entry for a while */
 	size = add_size(size, mul_size(nhandles, 2 * sizeof(GateDue)));
 
@@ -57,16 +57,16 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	gate->wait_event_device = WaitEventExtensionNew("IoDevice");
 	gate->wait_event_worker = WaitEventExtensionNew("IoGateMain");
 	gate->wait_event_completion = WaitEventInjectionPointNew("completion_wait");
-	gate->wait_event_turnstile = WaitEventExtensionNew("IoTurnstile");
+	gate->wait_event_held_wakeup = WaitEventExtensionNew("IoHeldWakeup");
 
 	gate->nios = nhandles;
 	gate->ios = (GateIo *) space;
 	space += MAXALIGN(nhandles * sizeof(GateIo));
 	gate->held = (uint32 *) space;
 	space += MAXALIGN(nhandles * sizeof(uint32));
-	gate->nplaces = number_of_processes();
-	gate->places = (GatePlace *) space;
-	space += MAXALIGN(gate->nplaces * sizeof(GatePlace));
+	gate->nwakeups = number_of_processes();
+	gate->wakeups = (HeldWakeup *) space;
+	space += MAXALIGN(gate->nwakeups * sizeof(HeldWakeup));
 	gate->due = (GateDue *) space;
 	gate->max_due = 2 * nhandles;
 
@@ -74,14 +74,14 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 		gate->ios[i].stopped = INVALID_PROC_NUMBER;
 }
 
-Part		gate_part = {
+Subsystem	gate_subsystem = {
 	.name = "I/O gate",
 	.memory = "test_aio gate",
 	.address = (void **) &gate,
 	.by_handles = true,
 	.size = gate_shmem_size,
 	.set_up = gate_init_state,
-	.obstacle = {
+	.unavailable = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "there is no I/O gate in this server",
 	},
@@ -100,15 +100,15 @@ gate_wake_worker(void)
 }
 
 /*
- * Switches the turnstile off: everybody passes.  The caller has the lock.
+ * Wakeups are no longer held: everybody goes on.  The caller has the lock.
  */
 void
-gate_open_turnstile(void)
+gate_release_wakeups(void)
 {
-	gate->turnstile_holder = 0;
-	for (int i = 0; i < gate->nplaces; i++)
+	gate->wakeups_holder = 0;
+	for (int i = 0; i < gate->nwakeups; i++)
 	{
-		if (gate->places[i].stands)
+		if (gate->wakeups[i].held)
 			SetLatch(&GetPGProcByNumber(i)->procLatch);
 	}
 }
@@ -138,7 +138,7 @@ void
 require_gate(FunctionCallInfo fcinfo)
 {
 	require_superuser(fcinfo);
-	require_part(&gate_part);
+	require_subsystem(&gate_subsystem);
 }
 
 /*
@@ -149,5 +149,5 @@ void
 require_gate_to_look(FunctionCallInfo fcinfo)
 {
 	require_monitor(fcinfo);
-	require_part(&gate_part);
+	require_subsystem(&gate_subsystem);
 }

@@ -174,7 +174,7 @@ sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 
 	if (gate == NULL)
 	{
-		add_text(passing, psprintf("all: %s", part_obstacle(&gate_part)->reason));
+		add_text(passing, psprintf("all: %s", subsystem_unavailable(&gate_subsystem)->reason));
 		return;
 	}
 
@@ -215,7 +215,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	values[0] = CStringGetTextDatum(GetConfigOptionByName("io_method", NULL, false));
 	values[1] = BoolGetDatum(gate != NULL);
 	if (gate == NULL)
-		values[2] = CStringGetTextDatum(part_obstacle(&gate_part)->reason);
+		values[2] = CStringGetTextDatum(subsystem_unavailable(&gate_subsystem)->reason);
 	else
 		nulls[2] = true;
 	if (gate != NULL)

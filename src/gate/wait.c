@@ -295,7 +295,7 @@ wait_for_captured(PgAioHandle *ioh, uint64 generation)
 
 /*
  * IoInterceptor.wait: waits until a captured read is no longer in flight, and if
- * it was held, until the turnstile lets this process go on.
+ * it was held, and, while wakeups are held, for io_wake().
  */
 void
 gate_wait(PgAioHandle *ioh, uint64 generation)
@@ -310,5 +310,5 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 
 	forget_stopped(0, 0);
 	if (was_held)
-		gate_pass_turnstile(ioh, generation);
+		gate_hold_wakeup(ioh, generation);
 }

@@ -184,7 +184,7 @@ worker_begins(void)
 
 /*
  * A timer that counts nanoseconds.  Other systems than Linux have none, and no
- * gate either: see io_method_obstacle().
+ * gate either: see io_method_unavailable().
  */
 #ifdef __linux__
 static int

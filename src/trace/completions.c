@@ -82,7 +82,7 @@ see_synchronous(PgAioHandle *ioh)
 }
 
 /*
- * Takes part in the server's callbacks.  Returns an obstacle, or NULL.
+ * Takes part in the server's callbacks.  Returns why not, or NULL.
  */
 const char *
 trace_see_completions(void)
@@ -92,7 +92,7 @@ trace_see_completions(void)
 		.begins = callbacks_begin,
 		.ends = callbacks_end,
 	};
-	const char *obstacle = io_on_stage(see_synchronous);
+	const char *reason = io_on_stage(see_synchronous);
 
-	return obstacle != NULL ? obstacle : io_on_completion(&hooks);
+	return reason != NULL ? reason : io_on_completion(&hooks);
 }

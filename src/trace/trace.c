@@ -9,7 +9,7 @@
  */
 #include "trace/trace.h"
 
-#include "part.h"
+#include "subsystem.h"
 #include "utils/guc.h"
 
 #define MAX_TRACE_SIZE 10000000
@@ -38,7 +38,7 @@ define_settings(void)
 }
 
 /*
- * Part.begin: has the I/O methods tell the trace what happens to each read.
+ * Subsystem.begin: has the I/O methods tell the trace what happens to each read.
  */
 static void
 begin(void)
@@ -46,7 +46,7 @@ begin(void)
 	io_set_listener(&listener);
 }
 
-static Part part = {
+static Subsystem subsystem = {
 	.name = "I/O trace",
 	.memory = "test_aio trace",
 	.address = (void **) &trace,
@@ -54,7 +54,7 @@ static Part part = {
 	.size = trace_shmem_size,
 	.set_up = trace_init_ring,
 	.begin = begin,
-	.obstacle = {
+	.unavailable = {
 		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		.message = "there is no I/O trace in this server",
 	},
@@ -74,12 +74,12 @@ trace_init(void)
 	define_settings();
 	if (trace_size == 0)
 	{
-		part_stays_out(&part, "\"test_aio.trace_size\" is 0",
-					   "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
+		subsystem_disable(&subsystem, "\"test_aio.trace_size\" is 0",
+						  "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
 		return;
 	}
 
-	reason = io_method_obstacle(&hint);
+	reason = io_method_unavailable(&hint);
 	if (reason == NULL)
 	{
 		reason = trace_see_completions();
@@ -87,11 +87,11 @@ trace_init(void)
 	}
 	if (reason != NULL)
 	{
-		part_stays_out(&part, reason, hint);
+		subsystem_disable(&subsystem, reason, hint);
 		return;
 	}
 
-	part_register(&part);
+	subsystem_register(&subsystem);
 }
 
 /*
@@ -102,7 +102,7 @@ void
 require_trace(FunctionCallInfo fcinfo)
 {
 	require_superuser(fcinfo);
-	require_part(&part);
+	require_subsystem(&subsystem);
 }
 
 /*
@@ -112,5 +112,5 @@ void
 require_trace_to_look(FunctionCallInfo fcinfo)
 {
 	require_monitor(fcinfo);
-	require_part(&part);
+	require_subsystem(&subsystem);
 }

@@ -85,11 +85,11 @@ my %waits = (
 		},
 		others => ['owner'],
 	},
-	'the turnstile' => {
-		event => 'IoTurnstile',
+	'a held wakeup' => {
+		event => 'IoHeldWakeup',
 		begin => sub {
 			my ($aio, $party, $t) = @_;
-			$aio->sql('SELECT io_turnstile(true)');
+			$aio->sql('SELECT io_hold_wakeups(true)');
 			_holder($aio)->sql("SELECT io_hold('$t')");
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			_is_held($aio);
@@ -98,7 +98,7 @@ my %waits = (
 			my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'IoGateHeld'};
 			$aio->poll(sub { $aio->sql($waiting) == 2 || $party->has_ended }) or fail('both wait');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
-			return 'SELECT io_turnstile(false)';
+			return 'SELECT io_hold_wakeups(false)';
 		},
 		others => ['owner'],
 	},

@@ -18,7 +18,7 @@ my $link = "$built/link/test_aio.so";
 mkdir dirname($link);
 symlink $library, $link;
 
-# If the gate stays out for another reason, the scenarios below show nothing.
+# If the gate is disabled for another reason, the scenarios below show nothing.
 my $no_gate;
 beside('link', $link, sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)

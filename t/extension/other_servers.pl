@@ -13,7 +13,7 @@ plan skip_all => only_long() if only_long();
 found_library() or plan skip_all => 'test_aio.so is not where it is looked for';
 build_neighbours();
 
-# If the gate stays out for another reason, the scenarios below show nothing.
+# If the gate is disabled for another reason, the scenarios below show nothing.
 my $no_gate;
 beside('alone', 'test_aio', sub { my ($aio) = @_; $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)
@@ -90,7 +90,7 @@ SKIP:
 		my ($aio) = @_;
 		my $differs = "this server is .* and test_aio was compiled for $beta, and pre-releases differ";
 		does_without($aio, $differs, qr/Compile test_aio anew/);
-		like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate stays out: $differs/, 'the log says why');
+		like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate is disabled: $differs/, 'the log says why');
 	});
 }
 done_testing();

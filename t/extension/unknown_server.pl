@@ -1,5 +1,5 @@
 # A server of a major version that the library does not know.  With test_aio.gate = on the gate and
-# the trace stay out, with try they work.  The test compiles the library so that it knows only
+# the trace are disabled, with try they work.  The test compiles the library so that it knows only
 # versions before the server's.  doc/install.md names the versions that the library knows.
 #
 # io_methods: worker
@@ -52,7 +52,7 @@ unknown_server('on', sub {
 	my $hint = qr/HINT:  Set "test_aio\.gate" to "try" and restart the server/;
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'there is no gate');
 	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*$hint/s, $_) for "io_hold('$t')", 'io_trace_start()';
-	like($aio->log_text(0), qr/LOG:  test_aio: the I\/O $_ stays out: $why/, "the log tells of the $_") for qw(gate trace);
+	like($aio->log_text(0), qr/LOG:  test_aio: the I\/O $_ is disabled: $why/, "the log tells of the $_") for qw(gate trace);
 	unlike($aio->log_text(0), qr/test_aio tries/, 'the log does not say that test_aio tries');
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$aio->proves($t);

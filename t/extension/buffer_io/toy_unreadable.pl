@@ -11,8 +11,8 @@ use PostgreSQL::Test::Utils;
 use TestAio;
 use TestAio::Neighbours;
 
-my $obstacle = cannot_preload('fails_to_read');
-plan skip_all => $obstacle if $obstacle;
+my $reason = cannot_preload('fails_to_read');
+plan skip_all => $reason if $reason;
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
 # Makes functions for two sessions that use a block until they meet there, or for so long.

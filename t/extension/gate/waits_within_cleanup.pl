@@ -34,9 +34,9 @@ for_each_io_method(
 		my ($aio) = @_;
 		my $no_gate = $aio->lacks('gate');
 
-		$aio->scenario('at the turnstile', sub {
-			vacuum_waits($aio, [ "SELECT io_turnstile(true), io_hold('scenario.v_k')" ], 'IoGateHeld',
-				[ 'SELECT io_hold_end(), io_release_all()', 'SELECT io_turnstile(false)' ]);
+		$aio->scenario('a held wakeup', sub {
+			vacuum_waits($aio, [ "SELECT io_hold_wakeups(true), io_hold('scenario.v_k')" ], 'IoGateHeld',
+				[ 'SELECT io_hold_end(), io_release_all()', 'SELECT io_hold_wakeups(false)' ]);
 		}, skip => $no_gate);
 
 		$aio->scenario('in the trace', sub {

@@ -15,12 +15,12 @@ use TestAio;
 
 # What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
 # reads of these blocks.
-my $obstacle = no_strace();
+my $reason = no_strace();
 
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
-		my $skip = $obstacle // $aio->lacks('pg_prewarm');
+		my $skip = $reason // $aio->lacks('pg_prewarm');
 
 		for my $kind ('', 'TEMP')
 		{
@@ -77,7 +77,7 @@ with_each_io_method(
 				elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
 			}
 			$aio->proves($t);
-		}, skip => $obstacle);
+		}, skip => $reason);
 
 		# the kernel sees reads of one block after the other, from the first block on
 		$aio->scenario('one block after the other', sub {
@@ -89,7 +89,7 @@ with_each_io_method(
 			my @calls = system_calls($aio, $alice, $t, $stream);
 			is(scalar blocks_of('read', @calls), 200, 'reads all blocks');
 			is(join(',', blocks_of('advice', @calls)), '', 'no advice');
-		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		# a run of blocks is one read, and its advice is about all of them
 		$aio->scenario('combined reads', sub {
@@ -106,7 +106,7 @@ with_each_io_method(
 			cmp_ok(scalar @advised, '>', 120, 'advice about nearly all blocks');
 			cmp_ok(scalar(grep { $_->[0] eq 'advice' } @calls), '<', 50, 'one for a run of four');
 			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		# There is advice about a run until the first of its reads has been waited for, whatever else is
 		# waited for.  The look-ahead goes beyond each run.
@@ -120,7 +120,7 @@ with_each_io_method(
 			my @calls = system_calls($aio, $alice, $t, $stream);
 			cmp_ok(scalar blocks_of('advice', @calls), '>', 200, 'advice about nearly all blocks');
 			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		$aio->scenario('one block that is not there', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -130,7 +130,7 @@ with_each_io_method(
 			$alice->sql("SELECT invalidate_rel_block('$t', 100)");
 			my @calls = system_calls($aio, $alice, $t, $stream);
 			is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
-		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
 		# are cached
@@ -152,7 +152,7 @@ with_each_io_method(
 			}
 			is($advised{seqscan}, 0, 'a sequential scan: no advice');
 			cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
-		}, skip => $obstacle // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		# nothing shortens a file between pg_prewarm()'s look at its size and the read
 		$aio->scenario('a file that ends early', sub {
@@ -206,7 +206,7 @@ with_each_io_method(
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
 			}
 			$aio->proves($t);
-		}, skip => $obstacle // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 		# sessions that stand still in a system call
 		$aio->scenario('wait events', sub {
@@ -240,7 +240,7 @@ with_each_io_method(
 			$aio->evict($t);
 			ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
 			$aio->proves($t);
-		}, skip => $obstacle // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 		$aio->scenario('VACUUM that truncates', sub {
 			my ($alice) = $aio->sessions('alice');
@@ -253,7 +253,7 @@ with_each_io_method(
 			is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
 			$aio->proves($t, blocks => 40);
-		}, skip => $obstacle);
+		}, skip => $reason);
 	});
 
 # Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if
@@ -262,7 +262,7 @@ with_each_io_method(
 # io_methods: io_uring
 {
 	my $at_once = directory_that_reads_at_once();
-	my $obstacle = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
+	my $reason = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
 
 	# The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
 	sub kernel_threads { my ($pid) = @_; return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
@@ -290,7 +290,7 @@ with_each_io_method(
 					$aio->end_session($reader);
 				}
 				$aio->proves($t);
-			}, skip => $obstacle);
+			}, skip => $reason);
 		});
 }
 

@@ -173,7 +173,7 @@ with_each_io_method(
 # What a checkpoint asks of the kernel, as strace shows it: the blocks that it writes, those that it
 # asks to be written back, and the files that it syncs.
 # io_methods: worker; long: all
-my $obstacle = no_strace();
+my $reason = no_strace();
 
 with_each_io_method(
 	sub {
@@ -199,7 +199,7 @@ with_each_io_method(
 				is($of_file->{written_back}, $of_file->{written}, 'writes them back');
 				is($of_file->{synced}, 'synced', 'and syncs the file');
 			}
-		}, skip => $obstacle);
+		}, skip => $reason);
 
 		$aio->scenario('neighbours are written back together', sub {
 			my @tables = map { $aio->table($_, 40) } qw(t u);
@@ -220,7 +220,7 @@ with_each_io_method(
 				is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
 			}
 			$aio->proves($_) for @tables;
-		}, skip => $obstacle);
+		}, skip => $reason);
 
 		# nothing is left to write into the file then
 		$aio->scenario('a truncated table', sub {
@@ -234,7 +234,7 @@ with_each_io_method(
 			my ($checkpointer) = $aio->pids_of_type('checkpointer');
 			my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
 			is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
-		}, skip => $obstacle);
+		}, skip => $reason);
 	}, conf => { checkpoint_flush_after => '256kB',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
- * turnstile.c
- *		The turnstile: a process that has waited for a held read goes on when told.
+ * wakeups.c
+ *		Held wakeups: a process that has waited for a held read goes on when told.
  *
  * One release can wake several processes, which then race for the next block.
- * While the turnstile is on, each of them stops at the end of its wait, and
+ * While wakeups are held, each of them stops at the end of its wait, and
  * io_wake() lets one at a time go on.
  *
  * A process stops here only where it could also have been interrupted while it
  * waited for the read: not in a critical section, not while it exits, and not with
  * an interrupt pending that it cannot process.
  *
- * src/gate/turnstile.c
+ * src/gate/wakeups.c
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +26,9 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-PG_FUNCTION_INFO_V1(io_turnstile);
+PG_FUNCTION_INFO_V1(io_hold_wakeups);
 PG_FUNCTION_INFO_V1(io_wake);
-PG_FUNCTION_INFO_V1(io_turnstile_get);
+PG_FUNCTION_INFO_V1(io_held_wakeups_get);
 
 /* how often to look whether the server stops */
 #define LOOK_EVERY_MS 1000
@@ -46,19 +46,19 @@ gate_interrupt_is_blocked(void)
 }
 
 /*
- * Leaves the turnstile: regularly, by an error, or because the process exits.
+ * Ends the hold of this process's wakeup: regularly, by an error, or because it exits.
  */
 static void
-leave_turnstile(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+end_hold(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	GatePlace  *place = &gate->places[MyProcNumber];
+	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
 
 	/* only this process sets it */
-	if (!place->stands)
+	if (!wakeup->held)
 		return;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	place->stands = false;
+	wakeup->held = false;
 	LWLockRelease(gate->lock);
 }
 
@@ -70,29 +70,29 @@ cannot_stop(void)
 }
 
 /*
- * Stops at the turnstile, if it is on.  Returns whether this process has.
+ * Begins to hold the wakeup of this process.  Returns false unless wakeups are held.
  */
 static bool
-enter_turnstile(PgAioHandle *ioh, uint64 generation)
+begin_hold(PgAioHandle *ioh, uint64 generation)
 {
-	GatePlace  *place = &gate->places[MyProcNumber];
+	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
 	bool		stops;
 
 	/* without lock: usually it is off */
-	if (gate->turnstile_holder == 0 || cannot_stop())
+	if (gate->wakeups_holder == 0 || cannot_stop())
 		return false;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	/* the session that would have to wake us goes on */
-	stops = gate->turnstile_holder != 0 && gate->turnstile_holder != MyProcPid;
+	stops = gate->wakeups_holder != 0 && gate->wakeups_holder != MyProcPid;
 	if (stops)
 	{
-		place->stands = true;
-		place->may_pass = false;
-		place->io = ioh - pgaio_ctl->io_handles;
-		place->generation = generation;
-		place->since = GetCurrentTimestamp();
-		place->limit = io_now() + gate->turnstile_longest;
+		wakeup->held = true;
+		wakeup->may_go_on = false;
+		wakeup->io = ioh - pgaio_ctl->io_handles;
+		wakeup->generation = generation;
+		wakeup->since = GetCurrentTimestamp();
+		wakeup->limit = io_now() + gate->wakeups_timeout;
 	}
 	LWLockRelease(gate->lock);
 
@@ -100,7 +100,7 @@ enter_turnstile(PgAioHandle *ioh, uint64 generation)
 }
 
 static bool
-may_pass(void)
+may_go_on(void)
 {
 	bool		result;
 
@@ -108,32 +108,32 @@ may_pass(void)
 		return true;
 
 	LWLockAcquire(gate->lock, LW_SHARED);
-	result = gate->turnstile_holder == 0 || gate->places[MyProcNumber].may_pass;
+	result = gate->wakeups_holder == 0 || gate->wakeups[MyProcNumber].may_go_on;
 	LWLockRelease(gate->lock);
 
 	return result;
 }
 
 /*
- * Waits until this process may pass the turnstile, or the limit is reached.
+ * Waits for io_wake(), or until the limit is reached.
  */
 static void
-wait_at_turnstile(void)
+wait_for_wake(void)
 {
-	while (!may_pass())
+	while (!may_go_on())
 	{
-		IoTime		left = gate->places[MyProcNumber].limit - io_now();
+		IoTime		left = gate->wakeups[MyProcNumber].limit - io_now();
 
 		if (left <= 0)
 		{
 			ereport(WARNING,
-					(errmsg("process %d was kept at the turnstile for too long", MyProcPid),
-					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that has switched the turnstile on.")));
+					(errmsg("the wakeup of process %d was held for too long", MyProcPid),
+					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups.")));
 			return;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 Min(left / NS_PER_MS + 1, LOOK_EVERY_MS),
-						 gate->wait_event_turnstile);
+						 gate->wait_event_held_wakeup);
 		ResetLatch(MyLatch);
 		if (!gate->closing && server_is_stopping())
 			gate_close();
@@ -142,43 +142,43 @@ wait_at_turnstile(void)
 }
 
 /*
- * Waits at the turnstile, if it is on, after a wait for a held read.
+ * Stops, while wakeups are held, after a wait for a held read.
  */
 void
-gate_pass_turnstile(PgAioHandle *ioh, uint64 generation)
+gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 {
-	if (!enter_turnstile(ioh, generation))
+	if (!begin_hold(ioh, generation))
 		return;
 
-	PG_ENSURE_ERROR_CLEANUP(leave_turnstile, (Datum) 0);
+	PG_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 	{
-		wait_at_turnstile();
+		wait_for_wake();
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(leave_turnstile, (Datum) 0);
+	PG_END_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 
-	leave_turnstile(0, 0);
+	end_hold(0, 0);
 }
 
 /*
- * before_shmem_exit() callback of a session that has switched the turnstile on.
+ * before_shmem_exit() callback of a session that holds wakeups.
  */
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	if (gate->turnstile_holder == MyProcPid)
-		gate_open_turnstile();
+	if (gate->wakeups_holder == MyProcPid)
+		gate_release_wakeups();
 	LWLockRelease(gate->lock);
 }
 
 /*
- * io_turnstile("on" bool) returns bool
+ * io_hold_wakeups("on" bool) returns bool
  *
- * Switches the turnstile on or off.  While it is on, a process that has waited for a
- * held read waits for io_wake().  Returns whether it was on.
+ * Holds wakeups from now on, or no longer.  While they are held, a process that has
+ * waited for a held read waits for io_wake().  Returns whether they were held.
  */
 Datum
-io_turnstile(PG_FUNCTION_ARGS)
+io_hold_wakeups(PG_FUNCTION_ARGS)
 {
 	static bool registered = false;
 	bool		on;
@@ -199,14 +199,14 @@ io_turnstile(PG_FUNCTION_ARGS)
 	}
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	was_on = gate->turnstile_holder != 0;
+	was_on = gate->wakeups_holder != 0;
 	if (on)
 	{
-		gate->turnstile_longest = filters_hold_timeout();
-		gate->turnstile_holder = MyProcPid;
+		gate->wakeups_timeout = filters_hold_timeout();
+		gate->wakeups_holder = MyProcPid;
 	}
 	else
-		gate_open_turnstile();
+		gate_release_wakeups();
 	LWLockRelease(gate->lock);
 
 	PG_RETURN_BOOL(was_on);
@@ -215,7 +215,7 @@ io_turnstile(PG_FUNCTION_ARGS)
 /*
  * io_wake(pid int) returns bool
  *
- * Lets a process pass the turnstile.  Returns false if it does not stand there.
+ * Ends a held wakeup.  Returns false if the process has none.
  */
 Datum
 io_wake(PG_FUNCTION_ARGS)
@@ -232,13 +232,13 @@ io_wake(PG_FUNCTION_ARGS)
 	pid = PG_GETARG_INT32(0);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nplaces && !found; i++)
+	for (int i = 0; i < gate->nwakeups && !found; i++)
 	{
 		PGPROC	   *proc = GetPGProcByNumber(i);
 
-		if (!gate_stands_at_turnstile(i) || proc->pid != pid)
+		if (!gate_wakeup_is_held(i) || proc->pid != pid)
 			continue;
-		gate->places[i].may_pass = true;
+		gate->wakeups[i].may_go_on = true;
 		SetLatch(&proc->procLatch);
 		found = true;
 	}
@@ -248,37 +248,37 @@ io_wake(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_turnstile_get() returns setof record
+ * io_held_wakeups_get() returns setof record
  *
- * The processes at the turnstile, and which reads they have waited for; for the
- * view "io_turnstile".
+ * The held wakeups, and which reads the processes have waited for; for the
+ * view "io_held_wakeups".
  */
 Datum
-io_turnstile_get(PG_FUNCTION_ARGS)
+io_held_wakeups_get(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
-	for (int i = 0; i < gate->nplaces; i++)
+	for (int i = 0; i < gate->nwakeups; i++)
 	{
-		GatePlace	place;
+		HeldWakeup	wakeup;
 		int			pid;
 		Datum		values[4];
 		bool		nulls[4] = {0};
 
 		LWLockAcquire(gate->lock, LW_SHARED);
-		place = gate->places[i];
+		wakeup = gate->wakeups[i];
 		pid = GetPGProcByNumber(i)->pid;
 		LWLockRelease(gate->lock);
-		if (!place.stands || place.may_pass)
+		if (!wakeup.held || wakeup.may_go_on)
 			continue;
 
 		values[0] = Int32GetDatum(pid);
-		values[1] = Int32GetDatum(place.io);
-		values[2] = Int64GetDatum(place.generation);
-		values[3] = TimestampTzGetDatum(place.since);
+		values[1] = Int32GetDatum(wakeup.io);
+		values[2] = Int64GetDatum(wakeup.generation);
+		values[3] = TimestampTzGetDatum(wakeup.since);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 

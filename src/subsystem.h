@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * part.h
+ * subsystem.h
  *		Parts of the library that begin when shared memory is set up: the filters, the gate,
  *		the trace.
  *
- * src/part.h
+ * src/subsystem.h
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,9 @@
 
 #include "storage/lwlock.h"
 
-#define MAX_PARTS 4
+#define MAX_SUBSYSTEMS 4
 
-typedef struct Part
+typedef struct Subsystem
 {
 	const char *name;			/* in messages, such as "I/O gate" */
 	const char *memory;			/* name of its shared memory and of its lock,
@@ -35,15 +35,15 @@ typedef struct Part
 	/* called in the postmaster when the memory is there; or NULL */
 	void		(*begin) (void);
 
-	Obstacle	obstacle;		/* why it is not there */
-} Part;
+	Unavailable unavailable;	/* why it is not there */
+} Subsystem;
 
 /* while the library is preloaded */
-extern void part_register(Part *part);
-extern void part_stays_out(Part *part, const char *reason, const char *hint);
+extern void subsystem_register(Subsystem *subsystem);
+extern void subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint);
 
 /* at any time */
-extern const Obstacle *part_obstacle(Part *part);
-extern void require_part(Part *part);
+extern const Unavailable *subsystem_unavailable(Subsystem *subsystem);
+extern void require_subsystem(Subsystem *subsystem);
 
 #endif							/* PART_H */

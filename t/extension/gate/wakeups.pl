@@ -1,4 +1,4 @@
-# The turnstile: processes that have waited for a held read go on one by one, as they are told.
+# Held wakeups: processes that have waited for a held read go on one by one, as they are told.
 # io_settle() releases a read and waits until all processes are quiet.
 #
 # io_methods: sync; long: all
@@ -36,22 +36,22 @@ for_each_io_method(
 		$aio->scenario('two processes that have waited for one read go on one by one', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);
-			$aio->gives('SELECT io_turnstile(true)', 'f', 'it was off');
+			$aio->gives('SELECT io_hold_wakeups(true)', 'f', 'it was off');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			settles($aio, [$alice], 'alice=held read', 'alice waits');
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			settles($aio, [ $alice, $bob ], 'alice=held read bob=held read', 'both wait');
 			my ($pid, $io_id) = split /\|/, $aio->sql('SELECT pid, io_id FROM io_held');
-			is(settle($aio, [ $alice, $bob ], ", $pid, $io_id"), 'alice=turnstile bob=turnstile', 'the read is released, and both stand at the turnstile');
+			is(settle($aio, [ $alice, $bob ], ", $pid, $io_id"), 'alice=held wakeup bob=held wakeup', 'the read is released, and both wakeups are held');
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'the read is no longer held');
-			$aio->gives('SELECT count(DISTINCT pid), min(io_id), max(io_id), count(since) FROM io_turnstile',
+			$aio->gives('SELECT count(DISTINCT pid), min(io_id), max(io_id), count(since) FROM io_held_wakeups',
 				"2|$io_id|$io_id|2", 'the view shows both');
-			$aio->gives("SELECT wait_event FROM pg_stat_activity WHERE pid = $pid", 'IoTurnstile', 'so does the wait event');
+			$aio->gives("SELECT wait_event FROM pg_stat_activity WHERE pid = $pid", 'IoHeldWakeup', 'so does the wait event');
 			$aio->gives("SELECT io_wake(${\$bob->pid}), io_wake(${\$bob->pid})", 't|f', 'bob goes on, once');
 			$bob->returns('1', 'bob has his block');
-			settles($aio, [ $alice, $bob ], 'alice=turnstile bob=idle', 'alice stands at the turnstile');
-			$aio->gives('SELECT io_turnstile(false), io_turnstile(false)', 't|f', 'the turnstile was on, and is off');
+			settles($aio, [ $alice, $bob ], 'alice=held wakeup bob=idle', 'the wakeup of alice is held');
+			$aio->gives('SELECT io_hold_wakeups(false), io_hold_wakeups(false)', 't|f', 'wakeups were held, and are not');
 			$alice->returns('', 'alice has hers');
 			$aio->sql('SELECT io_hold_end()');
 			$aio->proves($t);
@@ -60,25 +60,25 @@ for_each_io_method(
 		$aio->scenario('a temporary table, whose owner performs the read', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $own = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-			$aio->sql('SELECT io_turnstile(true), io_hold()');
+			$aio->sql('SELECT io_hold_wakeups(true), io_hold()');
 			$alice->starts("SELECT read_rel_block_ll('$own', 3)");
 			settles($aio, [$alice], 'alice=held read', 'alice waits');
 			my ($pid, $io_id) = split /\|/, $aio->sql('SELECT pid, io_id FROM io_held');
-			is(settle($aio, [$alice], ", $pid, $io_id"), 'alice=turnstile', 'the read is performed, and alice stands at the turnstile');
+			is(settle($aio, [$alice], ", $pid, $io_id"), 'alice=held wakeup', 'the read is performed, and the wakeup of alice is held');
 			$aio->gives("SELECT io_wake($pid)", 't', 'alice goes on');
 			$alice->returns('', 'alice has her block');
-			$aio->sql('SELECT io_turnstile(false), io_hold_end()');
+			$aio->sql('SELECT io_hold_wakeups(false), io_hold_end()');
 		});
 
-		$aio->scenario('the session that has switched the turnstile on ends', sub {
+		$aio->scenario('the session that holds wakeups ends', sub {
 			my ($alice, $carol) = $aio->sessions(qw(alice carol));
 			my $t = $aio->table('t', 20);
-			$carol->sql('SELECT io_turnstile(true)');
+			$carol->sql('SELECT io_hold_wakeups(true)');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			settles($aio, [$alice], 'alice=held read', 'alice waits');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
-			settles($aio, [$alice], 'alice=turnstile', 'alice stands at the turnstile');
+			settles($aio, [$alice], 'alice=held wakeup', 'the wakeup of alice is held');
 			$aio->end_session($carol);
 			$alice->returns('', 'alice goes on');
 			$aio->proves($t);
@@ -88,16 +88,16 @@ for_each_io_method(
 			my ($alice, $carol) = $aio->sessions(qw(alice carol));
 			my $t = $aio->table('t', 20);
 			$carol->sql("SET test_aio.hold_timeout = '100ms'");
-			$carol->sql('SELECT io_turnstile(true)');
+			$carol->sql('SELECT io_hold_wakeups(true)');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			settles($aio, [$alice], 'alice=held read', 'alice waits');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
 			$alice->wait_for_end->forget_warnings;
-			$aio->logs(qr/was kept at the turnstile for too long/, 1, 'logged');
-			$carol->sql('SELECT io_turnstile(false)');
+			$aio->logs(qr/was held for too long/, 1, 'logged');
+			$carol->sql('SELECT io_hold_wakeups(false)');
 			$aio->proves($t);
-		}, log => qr/WARNING:  .*was kept at the turnstile for too long/);
+		}, log => qr/WARNING:  .*was held for too long/);
 
 		$aio->scenario('the states of processes', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
@@ -122,7 +122,7 @@ for_each_io_method(
 		$aio->scenario('bad input', sub {
 			my ($alice) = $aio->sessions('alice');
 			$alice->fails($_->[0], $_->[1], $_->[2], $_->[0]) for (
-				[ 'SELECT io_turnstile(NULL)', '22004', qr/on must not be null/ ],
+				[ 'SELECT io_hold_wakeups(NULL)', '22004', qr/on must not be null/ ],
 				[ 'SELECT io_wake(NULL)', '22004', qr/pid must not be null/ ],
 				[ 'SELECT io_settle(NULL)', '22004', qr/processes must not be null/ ],
 				[ 'SELECT io_settle(ARRAY[NULL::int])', '22004', qr/processes must not contain nulls/ ],
@@ -134,7 +134,7 @@ for_each_io_method(
 				[ "SELECT io_settle('{}', pid => 1)", '22004', qr/pid and io_id must not be null/ ],
 				[ "SELECT io_settle('{}', 1, 1, -100000)", '22023', qr/negative errno/ ],
 				[ "SELECT io_settle('{}', 1, 100000000)", '22023', qr/io_id must be between 0 and/ ]);
-			$aio->gives("SELECT io_wake(0), io_wake(1), (SELECT count(*) FROM io_settle('{}'))", 'f|f|0', 'no such process stands at the turnstile');
+			$aio->gives("SELECT io_wake(0), io_wake(1), (SELECT count(*) FROM io_settle('{}'))", 'f|f|0', 'no such process has a held wakeup');
 			$aio->gives("SELECT state FROM io_settle(ARRAY[1])", 'gone', 'a process that is not of this server');
 		});
 	}, needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

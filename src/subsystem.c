@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * subsystem.c
+ *		Start-up of the subsystems of the library, and why one is not there.
+ *
+ * A subsystem that cannot work in this server is disabled and says why.  The rest of
+ * the library does without it.
+ *
+ * src/subsystem.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "subsystem.h"
+
+#include <dlfcn.h>
+
+#include "aio/method.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+const Unavailable not_preloaded = {
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	.message = "test_aio must be loaded via \"shared_preload_libraries\"",
+	.reason = "test_aio was not preloaded",
+	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.",
+};
+
+/* in the order in which they begin */
+static Subsystem *subsystems[MAX_SUBSYSTEMS];
+static int	nsubsystems;
+static bool memory_requested = false;
+
+static shmem_request_hook_type prev_shmem_request_hook;
+static shmem_startup_hook_type prev_shmem_startup_hook;
+
+/*
+ * Raises the error that tells why something is unavailable.
+ */
+void
+raise_unavailable(const Unavailable *unavailable)
+{
+	ereport(ERROR,
+			(errcode(unavailable->sqlerrcode),
+			 errmsg("%s", unavailable->message),
+			 unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
+			 unavailable->hint ? errhint("%s", unavailable->hint) : 0));
+}
+
+/*
+ * Returns the file that this library was loaded from: by the address of an object,
+ * as another library may have a function of the same name.
+ */
+const char *
+library_path(void)
+{
+	Dl_info		info;
+
+	return dladdr(&subsystems, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
+}
+
+static void
+record_unavailable(Subsystem *subsystem, const char *reason, const char *hint)
+{
+	/* what is allocated here now, other processes lose */
+	subsystem->unavailable.reason = MemoryContextStrdup(TopMemoryContext, reason);
+	subsystem->unavailable.hint = hint;
+}
+
+/*
+ * Records why a subsystem does not work in this server and what mends it, and logs
+ * the reason.
+ */
+void
+subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
+{
+	record_unavailable(subsystem, reason, hint);
+	ereport(LOG,
+			(errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason)));
+}
+
+static void
+request_memory(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+
+	for (int i = 0; i < nsubsystems; i++)
+	{
+		Subsystem  *subsystem = subsystems[i];
+
+		if (subsystem->memory == NULL)
+			continue;
+		RequestAddinShmemSpace(subsystem->size(subsystem->by_handles ? io_expected_handles() : 0));
+		RequestNamedLWLockTranche(subsystem->memory, 1);
+	}
+	memory_requested = true;
+}
+
+/*
+ * Gives a subsystem its shared memory.  Returns false if it cannot work in this server.
+ */
+static bool
+set_up_memory(Subsystem *subsystem)
+{
+	const char *reason = subsystem->by_handles ? io_handles_unavailable() : NULL;
+	uint32		nhandles;
+	bool		found;
+
+	*subsystem->address = NULL;
+	if (reason != NULL)
+	{
+		subsystem_disable(subsystem, reason, io_compile_anew_hint);
+		return false;
+	}
+
+	nhandles = subsystem->by_handles ? pgaio_ctl->io_handle_count : 0;
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	*subsystem->address = ShmemInitStruct(subsystem->memory, subsystem->size(nhandles), &found);
+	if (!found)
+		subsystem->set_up(nhandles, &GetNamedLWLockTranche(subsystem->memory)->lock);
+	LWLockRelease(AddinShmemInitLock);
+
+	return true;
+}
+
+static void
+begin_subsystems(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	/* another library may not have called our other hook */
+	if (!memory_requested)
+		return;
+	for (int i = 0; i < nsubsystems; i++)
+	{
+		Subsystem  *subsystem = subsystems[i];
+
+		if (subsystem->memory != NULL && !set_up_memory(subsystem))
+			continue;
+		if (subsystem->begin != NULL)
+			subsystem->begin();
+	}
+}
+
+/*
+ * Registers a subsystem, which begins after those that were registered before.  Called
+ * while the library is preloaded.
+ */
+void
+subsystem_register(Subsystem *subsystem)
+{
+	/* unless the hooks are called, which is up to other libraries */
+	record_unavailable(subsystem, "its shared memory was not set up",
+					   "Does another library in \"shared_preload_libraries\" not call the previous shmem_request_hook or shmem_startup_hook?");
+
+	if (nsubsystems == 0)
+	{
+		prev_shmem_request_hook = shmem_request_hook;
+		shmem_request_hook = request_memory;
+		prev_shmem_startup_hook = shmem_startup_hook;
+		shmem_startup_hook = begin_subsystems;
+	}
+	Assert(nsubsystems < MAX_SUBSYSTEMS);
+	subsystems[nsubsystems++] = subsystem;
+}
+
+/*
+ * Returns why a subsystem is not there.
+ */
+const Unavailable *
+subsystem_unavailable(Subsystem *subsystem)
+{
+	if (subsystem->unavailable.reason == NULL)
+	{
+		subsystem->unavailable.reason = not_preloaded.reason;
+		subsystem->unavailable.hint = not_preloaded.hint;
+	}
+	return &subsystem->unavailable;
+}
+
+/*
+ * Raises an error unless a subsystem is there.
+ */
+void
+require_subsystem(Subsystem *subsystem)
+{
+	if (*subsystem->address == NULL)
+		raise_unavailable(subsystem_unavailable(subsystem));
+}
