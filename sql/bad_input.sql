@@ -1,6 +1,8 @@
 --
 -- Bad input: an error with the right SQLSTATE, and nothing has happened
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

@@ -1,6 +1,8 @@
 --
 -- Bad blocks: modify_rel_block(), and what reads say of them
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

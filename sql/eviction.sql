@@ -1,6 +1,8 @@
 --
 -- Eviction: evict_rel(), invalidate_rel_block(), buffer_create_toy() and its I/O
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

@@ -3,6 +3,8 @@
 --	faults.out: the server can have faults
 --	faults_1.out: it cannot, and has no gate either
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

@@ -1,6 +1,8 @@
 --
 -- AIO handles and batches, used wrongly too
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

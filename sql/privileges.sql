@@ -1,6 +1,8 @@
 --
 -- Privileges: who may call which functions and read which views
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

@@ -1,6 +1,8 @@
 --
 -- Reads: read_rel_block_ll() and read_buffers()
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

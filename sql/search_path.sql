@@ -2,6 +2,8 @@
 -- A user who may create objects in the extension's schema cannot make the
 -- extension's views and SQL functions call them
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

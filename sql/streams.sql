@@ -1,6 +1,8 @@
 --
 -- Read streams: read_stream_for_blocks(), read_stream_run()
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;

@@ -3,6 +3,8 @@
 --	trace.out: there is an I/O trace
 --	trace_1.out: there is none, and no gate either, or "test_aio.trace_size" is 0
 --
+\pset format unaligned
+\pset tuples_only
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;
@@ -58,47 +60,5 @@ SELECT relation, ios, blocks FROM io_trace_summary;
 SELECT io_trace_reset();
 
 DROP FUNCTION outcome(text);
-	\quit
-\endif
-
--- on a running server, a trace may be left of what ran before
-SELECT io_trace_stop(), io_trace_reset();
-
-CREATE TABLE trace_heap (i int);
-CREATE VIEW trace_view AS SELECT 1;
-SELECT grow_rel('trace_heap', 20);
-
--- bad input, and good
-SELECT call, outcome('SELECT * FROM ' || call) FROM unnest(ARRAY[
-	$$io_trace_start(pid => 0)$$,
-	$$io_trace_start(pid => -1)$$,
-	$$io_trace_start('trace_view')$$,
-	$$io_trace_start(1::regclass)$$,
-	$$io_trace_start('trace_heap', 2147483647)$$]) call;
-SELECT outcome('SELECT running, relation, pid FROM io_trace_status');
-SELECT io_trace_start('trace_heap', 2147483647);
-SELECT running, relation, pid, recorded, lost, lost_waits, stopped_at FROM io_trace_status;
-SELECT io_trace_stop(), io_trace_stop(), io_trace_reset();
-SELECT running, relation, pid, recorded, stopped_at >= started_at AS stopped FROM io_trace_status;
-
--- a relation that has gone
-CREATE TABLE trace_gone (i int);
-SELECT grow_rel('trace_gone', 4);
-SELECT evict_rel('trace_gone');
-SELECT io_trace_start('trace_gone');
-SELECT read_rel_block_ll('trace_gone', 1, nblocks => 2);
-DROP TABLE trace_gone;
-SELECT io_trace_stop();
-SELECT relation, blockno, nblocks, state, target_desc ~ '^blocks 1\.\.2 in file "base/' AS described FROM io_trace;
-SELECT relation, ios, blocks FROM io_trace_summary;
-SELECT io_trace_reset();
-
--- histograms
-SELECT io_histogram(v) FROM unnest(ARRAY[0, 1, 2, 3, 4, 7, 8, NULL, -5]::int8[]) v;
-SELECT io_histogram(v) FROM unnest(ARRAY[9223372036854775807]) v;
-SELECT io_histogram(v) FROM unnest('{}'::int8[]) v;
-SELECT i % 2 AS odd, io_histogram(i) FROM generate_series(1, 100) i GROUP BY 1 ORDER BY 1;
-
-DROP FUNCTION outcome;
 DROP VIEW trace_view;
 DROP TABLE trace_heap;
