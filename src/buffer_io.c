@@ -29,16 +29,22 @@
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
+#include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
+#include "storage/smgr.h"
 #include "tcop/utility.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
@@ -59,6 +65,8 @@ static int	nshared;			/* how many are on shared buffers */
 static planner_hook_type prev_planner;
 static ExecutorStart_hook_type prev_executor_start;
 static ProcessUtility_hook_type prev_process_utility;
+static needs_fmgr_hook_type prev_needs_fmgr;
+static fmgr_hook_type prev_fmgr;
 
 /*
  * Returns whether an entry is in use: a local buffer may have another block by now.
@@ -145,7 +153,6 @@ static void
 end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 {
 	BufferDesc *desc = get_buffer_descriptor(io->buffer);
-	bool		clear_dirty = succeed && !io->for_input;
 	BufferState set = (succeed && io->for_input ? BM_VALID : 0) | (io_error ? BM_IO_ERROR : 0);
 	bool		is_local = BufferIsLocal(io->buffer);
 
@@ -155,12 +162,12 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 		/* the reference that the server then drops */
 		if (release_aio)
 			buffer_state_write_local(desc, buffer_state_read(desc) + BUF_REFCOUNT_ONE);
-		TerminateLocalBufferIO(desc, clear_dirty, set, release_aio);
+		TerminateLocalBufferIO(desc, false, set, release_aio);
 		return;
 	}
 
 	nshared--;
-	TerminateBufferIO(desc, clear_dirty, set, false, release_aio);
+	TerminateBufferIO(desc, false, set, false, release_aio);
 	if (!release_aio)
 		drop_reference(desc);
 }
@@ -272,6 +279,44 @@ check_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
 
+/* needs_fmgr_hook: functions that are not built in are looked at */
+static bool
+check_needs_fmgr(Oid fn_oid)
+{
+	return nshared > 0 || (prev_needs_fmgr && prev_needs_fmgr(fn_oid));
+}
+
+/*
+ * fmgr_hook: functions in C of other extensions may lock pages of any relation, for
+ * which neither a cancel nor a shutdown ends a wait.
+ */
+static void
+check_fmgr(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
+{
+	if (nshared > 0 && event == FHET_START)
+	{
+		HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(flinfo->fn_oid));
+		bool		isnull = true;
+		Datum		probin = 0;
+		const char *library = NULL;
+
+		if (HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+			probin = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &isnull);
+		if (!isnull)
+			library = last_dir_separator(TextDatumGetCString(probin));
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (!isnull && (library == NULL || (strncmp(library, "/test_aio", 9) != 0 && strncmp(library, "/plpgsql", 8) != 0)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot call function \"%s\" while this session has started I/O on a buffer",
+							get_func_name(flinfo->fn_oid)),
+					 errhint("End the I/O with buffer_call_terminate_io() first.")));
+	}
+	if (prev_fmgr)
+		prev_fmgr(event, flinfo, arg);
+}
+
 /*
  * Has this session keep the rules, and end its I/O when it exits.
  */
@@ -289,6 +334,10 @@ watch_session(void)
 	ExecutorStart_hook = check_executor_start;
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = check_utility;
+	prev_needs_fmgr = needs_fmgr_hook;
+	needs_fmgr_hook = check_needs_fmgr;
+	prev_fmgr = fmgr_hook;
+	fmgr_hook = check_fmgr;
 	watched = true;
 }
 
@@ -369,6 +418,11 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
+	/* replication commands pass our hooks, and a shutdown waits for them */
+	if (am_walsender)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot start I/O on a buffer in a replication connection")));
 	if (io != NULL && wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -491,12 +545,53 @@ require_started(Buffer buffer, bool for_input)
 }
 
 /*
+ * Reads the block of started input, so that a buffer that becomes valid has what is
+ * in the file.
+ */
+static void
+read_started(const StartedIO *io)
+{
+	Page		page = BufferGetPage(io->buffer);
+	ProcNumber	backend = BufferIsLocal(io->buffer) ? MyProcNumber : INVALID_PROC_NUMBER;
+	bool		checksum_failure;
+
+	smgrread(smgropen(BufTagGetRelFileLocator(&io->tag), backend), MAIN_FORKNUM,
+			 io->tag.blockNum, page);
+	if (!PageIsVerified(page, io->tag.blockNum, 0, &checksum_failure))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("invalid page in block %u of the relation of buffer %d",
+						io->tag.blockNum, io->buffer)));
+}
+
+/*
+ * Writes a block whose output has been started, and ended, by this session.
+ */
+static void
+write_ended(Buffer buffer, BufferTag tag)
+{
+	if (!ReadRecentBuffer(BufTagGetRelFileLocator(&tag), BufTagGetForkNum(&tag), tag.blockNum, buffer))
+		return;
+	/* whoever has the lock may wait for other I/O of this session */
+	while (!ConditionalLockBuffer(buffer))
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(1000);
+	}
+	if (!BufferIsLocal(buffer))
+		FlushOneBuffer(buffer);
+	else if (buffer_state_read(get_buffer_descriptor(buffer)) & BM_DIRTY)
+		FlushLocalBuffer(get_buffer_descriptor(buffer), NULL);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
  * buffer_call_terminate_io(buffer int, for_input bool, succeed bool,
  *							io_error bool, release_aio bool)
  *
  * Calls TerminateBufferIO() for I/O that this session has started with
- * buffer_call_start_io().  "succeed" makes the block valid (for output: clean),
- * "io_error" marks it as failed, "release_aio" leaves it to the server to drop the
+ * buffer_call_start_io().  "succeed" makes the block valid (for output: clean), with
+ * what the file has (for output: after it has been written), "io_error" marks it as failed, "release_aio" leaves it to the server to drop the
  * AIO subsystem's reference.
  */
 Datum
@@ -504,12 +599,16 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 {
 	Buffer		buffer = PG_GETARG_INT32(0);
 	bool		for_input = PG_GETARG_BOOL(1);
+	bool		succeed = PG_GETARG_BOOL(2);
+	bool		io_error = PG_GETARG_BOOL(3);
 	StartedIO  *io;
+	BufferTag	tag;
 
 	require_superuser(fcinfo);
 	check_buffer_number(buffer);
 
 	io = require_started(buffer, for_input);
+	tag = io->tag;
 
 	/*
 	 * a read's reference and end are not ours; shared buffers would have made
@@ -521,7 +620,11 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 				 errmsg("buffer %d is being read", buffer),
 				 errdetail("This session has begun to read into it since the I/O was started.")));
 
-	end_io(io, PG_GETARG_BOOL(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4));
+	if (succeed && for_input)
+		read_started(io);
+	end_io(io, succeed, io_error, PG_GETARG_BOOL(4));
+	if (succeed && !for_input && !io_error)
+		write_ended(buffer, tag);
 
 	PG_RETURN_VOID();
 }

@@ -173,12 +173,14 @@ complete(PgAioHandle *ioh, int result)
 		.arg = ioh,
 		.previous = error_context_stack,
 	};
+	CommandDest dest = io_silence_client();
 
 	error_context_stack = &context;
 	START_CRIT_SECTION();
 	pgaio_io_process_completion(ioh, result);
 	END_CRIT_SECTION();
 	error_context_stack = context.previous;
+	whereToSendOutput = dest;
 }
 
 /*

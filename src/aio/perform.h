@@ -14,6 +14,8 @@
 #include "test_aio.h"
 
 #include "aio/clock.h"
+#include "tcop/dest.h"
+#include "tcop/tcopprot.h"
 
 /* the largest number that Linux uses for an errno */
 #define MAX_ERRNO			4095
@@ -27,6 +29,20 @@ typedef struct IoDescription
 	PgAioTargetData target;
 	int			owner;			/* pid */
 } IoDescription;
+
+/*
+ * Has messages go to the server's log alone until whereToSendOutput is set to what
+ * this returns.  A client that does not read would block this process.
+ */
+static inline CommandDest
+io_silence_client(void)
+{
+	CommandDest dest = whereToSendOutput;
+
+	whereToSendOutput = DestNone;
+
+	return dest;
+}
 
 extern void io_describe(PgAioHandle *ioh, IoDescription *description);
 extern void io_log_hold_expired(const IoDescription *description);

@@ -3,7 +3,7 @@
  * table.c
  *		The table of filters in shared memory, and effects on reads.
  *
- * Every read of every process asks for a effect, and few filters match.  So each
+ * Every read of every process asks for an effect, and few filters match.  So each
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
@@ -102,7 +102,7 @@ filters_init(void)
 
 	DefineCustomIntVariable("test_aio.hold_timeout",
 							"Longest time for which a read is held.",
-							"After this time the read is performed, and a warning logged.  A filter keeps the value that it was made with.",
+							"After this time the read is performed, and the server's log says so.  A filter keeps the value that it was made with.",
 							&hold_timeout,
 							60000,
 							1,

@@ -149,6 +149,9 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 	IoTime		now = io_now();
 	bool		wake = false;
 
+	/* the server says DEBUG messages of each change of a handle's state */
+	CommandDest dest = io_silence_client();
+
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < ncaptured; i++)
 	{
@@ -189,6 +192,7 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 		}
 	}
 	LWLockRelease(gate->lock);
+	whereToSendOutput = dest;
 
 	if (wake)
 		gate_wake_worker();

@@ -34,6 +34,25 @@ with_each_io_method(
 			$aio->proves($t);
 		});
 
+		# a client that does not read would block a process that has the gate's lock
+		$aio->scenario('what the server says of a captured read goes to its log alone', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 4);
+			$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
+			$alice->sql('SET client_min_messages = debug5');
+			$alice->sql("SELECT read_rel_block_ll('$t', 1)");
+			my @staged = grep { /STAGED/ } my @said = $alice->notices;
+			cmp_ok(scalar @staged, '>', 0, 'the read is staged, as the server says');
+			is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } @said ], [], 'it says no more');
+			$alice->starts("SELECT read_rel_block_ll('$t', 2)");
+			$alice->waits_on('IoGateHeld');
+			$aio->sql('SELECT io_release_all()');
+			$alice->returns('', 'reads');
+			is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } $alice->notices ], [], 'nor of a held one');
+			$alice->sql('RESET client_min_messages');
+			$aio->sql("SELECT io_hold_end(), io_device_end()");
+		});
+
 		$aio->scenario('several at once, last first', sub {
 			my @readers = $aio->sessions(qw(r0 r1 r2 r3));
 			my $t = $aio->table('t', 40);

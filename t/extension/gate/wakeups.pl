@@ -94,10 +94,10 @@ for_each_io_method(
 			settles($aio, [$alice], 'alice=held read', 'alice waits');
 			$aio->sql('SELECT io_hold_end(), io_release_all()');
 			$alice->wait_for_end->forget_warnings;
-			$aio->logs(qr/was held for too long/, 1, 'logged');
+			$aio->logs(qr/the wakeup of process \d+ was held for too long/, 1, 'logged');
 			$carol->sql('SELECT io_hold_wakeups(false)');
 			$aio->proves($t);
-		}, log => qr/WARNING:  .*was held for too long/);
+		}, log => qr/LOG:  .*was held for too long/);
 
 		$aio->scenario('the states of processes', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));

@@ -45,6 +45,26 @@ with_each_io_method(
 			$bob->returns('f', 'need not start');
 		});
 
+		# what has "succeeded" is done: nothing that was committed is lost
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("rows before and after, $kind", sub {
+				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+				my $t = $aio->table('t', 4, kind => $kind, session => $alice);
+				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+				$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
+				$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
+				$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+				$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts to write');
+				($kind ? $alice : $bob)->sql("DELETE FROM $t WHERE ctid = '(2,1)'");
+				$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => true, io_error => false, release_aio => false)");
+				$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
+				$alice->sql("SELECT invalidate_rel_block('$t', 2)");
+				$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
+			});
+		}
+
 		# a buffer must forget the read that has filled it
 		$aio->scenario('another waits to write what has been read', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
