@@ -202,10 +202,10 @@ class Engine:
         return set(json.loads((directory / "reached.json").read_text()))
 
     def tries(self, bugs: Iterable[Bug | Point], tier: str = "short", minutes: float = 1e6, most: int = 1000,
-              every: bool = False) -> Iterator[dict]:
+              every: bool = False, expected: dict[str, str] | None = None) -> Iterator[dict]:
         """Tries bugs of those that were built.  The test that notices a bug is tried first in the next run."""
         kept = self.work / "before.json"
-        before: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+        before: dict[str, str] = (json.loads(kept.read_text()) if kept.exists() else {}) | (expected or {})
         options = {"tier": tier, "minutes": minutes, "most": most, "every": every, "before": before}
         bugs = list(bugs)
         switched = [bug for bug in bugs if bug not in self.alone]
