@@ -60,9 +60,9 @@ all:
 include $(PGXS)
 
 # Objects of another server, of the same server built anew, or of other flags are
-# compiled again: PGXS would take them as they are.  Nor does it know dependencies on
-# headers, unless the server was configured so.
-built_for := $(server), headers $(shell cd '$(includedir_server)' && find . -name '*.h' | LC_ALL=C sort | xargs cat | cksum), $(COMPILE.c)
+# compiled again: PGXS would take them as they are.  Where the server lies is no matter.
+# Nor does PGXS know dependencies on headers, unless the server was configured so.
+built_for := $(server), headers $(shell cd '$(includedir_server)' && find . -name '*.h' | LC_ALL=C sort | xargs cat | cksum), $(subst $(bindir:/bin=),,$(COMPILE.c))
 ifneq ($(built_for),$(file <.built_for))
 $(file >.built_for,$(built_for))
 endif
