@@ -106,7 +106,7 @@ def text_of(scenario: Scenario, why: str) -> str:
     if scenario.settings:
         lines += ["", "[settings]", *(f"{name} = {value}" for name, value in scenario.settings.items())]
     for session in scenario.sessions:
-        lines += ["", "[[session]]", f'name = "{session.name}"', f"setup = {quoted(session.setup)}", f"steps = {quoted(session.steps)}"]
+        lines += [f"[{session.name}]", f"setup = {quoted(session.setup)}", f"steps = {quoted(session.steps)}"]
     return "\n".join(lines) + "\n"
 
 

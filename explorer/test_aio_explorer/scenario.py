@@ -149,7 +149,9 @@ def _load(path: Path) -> Scenario:
         raw = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(str(error)) from None
-    known = set(Scenario.__dataclass_fields__) - {"name", "sessions"} | {"session"}
+    # a table in capitals is a session
+    plans = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
+    known = set(Scenario.__dataclass_fields__) - {"name", "sessions"}
     if unknown := set(raw) - known:
         raise ScenarioError(f"what is {', '.join(sorted(unknown))}?")
     if "about" not in raw:
@@ -157,19 +159,17 @@ def _load(path: Path) -> Scenario:
     _check_types(raw)
     _check_values(raw, {"tier": TIERS, "fork": FORKS})
     sessions = []
-    for entry in raw.pop("session", ()):
-        if unknown := set(entry) - set(SessionPlan.__dataclass_fields__):
-            raise ScenarioError(f"session: what is {', '.join(sorted(unknown))}?")
-        if not isinstance(entry.get("name"), str) or not entry.get("steps"):
-            raise ScenarioError("session: name and steps are needed")
+    for name, entry in plans.items():
+        if not isinstance(entry, dict) or not entry.get("steps"):
+            raise ScenarioError(f"{name}: a session needs steps")
+        if unknown := set(entry) - set(SessionPlan.__dataclass_fields__) | {"name"} & set(entry):
+            raise ScenarioError(f"{name}: what is {', '.join(sorted(unknown))}?")
         _check_values(entry, {"on": ("primary", "standby") if raw.get("standby") else ("primary",)})
-        sessions.append(SessionPlan(entry["name"], _lines(entry["steps"]), _lines(entry.get("setup", ())),
+        sessions.append(SessionPlan(name, _lines(entry["steps"]), _lines(entry.get("setup", ())),
                                     _lines(entry.get("before", ())), entry.get("on", "primary"), entry.get("after", "")))
     if not sessions:
         raise ScenarioError("there is no session")
     names = [session.name for session in sessions]
-    if len(set(names)) < len(names) or not all(re.fullmatch("[A-Z]+", name) for name in names):
-        raise ScenarioError("sessions need different names, in capitals")
     steps = {session.name: len(session.steps) for session in sessions}
     for session in sessions:
         if session.after:

@@ -51,18 +51,18 @@ class SelfTest:
 
     def wrong_files_are_refused(self) -> None:
         """Each of these files has one mistake, and the message says which."""
-        right = {"about": '"x"', "name": '"A"', "steps": '["SELECT 1"]'}
+        right = {"about": '"x"', "steps": '["SELECT 1"]'}
         for key, value, message in (
-                ("about", None, 'there is no "about"'), ("name", None, "session: name and steps"), ("steps", "[]", "session: name and steps"),
+                ("about", None, 'there is no "about"'), ("steps", "[]", "A: a session needs steps"),
                 ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
                 ("tier", '"qick"', "tier: what is qick?"), ("fork", '"zz"', "fork: what is zz?"), ("log", '"("', "log: '('"),
                 ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: A wait"), ("after", '"B1"', "after: there is no step B1"),
                 ("nonsense", "1", "what is nonsense?"),
                 ("hold", "5", "5 is not a text"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
-            in_session = ("name", "steps", "on", "after")
+            in_session = ("steps", "on", "after")
             path = self.directory / "wrong.toml"
-            path.write_text("\n".join([*(f"{name} = {text}" for name, text in entries.items() if name not in in_session), "[[session]]",
+            path.write_text("\n".join([*(f"{name} = {text}" for name, text in entries.items() if name not in in_session), "[A]",
                                        *(f"{name} = {text}" for name, text in entries.items() if name in in_session)]))
             try:
                 scenarios.load(path)
