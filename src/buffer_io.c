@@ -26,6 +26,7 @@
  */
 #include "test_aio.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
