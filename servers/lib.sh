@@ -48,12 +48,17 @@ select_servers() {
 	done
 }
 
-# server_column NAME COLUMN: prints one column of a server of "packages", or of a tree.
+# server_column NAME COLUMN: prints one column of a server of "packages", or of a tree, which
+# also goes by the name that servers/provide --list shows.
 server_column() {
 	local row name major how suite usual has
 	case $1 in
 		source:*) [ "$2" != how ] || echo source && return ;;
 		source-optimised:*) [ "$2" != how ] || echo source-optimised && return ;;
+		source-*) if [ -e "$cache/$1/.test_aio" ]; then
+			[ "$2" != how ] || sed -E 's/(-[0-9a-f]{12}|-files)+$//' <<<"$1"
+			return
+		fi ;;
 	esac
 	for row in "${servers[@]}"; do
 		# shellcheck disable=SC2034
