@@ -465,7 +465,8 @@ COMMENT ON VIEW io_held_wakeups IS 'processes that wait for io_wake(), and the r
 
 CREATE VIEW io_filters AS
 SELECT filter, kind,
-	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	CASE WHEN relfilenode IS NOT NULL THEN
+		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	fork, blockno, pid, result, skip, times, matched, fired,
 	escaped, why_escaped, hold_timeout, owner
 FROM io_filters_get();
@@ -473,7 +474,8 @@ FROM io_filters_get();
 COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, and how many have been';
 
 CREATE VIEW io_devices AS
-SELECT io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+SELECT CASE WHEN relfilenode IS NOT NULL THEN
+		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
 	in_progress, queued, mean_lateness, max_lateness, escaped, why_escaped, owner
 FROM io_devices_get();

@@ -22,6 +22,7 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
+#include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -467,10 +468,37 @@ io_device(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Ends the devices for files of this database that no relation has any more, as it
+ * was dropped or rewritten.
+ */
+static int
+end_devices_of_no_relation(void)
+{
+	int			ended = 0;
+
+	for (int i = 0; i < GATE_MAX_DEVICES; i++)
+	{
+		IoMatch		match;
+		bool		in_use;
+
+		LWLockAcquire(gate->lock, LW_SHARED);
+		in_use = gate->devices[i].in_use;
+		match = gate->devices[i].match;
+		LWLockRelease(gate->lock);
+
+		if (in_use && match.has_rel && match.rlocator.dbOid == MyDatabaseId &&
+			!OidIsValid(RelidByRelfilenumber(match.rlocator.spcOid, match.rlocator.relNumber)))
+			ended += end_devices(0, &match, InvalidOid);
+	}
+
+	return ended;
+}
+
+/*
  * io_device_end(rel regclass DEFAULT NULL) returns int
  *
- * Ends the device for a relation, or all.  The reads on them are performed at
- * once. Returns how many have ended.
+ * Ends the device for a relation, or all; with '-', those for relations that are gone.
+ * The reads on them are performed at once.  Returns how many have ended.
  */
 Datum
 io_device_end(PG_FUNCTION_ARGS)
@@ -478,6 +506,9 @@ io_device_end(PG_FUNCTION_ARGS)
 	IoMatch		match;
 
 	require_gate(fcinfo);
+
+	if (!PG_ARGISNULL(0) && !OidIsValid(PG_GETARG_OID(0)))
+		PG_RETURN_INT32(end_devices_of_no_relation());
 
 	match = io_match_rel_arg(fcinfo, 0);
 

@@ -263,6 +263,13 @@ for_each_io_method(
 			$other->gives('SELECT io_device_end()', 1);
 		}, leaves => 'nothing');
 
+		$aio->scenario('a relation that is rewritten', sub {
+			my $t = $aio->table('t', 4);
+			$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
+			$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
+			$aio->gives("SELECT io_device_end('$t'), io_device_end('-'), io_hold_end()", '0|1|1', 'and end as such');
+		});
+
 		$aio->scenario('its worker is terminated and comes back', sub {
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 20);
