@@ -96,12 +96,6 @@ open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
 	return open_relation_by_oid(fcinfo, PG_GETARG_OID(0), lockmode);
 }
 
-BlockNumber
-main_fork_nblocks(Relation rel)
-{
-	return smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
-}
-
 /*
  * Raises an error unless 1 <= count <= limit.
  */

@@ -281,7 +281,7 @@ lookup_buffer(Relation rel, const BufferTag *tag)
  * Returns true if it is not in the pool afterwards, false if it stays: pinned,
  * or part of I/O that does not end by itself.
  */
-bool
+static bool
 evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 {
 	IoTime		begin = io_now();
@@ -405,9 +405,9 @@ evict_shared_blocks(Relation rel, bool *pinned)
  *
  * Removes all blocks of all forks from the buffer pool; dirty blocks are
  * written first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that
- * ends by itself, and for half a second for pins to be given back.  Does not
- * wait for I/O that its owner has not submitted, that
- * inj_io_completion_wait() holds, or that buffer_call_start_io() has started.
+ * ends by itself, for half a second for pins to be given back, and for ten for
+ * I/O that buffer_call_start_io() has started.  Does not wait for I/O that its
+ * owner has not submitted, or that inj_io_completion_wait() holds.
  * Blocks that are still pinned stay, and a WARNING counts them.
  */
 Datum

@@ -193,7 +193,7 @@ stream_count(ReadStream *stream pg_attribute_unused(),
 /*
  * Our table of I/O method functions relies on internal interfaces, which every
  * major version may change.  This is the last major version on which the test
- * suite has passed; README.md names it too.  A test may pretend that it is lower.
+ * suite has passed; doc/install.md names it too.  A test may pretend that it is lower.
  */
 #ifndef PG_TEST_AIO_LAST_KNOWN
 #define PG_TEST_AIO_LAST_KNOWN 19

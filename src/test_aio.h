@@ -38,7 +38,6 @@ extern void require_monitor(FunctionCallInfo fcinfo);
 extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);
-extern BlockNumber main_fork_nblocks(Relation rel);
 extern void check_fork_block_range(Relation rel, ForkNumber forknum,
 								   int64 startblock, int64 nblocks);
 extern void check_block(Relation rel, int64 blockno);
@@ -60,7 +59,6 @@ get_buffer_descriptor(Buffer buffer)
 
 /* buffers.c: blocks in and out of the buffer pool */
 extern void require_evicted(Relation rel, BlockNumber blockno);
-extern bool evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 

@@ -174,8 +174,6 @@ typedef struct GateState
 extern GateState *gate;
 extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
-extern Size gate_shmem_size(uint32 nhandles);
-extern void gate_init_state(uint32 nhandles, LWLock *lock);
 extern void gate_wake_worker(void);
 extern void gate_release_wakeups(void);
 extern void gate_tell_unseen(void);

@@ -21,7 +21,6 @@
 
 #include "aio/perform.h"
 #include "aio/waiters.h"
-#include "catalog/pg_type_d.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "catalog/pg_type.h"

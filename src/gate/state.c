@@ -26,7 +26,7 @@ number_of_processes(void)
 /*
  * Returns the size of the gate's shared memory.
  */
-Size
+static Size
 gate_shmem_size(uint32 nhandles)
 {
 	Size		size = MAXALIGN(sizeof(GateState));
@@ -43,7 +43,7 @@ gate_shmem_size(uint32 nhandles)
 /*
  * Fills the gate's shared memory in.
  */
-void
+static void
 gate_init_state(uint32 nhandles, LWLock *lock)
 {
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));

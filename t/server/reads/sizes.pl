@@ -133,7 +133,7 @@ with_each_io_method(
 	}, conf => { io_max_combine_limit => '256kB', io_combine_limit => '128kB', shared_buffers => '64MB' });
 
 # Reads of more than 32 blocks, up to the 128 that io_max_combine_limit allows: how many
-# blocks become one read, alone and in a batch.  t/server/reads/large_reads_fail.pl has their errors.
+# blocks become one read, alone and in a batch.  errors.pl has their errors.
 # io_methods: sync; long: all
 with_each_io_method(
 	sub {
