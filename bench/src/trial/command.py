@@ -135,9 +135,10 @@ class _Trial:
             left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
             ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
             kept = coverage.read(directory).data() | {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
-            if not ran.broken:
-                self._store.write("coverage", kept)
             shutil.rmtree(directory)
+            if ran.broken:
+                raise sides.SideError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")
+            self._store.write("coverage", kept)
         return coverage.from_data(kept or {"files": {}, "by_test": {}})
 
     def run_lines(self, found: Findings) -> None:
