@@ -103,7 +103,8 @@ def stem(name: str) -> str:
 def _log(state: Path, stem: str) -> str:
     """Returns the first failures and the end of a test's log, and why its servers died."""
     lines = _text(state / "log" / f"regress_log_{stem}").splitlines()
-    told = _parts(lines, [at for at, line in enumerate(lines) if " not ok " in line][:FAILURES])
+    # a server that several tests share has a log of its own, of which the test shows what is alarming
+    told = _parts(lines, [*[at for at, line in enumerate(lines) if " not ok " in line][:FAILURES], *[at for at, line in enumerate(lines) if ALARMS.search(line)][:1]])
     for path in sorted((state / "log").glob(f"*{stem}_*.log")):
         alarms = [line for line in _text(path).splitlines() if ALARMS.search(line)]
         if alarms:
