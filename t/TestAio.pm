@@ -179,6 +179,19 @@ sub _reason
 	return unless_required('io_uring', !$answer || $answer eq 'usable' ? undef : $answer);
 }
 
+# Calls a function, and notes for servers/check that assertions about a server have failed in it.
+sub _noting_failures
+{
+	my ($server, $function) = @_;
+	my $failures = sub { scalar grep { !$_ } Test::More->builder->summary };
+	my ($node, $before) = ($server->node, $failures->());
+	$function->();
+	return if $failures->() == $before;
+	open my $notes, '>>', "$PostgreSQL::Test::Utils::log_path/failed_servers" or die "failed_servers: $!\n";
+	print $notes join("\t", $name, $node->basedir, $node->logfile), "\n";
+	return;
+}
+
 sub _run
 {
 	my ($server, $function, $prepare, @needs) = @_;
@@ -194,17 +207,18 @@ sub _run
 		}
 		return 1;
 	};
-	my $lived = eval { $body->() };
-	fail("$method: runs to its end: $@") if !$lived;
+	_noting_failures($server, sub { eval { $body->() } || fail("$method: runs to its end: $@") });
 	return;
 }
 
 sub _stop
 {
 	my ($server) = @_;
-	return $server->give_back if $server->{slot};
-	ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
-	$server->check_log;
+	_noting_failures($server, sub {
+			return $server->give_back if $server->{slot};
+			ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
+			$server->check_log;
+		});
 	return;
 }
 
