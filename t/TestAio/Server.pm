@@ -548,7 +548,10 @@ sub has_bug
 	my ($self, $bug) = @_;
 	my $fixed_in = $fixed_in{$bug} or die "%fixed_in does not know the bug \"$bug\"\n";
 	my $fixed = $fixed_in->{ $self->major };
-	return !grep({ $_ eq $bug } split ' ', $ENV{TEST_AIO_FIXED} // '') && (!defined $fixed || $self->setting('server_version_num') < $fixed);
+	my $has = !grep({ $_ eq $bug } split ' ', $ENV{TEST_AIO_FIXED} // '') && (!defined $fixed || $self->setting('server_version_num') < $fixed);
+	# servers/check prints these notes
+	note('this server ' . ($has ? 'has the' : 'is without the') . " bug $bug");
+	return $has;
 }
 
 sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }

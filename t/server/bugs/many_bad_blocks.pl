@@ -80,7 +80,6 @@ for_each_io_method(
 		my ($aio) = @_;
 		my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
 		my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
-		note('this server ' . ($has_bug ? 'has' : 'does not have') . ' the bug' . ($has_bug && $asserts ? ', and crashes' : ''));
 
 		for my $case (@cases)
 		{
