@@ -82,7 +82,8 @@ mount_at() {
 mounts_outside() {
 	local path closed
 	mounts=(--dev-bind / / "${proc[@]}" --perms 1777 --tmpfs /dev/shm)
-	for path in "${reads[@]}" "${writes[@]}"; do
+	for path in "${reads[@]}" "${writes[@]}" "${moved[@]}"; do
+		[ -e "$path" ] || continue
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue
 		case " ${mounts[*]} " in
