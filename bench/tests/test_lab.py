@@ -76,7 +76,7 @@ class CommandLine(unittest.TestCase):
 class Failures(unittest.TestCase):
     def test_of_one_case_leave_the_others(self) -> None:
         """An interrupted session keeps them as well."""
-        measured = [report(), psycopg.OperationalError("gone"), KeyboardInterrupt()]
+        measured = [report(), psycopg.OperationalError("gone"), measure.Interrupted(many())]
         with tempfile.TemporaryDirectory() as directory:
             console = Console(file=io.StringIO())
             with (
@@ -86,10 +86,20 @@ class Failures(unittest.TestCase):
             ):
                 self.assertEqual(command.main(["r3", "r9", "r10", "--output", directory, "--work", directory]), 130)
             self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),
-                             ["r03_repeated_blocks.jsonl", "r03_repeated_blocks.png", "r03_repeated_blocks.svg", "report.html"])
+                             [f"{name}.{suffix}" for name in ("r03_repeated_blocks", "r14_index_patterns") for suffix in ("jsonl", "png", "svg")] + ["report.html"])
             text = Path(directory, "report.html").read_text()
             self.assertIn("R9 could not be measured: OperationalError: gone", text)
             self.assertIn('id="r03_repeated_blocks"', text)
+
+
+    def test_interrupted_variants_are_dropped(self) -> None:
+        made = many()
+        first, second = (group[0].label for group in measure.groups(made.case, made.case.variants))
+        with mock.patch.object(measure, "_measure_group", side_effect=[None, KeyboardInterrupt]), self.assertRaises(measure.Interrupted) as raised:
+            measure.measure([mock.Mock(info=made.servers[0])], made.case.variants, mock.Mock(), made, mock.Mock())
+        self.assertIn(first, raised.exception.report.runs)
+        self.assertNotIn(second, made.runs)
+        self.assertIn(f"{second} skipped on 18.6: interrupted", wording.skipped(made))
 
 
 class Groups(unittest.TestCase):

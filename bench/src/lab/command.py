@@ -30,7 +30,7 @@ def _tell_decision(report: Report, only: str, threshold: float, console: Console
 
 def _measured(given: Arguments, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
     """Adds a report for each case.  If a case fails, the others are still measured."""
-    from . import casefile, decision, devices, query, session
+    from . import casefile, decision, devices, measure, query, session
     from .output import Output
     from .servers import told
 
@@ -52,6 +52,11 @@ def _measured(given: Arguments, console: Console, reports: list[Report], failure
                 # a report whose picture fails stays out of the page, which would fail as well
                 Output(given.output).keep(report)
                 reports.append(report)
+            except measure.Interrupted as cut_short:
+                if any(cut_short.report.runs.values()):
+                    Output(given.output).keep(cut_short.report)
+                    reports.append(cut_short.report)
+                raise
             except Exception as error:
                 failures.append((case.id, told(error)))
                 lab.progress.note(f"{case.id} failed: {told(error)}")
@@ -77,6 +82,8 @@ def run(given: Arguments) -> int:
             written = None
             if not given.bisect and (reports or failures):
                 written = Output(given.output).write_page(reports, failures, given.quick)
+                if sys.exc_info()[0]:
+                    console.print(f"kept: {written}", soft_wrap=True, markup=False)
         if given.bisect:
             return _tell_decision(reports[0], given.only, given.bisect, console) if reports else decision.CANNOT_TELL
         for report in reports:

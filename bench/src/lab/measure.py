@@ -47,6 +47,13 @@ class Limits:
     enough: Callable[[Ratio], bool]
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a report of the variants that had been measured."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+
 def tells(ratio: Ratio) -> bool:
     return ratio.sign is not None
 
@@ -185,26 +192,38 @@ def _note(variant: Variant, report: Report, progress: Progress) -> None:
     progress.note(f"{report.case.id}: {variant.label}: {', '.join(medians)}: medians of {runs} runs")
 
 
+def _measure_group(contestants: list[Contestant], group: list[Variant], limits: Limits, report: Report, progress: Progress) -> None:
+    able = _able(contestants, group, report, progress)
+    each_round = sum(map(len, able.values()))
+    progress.expect_more((each_round - len(contestants) * len(group)) * (limits.runs + 1))
+    for variant in group:
+        report.runs[variant.label] = {contestant.info.label: [] for contestant in able[variant]}
+    deadline = time.monotonic() + limits.seconds
+    for number in range(limits.most_runs + 1):
+        if number > limits.runs:
+            if time.monotonic() > deadline or _enough(group, report, limits):
+                break
+            progress.expect_more(each_round)
+        _run_round(able, number, report, progress)
+    for contestant in contestants:
+        contestant.cluster.stop()
+    for variant in group:
+        if able[variant]:
+            _note(variant, report, progress)
+
+
 def measure(contestants: list[Contestant], variants: tuple[Variant, ...], limits: Limits, report: Report, progress: Progress) -> None:
     """Measures all variants.  All servers run at once and alternate, so that other work on the machine affects them
     alike.  Every other round goes in reverse order."""
-    for group in groups(report.case, variants):
-        able = _able(contestants, group, report, progress)
-        each_round = sum(map(len, able.values()))
-        progress.expect_more((each_round - len(contestants) * len(group)) * (limits.runs + 1))
-        for variant in group:
-            report.runs[variant.label] = {contestant.info.label: [] for contestant in able[variant]}
-        deadline = time.monotonic() + limits.seconds
-        for number in range(limits.most_runs + 1):
-            if number > limits.runs:
-                if time.monotonic() > deadline or _enough(group, report, limits):
-                    break
-                progress.expect_more(each_round)
-            _run_round(able, number, report, progress)
-        for contestant in contestants:
-            contestant.cluster.stop()
-        for variant in group:
-            if able[variant]:
-                _note(variant, report, progress)
+    waiting = list(variants)
+    try:
+        for group in groups(report.case, variants):
+            _measure_group(contestants, group, limits, report, progress)
+            waiting = [variant for variant in waiting if variant not in group]
+    except KeyboardInterrupt:
+        for variant in waiting:
+            report.runs.pop(variant.label, None)
+            report.skipped += [Skipped(contestant.info.label, variant.label, "interrupted") for contestant in contestants]
+        raise Interrupted(report) from None
     if not any(report.runs.values()):
         raise ServerError("nothing could be measured, for the reasons above")
