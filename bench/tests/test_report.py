@@ -110,7 +110,7 @@ class Words(unittest.TestCase):
         for gate, instructions in (("without", 391_000.0), ("filter", 392_000.0)):
             made.runs[f"worker, {gate}"] = {server.label: [Run(n, {"instructions": instructions + n}) for n in range(1, 8)] for server in made.servers}
         [found, _] = made.contrasts()
-        self.assertEqual(wording.contrast(made, found), "18.6: worker, filter against worker, without: 1.0026  [1.0026, 1.0026]  same")
+        self.assertEqual(wording.contrast(made, found), "18.6: worker, filter against worker, without: 1.0026  [1.0026, 1.0026]  no difference")
         self.assertIn("no difference between 18.6 and 19rc1", wording.finding(made).lower())
         self.assertNotIn("…", "".join(shown(made, 80)))
 
@@ -127,8 +127,8 @@ class Words(unittest.TestCase):
 
     def test_verdict(self) -> None:
         self.assertEqual(wording.verdict("slower", "slower"), "slower, as expected")
-        self.assertEqual(wording.verdict("same", "slower"), "same; expected: slower")
-        self.assertEqual(wording.verdict("same", None), "same")
+        self.assertEqual(wording.verdict("same", "slower"), "no difference; expected: slower")
+        self.assertEqual(wording.verdict("same", None), "no difference")
         self.assertEqual(wording.verdict(None, "slower"), "cannot tell")
 
 

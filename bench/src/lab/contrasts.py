@@ -69,5 +69,5 @@ def draw(axes: Axes, report: Report, colours: dict[str, str]) -> None:
     scale(axes, (0.5, 2))
     axes.set_yticks(range(len(made)), list(made), fontsize=10)
     axes.set_ylim(len(made) - 0.4, -0.6)
-    axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {report.case.figure.title}", fontsize=10)
+    axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {report.case.figure.title.partition(' (')[0]}", fontsize=10)
     bare(axes, "x")

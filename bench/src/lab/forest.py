@@ -27,14 +27,17 @@ def rows(reports: list[Report]) -> dict[str, list[tuple[Report, Ratio]]]:
 def told(reports: list[Report]) -> str:
     """Returns what the picture shows, in a sentence."""
     made = rows(reports)
-    differing = [name for name, ratios in made.items() if any(ratio.sign in ("higher", "lower") for _, ratio in ratios)]
+    signs = [{ratio.sign for _, ratio in ratios} for ratios in made.values()]
+    differing = sum(bool(each & {"higher", "lower"}) for each in signs)
+    same = sum(each == {"same"} for each in signs)
     servers = wording.joined([server.label for server in reports[0].servers])
-    return f"{servers} differ in {len(differing)} of {len(made)} rows" if differing else f"No difference between {servers} in {len(made)} rows"
+    told = f"{servers}: a difference in {differing} of {len(made)} rows, no difference in {same}"
+    return told + (f", cannot tell in {unclear}" if (unclear := len(made) - differing - same) else "")
 
 
 def draw(reports: list[Report], path: Path) -> None:
     """Draws an interval for each comparison: green where the first server is better, red where it is worse, grey where
-    there is no difference."""
+    there is no difference, and a ring where the interval is too wide to tell."""
     made = rows(reports)
     figure, axes = pyplot.subplots(figsize=(11, 1.8 + 0.32 * len(made)), layout="constrained")
     for position, ratios in enumerate(made.values()):
@@ -43,7 +46,7 @@ def draw(reports: list[Report], path: Path) -> None:
             differs = ratio.sign in ("higher", "lower")
             colour = contrasts.JUDGED[report.case.figure.judged(ratio.sign)] if differs else SAME
             axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.2, zorder=2)
-            axes.scatter([ratio.ratio], [at], s=22 if differs else 8, color=colour, zorder=3 if differs else 2)
+            axes.scatter([ratio.ratio], [at], s=22, facecolor=colour if ratio.sign else "white", edgecolor=colour, zorder=3)
     axes.axvline(1, color="#444444", linewidth=0.8)
     # a wide interval must not hide the others
     middles = [ratio.ratio for ratios in made.values() for _, ratio in ratios]
@@ -55,7 +58,7 @@ def draw(reports: list[Report], path: Path) -> None:
     first, second = (server.label for server in reports[0].servers)
     axes.set_xlabel(f"{first} to {second}: ratio of each case's figure (time, I/Os, …)")
     contrasts.bare(axes, "x")
-    axes.set_title(f"red: {first} is worse, green: better, grey: no difference", fontsize=10.5, color="#444444", loc="left")
+    axes.set_title(f"red: {first} is worse, green: better, grey: no difference, ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
     figure.suptitle(told(reports), fontsize=14, fontweight="bold")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

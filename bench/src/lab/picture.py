@@ -57,9 +57,9 @@ def _draw_ratio(axes: Axes, at: float, height: float, points: int, text: str, **
 
 
 def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
-    """Returns the ratio in words, which say no more than that there is no difference if there is none, and their colour."""
+    """Returns the ratio in words, which say no more than its verdict if there is no difference, and their colour."""
     if ratio.sign not in ("higher", "lower"):
-        return "no difference" if ratio.sign else "no difference\nfound", contrasts.NEITHER
+        return wording.verdict(ratio.sign, None), contrasts.NEITHER
     judged = report.case.figure.judged(ratio.sign)
     words = f"{report.servers[0].label} {judged}" if judged else str(report.case.figure.sign(ratio.sign))
     return f"{wording.times(ratio)} times\n{words}", contrasts.JUDGED[judged]

@@ -118,16 +118,17 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
     """Returns whether the servers differ."""
     first, second = (server.label for server in report.servers)
     differing = [(variant, ratio) for variant, ratio in ratios.items() if ratio.sign in ("higher", "lower")]
-    others = [variant for variant in ratios if variant not in dict(differing)]
-    unclear = [ratio for ratio in ratios.values() if ratio.sign is None]
+    others = [variant for variant, ratio in ratios.items() if ratio.sign == "same"]
+    unclear = {variant: ratio for variant, ratio in ratios.items() if ratio.sign is None}
     parts = []
     if differing:
         parts.append(f"{first} {verb(report.case)} {_range(differing)} as {_as(report.case)} as {second}")
     if others:
-        parts.append("no difference " + (f"with {named_or_counted(others)}" if differing else f"between {first} and {second}"))
+        parts.append("no difference " + (f"with {named_or_counted(others)}" if differing or unclear else f"between {first} and {second}"))
     if unclear:
-        widest = max(max(ratio.high, 1 / max(ratio.low, 1e-9)) for ratio in unclear)
-        parts[-1] += f", but {len(unclear)} of {len(ratios)} intervals allow one of up to {factor(widest)} times"
+        widest = max(max(ratio.high, 1 / max(ratio.low, 1e-9)) for ratio in unclear.values())
+        parts.append(f"cannot tell whether {first} and {second} differ" + (f" with {named_or_counted(list(unclear))}" if len(parts) else "")
+                     + f" (up to {factor(widest)} times is possible)")
     return parts
 
 
@@ -164,11 +165,10 @@ def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
 
 def verdict(sign: str | None, expected: str | None) -> str:
     """Returns the sign that was found, and whether the case promises it."""
-    if sign is None:
-        return "cannot tell"
-    if expected is None:
-        return sign
-    return f"{sign}, as expected" if sign == expected else f"{sign}; expected: {expected}"
+    told, wanted = ("no difference" if word == "same" else word for word in (sign, expected))
+    if told is None or wanted is None:
+        return told or "cannot tell"
+    return f"{told}, as expected" if told == wanted else f"{told}; expected: {wanted}"
 
 
 def promise(report: Report) -> str:
