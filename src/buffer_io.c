@@ -247,7 +247,6 @@ leaves_buffers_alone(Node *command)
 				return kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED;
 			}
 		case T_CallStmt:
-		case T_CheckPointStmt:	/* the checkpointer writes */
 		case T_ClosePortalStmt:
 		case T_DeallocateStmt:
 		case T_DeclareCursorStmt:
@@ -263,6 +262,8 @@ leaves_buffers_alone(Node *command)
 		case T_VariableSetStmt:
 		case T_VariableShowStmt:
 			return true;
+		case T_CheckPointStmt:	/* the checkpointer writes */
+			return IsPostmasterEnvironment;
 		default:
 			return false;
 	}

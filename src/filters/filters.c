@@ -68,7 +68,7 @@ io_hold(PG_FUNCTION_ARGS)
 	io_match_fork_arg(fcinfo, 2, &filter.match);
 	io_match_pid_arg(fcinfo, 3, &filter.match);
 	filter.times = get_count(fcinfo, 4, "max_reads", 1, -1);
-	filter.holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+	filter.holder = filters_holder_arg(fcinfo, 5);
 	filter.longest = filters_hold_timeout();
 
 	PG_RETURN_INT32(filters_add(&filter));
@@ -102,7 +102,7 @@ io_fail(PG_FUNCTION_ARGS)
 	filter.skip = get_count(fcinfo, 4, "skip", 0, 0);
 	filter.times = get_count(fcinfo, 5, "times", 1, -1);
 	io_match_fork_arg(fcinfo, 6, &filter.match);
-	filter.holder = !PG_ARGISNULL(7) && PG_GETARG_BOOL(7) ? 0 : MyProcPid;
+	filter.holder = filters_holder_arg(fcinfo, 7);
 
 	PG_RETURN_INT32(filters_add(&filter));
 }

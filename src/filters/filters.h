@@ -116,6 +116,7 @@ extern int	filters_add(const Filter *filter);
 extern int	filters_replace(const Filter *filter);
 extern int	filters_end(FilterKind kind, int id);
 extern void filters_end_kept(Oid database);
+extern int	filters_holder_arg(FunctionCallInfo fcinfo, int arg);
 extern void filters_copy(Filter *copies, int64 *matched, int64 *fired,
 						 int64 *escaped, FilterEscape *why);
 

@@ -16,6 +16,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 
 static object_access_hook_type prev_object_access_hook;
 
@@ -64,6 +65,29 @@ transaction_ends(XactEvent event, void *arg pg_attribute_unused())
 		default:
 			break;
 	}
+}
+
+/*
+ * Returns the holder of a filter or device, by the argument "keep": this session, or 0
+ * for one that outlives it.  Then the extension is locked until the end of the
+ * transaction, so that whoever drops it sees what is kept.
+ */
+int
+filters_holder_arg(FunctionCallInfo fcinfo, int arg)
+{
+	Oid			extension;
+
+	if (PG_ARGISNULL(arg) || !PG_GETARG_BOOL(arg))
+		return MyProcPid;
+
+	extension = get_extension_oid("test_aio", false);
+	LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+	if (get_extension_oid("test_aio", true) != extension)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"%s\" does not exist", "test_aio")));
+
+	return 0;
 }
 
 /*

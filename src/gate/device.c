@@ -454,7 +454,7 @@ io_device(PG_FUNCTION_ARGS)
 		device->bytes_per_second = PG_GETARG_INT64(3);
 	}
 	device->match = io_match_rel_arg(fcinfo, 4);
-	device->holder = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5) ? 0 : MyProcPid;
+	device->holder = filters_holder_arg(fcinfo, 5);
 	device->database = MyDatabaseId;
 
 	gate_tell_unseen();

@@ -30,7 +30,8 @@ typedef enum WaitAction
 	WAIT_PERFORM,				/* it has taken the read */
 } WaitAction;
 
-/* A read that is late by more is not worth spinning for. */
+/* How near a completion is worth spinning for; reads may be performed long before they are due. */
+#define SPIN_BEFORE_DUE NS_PER_MS
 #define SPIN_AFTER_DUE 30000
 
 /* WaitLatch takes milliseconds in an int; we look again long before */
@@ -187,7 +188,7 @@ look_at_captured(PgAioHandle *ioh, uint64 generation, IoTime now,
 		{
 			/* the worker has it in hand, and has woken us early */
 			*wait_event = gate->wait_event_device;
-			if (now < io->due + SPIN_AFTER_DUE)
+			if (now >= io->due - SPIN_BEFORE_DUE && now < io->due + SPIN_AFTER_DUE)
 			{
 				*until = io->due + SPIN_AFTER_DUE;
 				action = WAIT_SPIN;

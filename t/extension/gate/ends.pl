@@ -142,6 +142,18 @@ with_each_io_method(
 			}, leaves => 'nothing');
 		}
 
+		$aio->scenario('kept while the extension is dropped', sub {
+			$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
+			my ($bob, $carol) = map { TestAio::Session->new($aio, $_, dbname => 'elsewhere') } qw(bob carol);
+			$bob->sql('BEGIN; DROP EXTENSION test_aio');
+			$carol->starts('SELECT io_hold(pid => 1, keep => true)');
+			$carol->waits_on('object');
+			$bob->sql('COMMIT');
+			$carol->raises('42704', qr/extension "test_aio" does not exist/, 'is refused');
+			$_->quit for $bob, $carol;
+			$aio->sql('DROP DATABASE elsewhere');
+		}, leaves => 'nothing');
+
 		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 		$aio->scenario('the session that shows completion_wait is terminated', sub {
 			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
