@@ -10,6 +10,7 @@ package TestAio::Faults;
 use strict;
 use warnings FATAL => 'all';
 
+use Carp qw(croak);
 use Test::More;
 
 # Returns why faults cannot be used on this server, or undef.
@@ -140,6 +141,7 @@ sub hold_in_workers
 sub falsify
 {
 	my ($self, $result, %match) = @_;
+	croak 'falsify(RESULT, relation => NAME, …)' if @_ % 2 || ($result // '') !~ /^(?:-?\d+|E[0-9A-Z]+)$/;
 	$result = "-errno_from_string('$result')" if $result =~ /^E/;
 	my $match = $self->_match(%match);
 	$self->sql("SELECT inj_io_short_read_attach($result" . ($match ? ", $match" : '') . ')');

@@ -7,6 +7,7 @@ package TestAio::Session;
 use strict;
 use warnings FATAL => 'all';
 
+use Carp qw(croak);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -178,6 +179,7 @@ sub ends
 sub raises
 {
 	my ($self, $sqlstate, $pattern, $name) = @_;
+	croak 'raises(SQLSTATE, qr/PATTERN/, NAME), and fails(SQL, …) alike' if ($sqlstate // '') !~ /^(?:[0-9A-Z]{5}|lost)$/ || !defined $name;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->wait_for_end;
 	$name = "$self->{name}: $name";
