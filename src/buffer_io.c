@@ -34,7 +34,8 @@
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "optimizer/planner.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/plancat.h"
 #include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -63,7 +64,7 @@ typedef struct StartedIO
 static StartedIO started[MAX_STARTED];
 static int	nshared;			/* how many are on shared buffers */
 
-static planner_hook_type prev_planner;
+static planned_relation_hook_type prev_planned_relation;
 static ExecutorStart_hook_type prev_executor_start;
 static ProcessUtility_hook_type prev_process_utility;
 static needs_fmgr_hook_type prev_needs_fmgr;
@@ -211,12 +212,13 @@ raise_changes(Node *command)
 			 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
-/* planner_hook: the planner may look into indexes */
-static PlannedStmt *
-check_planner(PLANNER_HOOK_PARAMETERS)
+/* planned_relation_hook: the planner may look into indexes, of partitions as well */
+static void
+check_planned_relation(PLANNED_RELATION_PARAMETERS)
 {
 	check_started_not_used();
-	return (prev_planner ? prev_planner : standard_planner) (PLANNER_HOOK_ARGUMENTS);
+	if (prev_planned_relation)
+		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
 }
 
 /* ExecutorStart_hook: not every plan is new */
@@ -330,8 +332,8 @@ watch_session(void)
 	if (watched)
 		return;
 	before_shmem_exit(end_all_at_exit, 0);
-	prev_planner = planner_hook;
-	planner_hook = check_planner;
+	prev_planned_relation = planned_relation_hook;
+	planned_relation_hook = check_planned_relation;
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = check_executor_start;
 	prev_process_utility = ProcessUtility_hook;

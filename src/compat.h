@@ -94,15 +94,17 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
-/* planner_hook */
+/* the hook that sees each relation that is planned, once it is locked */
 #if PG_VERSION_NUM >= 190000
-#define PLANNER_HOOK_PARAMETERS Query *parse, const char *query, int options, \
-	ParamListInfo params, ExplainState *es
-#define PLANNER_HOOK_ARGUMENTS parse, query, options, params, es
+#define planned_relation_hook build_simple_rel_hook
+#define planned_relation_hook_type build_simple_rel_hook_type
+#define PLANNED_RELATION_PARAMETERS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
+#define PLANNED_RELATION_ARGUMENTS root, rel, rte
 #else
-#define PLANNER_HOOK_PARAMETERS Query *parse, const char *query, int options, \
-	ParamListInfo params
-#define PLANNER_HOOK_ARGUMENTS parse, query, options, params
+#define planned_relation_hook get_relation_info_hook
+#define planned_relation_hook_type get_relation_info_hook_type
+#define PLANNED_RELATION_PARAMETERS PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
+#define PLANNED_RELATION_ARGUMENTS root, relid, inhparent, rel
 #endif
 
 /* The class of wait events that are about buffers. */

@@ -64,13 +64,15 @@ for_each_io_method(
 			my $t = $aio->table('t', 4);
 			$aio->sql("ALTER TABLE $t ADD UNIQUE (blk); CREATE VIEW scenario.v AS SELECT * FROM $t");
 			$aio->sql("CREATE TABLE scenario.child (blk int REFERENCES $t (blk)); CREATE FUNCTION scenario.f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM $t'");
+			# of which the planner looks into the index of the last
+			$aio->sql("CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent");
 			$alice->sql("PREPARE p AS SELECT count(*) FROM $t; EXECUTE p");
 			$alice->sql('INSERT INTO scenario.child VALUES (1)');
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
 			$alice->fails($_, '55006', $in_use, $_)
 			  for "SELECT count(*) FROM $t", 'SELECT count(*) FROM scenario.v', "DECLARE c CURSOR WITH HOLD FOR SELECT FROM $t",
-			  'EXECUTE p', 'SELECT scenario.f()', "EXPLAIN SELECT FROM $t";
+			  'SELECT count(*) FROM scenario.parent WHERE blk > 1', 'EXECUTE p', 'SELECT scenario.f()', "EXPLAIN SELECT FROM $t";
 			# from 19 on the trigger looks into the table without a query
 			$alice->fails('INSERT INTO scenario.child VALUES (2)', '55006', qr/cannot execute INSERT/, 'a foreign key');
 			$alice->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'functions of this extension can be called');
@@ -78,7 +80,7 @@ for_each_io_method(
 			$alice->fails("SELECT $_ IS NULL", '55006', qr/cannot call function "get_raw_page"/, $_) for $aio->lacks('pageinspect') ? () : "get_raw_page('scenario.t_blk_key', 0)";
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 			$alice->gives('EXECUTE p', 4, 'and all when the I/O has ended');
-			$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
+			$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
 			$aio->proves($t);
 		});
 
