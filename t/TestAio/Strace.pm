@@ -122,15 +122,15 @@ sub written_by
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
-# a path, in the first one for that file.  Runs a function when another one says that the session is
-# there, and lets the session go on.  Returns whether it was there.
+# a path, in the first one for that file, or in the one with this number.  Runs a function when another one says that
+# the session is there, and lets the session go on.  Returns whether it was there.
 sub while_stopped_in
 {
-	my ($aio, $session, $calls, $path, $sql, $is_there, $function) = @_;
+	my ($aio, $session, $calls, $path, $sql, $is_there, $function, $number) = @_;
 	my $pid = $session->pid;
 	my @path = defined $path ? ('-P', $path) : ();
 	my $log = $aio->node->basedir . "/strace.$pid";
-	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=1") // die "strace does not attach\n";
+	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=" . ($number // 1)) // die "strace does not attach\n";
 	$session->starts($sql);
 	my ($there, $error);
 	eval {

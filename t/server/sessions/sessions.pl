@@ -57,6 +57,7 @@ with_each_io_method(
 				$alice->sql('SET log_min_messages = warning');
 			}
 			is($end, 6, "cancelled at each of $messages messages, then at none");
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
 			$aio->proves($t);
 		}, skip => no_strace());
 

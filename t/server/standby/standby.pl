@@ -94,6 +94,25 @@ with_each_io_method(
 			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
 		});
 
+		# replay does not read a block of which it has an image, but waits for the read of another process
+		$aio->scenario('an image of a block that a session reads', sub {
+			my $t = $table->();
+			$aio->alter_system(full_page_writes => 'on');
+			$aio->sql('CHECKPOINT');
+			my ($reader) = $standby->sessions('reader');
+			my ($startup) = $standby->pids_of_type('startup');
+			$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+			$reader->starts("SELECT read_rel_block_ll('$t', 3)");
+			$reader->waits_on('IoGateHeld', 'reads block 3');
+			$aio->sql("DELETE FROM $t WHERE blk = 3");
+			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
+			$standby->sql('SELECT io_hold_end(), io_release_all()');
+			$reader->returns('', 'gets it');
+			$aio->replayed_by($standby);
+			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)) FROM $t", '39|39', 'the replayed rows');
+			$standby->end_session($reader);
+		});
+
 		for my $end ('the hold timeout', 'a release', 'fast shutdown')
 		{
 			$aio->scenario("replay of DROP TABLE, until $end", sub {

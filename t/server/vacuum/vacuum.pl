@@ -309,7 +309,9 @@ with_each_io_method(
 					  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
 				my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
 				$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
-				my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
+				my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
+				my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers", $t);
+				cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
 				cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
 				is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
 				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');

@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio::Gate;
+use TestAio::Strace;
 use TestAio;
 
 # The contents of pg_aios while reads are staged, in flight, held and done.  The server's own
@@ -328,6 +329,27 @@ sub reads_of_all_kinds
 with_each_io_method(
 	sub {
 		my ($aio) = @_;
+
+		# A session that reads stops at each of its messages in the log, wherever its handles are then.
+		$aio->scenario('at each debug message of a session', sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = $aio->table('t', 20);
+			my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)";
+			$alice->sql("$read; SET log_min_messages = debug5");
+			my ($stops, $rows) = (0, 0);
+			do
+			{
+				$aio->evict($t);
+			} while while_stopped_in($aio, $alice, 'write', undef, $read, sub { 1 }, sub {
+					$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
+					my $wrong = $aio->sql($contradictions{pg_aios});
+					is($wrong, '', "stop $stops: a contradiction") if $wrong;
+				}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
+			$alice->returns(4, "$stops stops, $rows rows");
+			cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
+			$alice->sql('RESET log_min_messages');
+			$aio->proves($t);
+		}, skip => no_strace());
 
 		for my $view (sort keys %contradictions)
 		{

@@ -42,6 +42,16 @@ with_each_io_method(
 			is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 		});
 
+		$aio->scenario('a parallel index scan', sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 30000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
+			my $query = 'SELECT count(*) FROM scenario.p WHERE i > 1000';
+			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET enable_seqscan = off; SET enable_bitmapscan = off');
+			like($alice->sql("EXPLAIN $query"), qr/Parallel Index/, 'the plan');
+			my $counts = $aio->change_during("SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.p_i'::regclass", sub { $alice->sql($query) }, $alice);
+			is($counts, '1/29000', 'one scan, and its rows');
+		});
+
 		$aio->scenario('a reset of one session', sub {
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			my $t = $aio->table('t', 20);

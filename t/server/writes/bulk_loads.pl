@@ -229,6 +229,25 @@ with_each_io_method(
 			}
 		}, skip => no_strace(), log => qr/client backend alice ERROR:  could not extend file/);
 
+		# a page of the free space map has 4069 blocks; the last block that COPY adds is the first one of the next page
+		$aio->scenario('free space of the last block', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my $file = $aio->node->basedir . '/rows.copy';
+			$aio->sql("COPY (SELECT i, repeat('x', 7000) FROM generate_series(1, 40) i) TO '$file'");
+			my $table = sub {
+				my ($pages) = @_;
+				$aio->sql("DROP TABLE IF EXISTS scenario.t; CREATE TABLE scenario.t (i int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+				$aio->sql("SELECT grow_rel('scenario.t', $pages)") if $pages;
+				$alice->sql("COPY scenario.t FROM '$file'");
+				return $aio->sql("SELECT pg_relation_size('scenario.t') / 8192");
+			};
+			# the first row goes into the last block that is there
+			my $added = $table->(100) - 100;
+			is($table->(4070 - $added), 4070, "COPY adds $added blocks, up to block 4069");
+			$bob->sql("INSERT INTO scenario.t SELECT -i, repeat('y', 7000) FROM generate_series(1, $added - 39) i");
+			$bob->gives("SELECT count(*), pg_relation_size('scenario.t') / 8192 FROM scenario.t WHERE ctid >= '(4069,0)'", '1|4070', 'another session finds it');
+		}, skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'before 18.6 and 19rc1, its free space is not known above the page' : undef);
+
 		# nothing else is written, since the pool has room for the table
 		$aio->scenario('the time of extensions', sub {
 			my ($alice) = $aio->sessions('alice');
