@@ -89,7 +89,7 @@ parts_used=(
 	src/backend/replication/{libpqwalreceiver,pgoutput} src/timezone src/interfaces/libpq src/pl/plpgsql/src
 	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql,scripts}
 	src/test/{regress,perl} src/makefiles config
-	contrib/{amcheck,bloom,dblink,pageinspect,pg_buffercache,pg_prewarm,pg_visibility,pgstattuple}
+	contrib/{amcheck,bloom,dblink,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
 )
 
 # Compiles these parts, or those.  Programs, modules and pg_regress lie at different depths below the prefix.
