@@ -36,6 +36,12 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def shard(items: list, part: str) -> list:
+    """The K-th of N parts, for "K/N"."""
+    first, parts = map(int, part.split("/"))
+    return items[first - 1::parts]
+
+
 class Engine:
     """Two engines of the same name cannot be used at the same time: they have one directory."""
 
