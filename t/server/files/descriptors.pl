@@ -240,16 +240,6 @@ with_each_io_method(
 			ok($aio->poll(sub { $work->(); ($clean, $ended) = split /\|/, $aio->sql($counts); $ended >= 5 }), 'rounds are counted that end early');
 			is($clean, $ended, 'each after one buffer');
 		});
-
-		# every 15 seconds it writes a record of the transactions that run, if there is other WAL since
-		$aio->scenario('WAL of the background writer', sub {
-			$aio->sql("SELECT pg_stat_reset_shared('wal')");
-			my $at = $aio->sql("SELECT pg_logical_emit_message(true, 'test_aio', '', flush => true)");
-			ok($aio->poll(sub { $aio->sql("SELECT pg_current_wal_flush_lsn() > '$at'") eq 't' }, 40), 'a record that no session writes');
-			my $records = $aio->wal_records($at, $aio->sql('SELECT pg_current_wal_flush_lsn()'));
-			$aio->sql('SELECT pg_stat_force_next_flush()');
-			ok($aio->poll(sub { $aio->sql('SELECT wal_records FROM pg_stat_wal') > $records }, 10), 'is counted soon');
-		}, skip => only_long());
-	}, leaves => 'nothing', conf => { wal_level => 'replica', shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });
+	}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });
 
 done_testing();
