@@ -141,7 +141,7 @@ sub hold_in_workers
 sub falsify
 {
 	my ($self, $result, %match) = @_;
-	croak 'falsify(RESULT, relation => NAME, …)' if @_ % 2 || ($result // '') !~ /^(?:-?\d+|E[0-9A-Z]+)$/;
+	croak 'falsify(RESULT, relation => NAME, …)' if @_ % 2 || ($result // 'NULL') !~ /^(?:NULL|-?\d+|E[0-9A-Z]+)$/;
 	$result = "-errno_from_string('$result')" if $result =~ /^E/;
 	my $match = $self->_match(%match);
 	$self->sql("SELECT inj_io_short_read_attach($result" . ($match ? ", $match" : '') . ')');

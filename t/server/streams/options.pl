@@ -243,6 +243,6 @@ with_each_io_method(
 				}
 			}, skip => $no_trace // $lacks);
 		}
-	}, leaves => 'nothing', conf => { 'test_aio.trace_completions' => 'on' });
+	}, leaves => 'nothing');
 
 done_testing();
