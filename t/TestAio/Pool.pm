@@ -103,8 +103,8 @@ sub _pid
 {
 	my ($number) = @_;
 	my $data = "$PostgreSQL::Test::Utils::tmp_check/shared$number/pgdata";
-	return if !-s "$data/postmaster.pid";
-	my ($pid) = slurp_file("$data/postmaster.pid") =~ /^(\d+)\n/ or return;
+	# a server that stops removes the file at any moment
+	my ($pid) = (eval { slurp_file("$data/postmaster.pid") } // '') =~ /^(\d+)\n/ or return;
 	return (readlink("/proc/$pid/cwd") // '') eq $data ? $pid : undef;
 }
 
