@@ -74,9 +74,9 @@ SET max_parallel_maintenance_workers = 2;
 SET min_parallel_table_scan_size = 0;
 -- sums only
 CREATE INDEX nulls_n ON nulls USING brin (n, i, r, t) WITH (pages_per_range = 3);
--- sums only
-CREATE INDEX sparse_two ON sparse USING brin (n) WITH (pages_per_range = 3);
 SET max_parallel_maintenance_workers = 0;
+-- alone: of empty ranges, how many entries processes make depends on who scans what
+CREATE INDEX sparse_two ON sparse USING brin (n) WITH (pages_per_range = 3);
 DROP INDEX sparse_n;
 SELECT count(*) FROM nulls WHERE n IS NULL;
 SELECT count(*) FROM nulls WHERE r @> 1000;
