@@ -52,6 +52,19 @@ def _counters(trace: Trace) -> Iterator[Event]:
             yield _event("C", pid, "look-ahead distance", ms, args={"blocks": lookahead})
 
 
+def _nest(events: list[Event]) -> None:
+    """Times are exact to a microsecond, so a slice may seem to begin before the one before has ended; readers drop such slices."""
+    open_until: dict[int, list[float]] = {}
+    for event in sorted((event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])):
+        ends, end = open_until.setdefault(event["tid"], []), event["ts"] + event["dur"]
+        while ends and ends[-1] <= event["ts"]:
+            ends.pop()
+        while ends and ends[-1] < end:
+            event["ts"] = ends.pop()
+            event["dur"] = round(end - event["ts"], 3)
+        ends.append(end)
+
+
 def chrome(trace: Trace) -> str:
     """Returns Chrome trace events as a JSON document."""
     last = max((io.end if io.end is not None else io.start) for io in trace.ios)
@@ -63,6 +76,7 @@ def chrome(trace: Trace) -> str:
     for event in events:
         if event["ph"] != "M":
             event["ts"] = round(event["ts"] - first * 1000, 3)
+    _nest(events)
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events})
 
 
