@@ -40,19 +40,16 @@
 #	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
+#	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
+#	TestAio/Trace.pm	traced, traces_of
 #	TestAio/Counters.pm	io_during, blocks_during, adds_io
-# A test that wants more says "use" with one of these.  Gate, Trace and Workers have methods of
-# servers, the others functions:
-#	TestAio::Gate		gate_holds, gate_shows, gate_release: what only the I/O gate can do
-#	TestAio::Trace		traced, traces_of
-#	TestAio::Rows		numbered_table, indexed_table: tables for scans
-#	TestAio::Vacuum		vacuum, reported: VACUUM's report
-#	TestAio::Plan		explained, workers_at: numbers of EXPLAIN
-#	TestAio::Descriptors	descriptors: files that a process has open
-#	TestAio::Segments	long_table, right_rows: tables of three segments
-#	TestAio::Strace		system_calls, while_interrupted, at_end_of_file: a session under strace
+# TestAio exports the functions of these, and switches strict and warnings on:
+#	TestAio/Tables.pm	numbered_table, indexed_table, for scans; long_table, right_rows: three segments
+#	TestAio/Reports.pm	vacuum, reported, explained, workers_at: what VACUUM and EXPLAIN say
+#	TestAio/Kernel.pm	descriptors: files that a process has open
+#	TestAio/Strace.pm	system_calls, while_interrupted, at_end_of_file: a session under strace
+# A test that wants more says "use" with one of these:
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
-#	TestAio::PageHeaders	page_of, break_page: pages with other headers
 #	TestAio::Recording	record: scripts whose effects are compared
 #	TestAio::Neighbours	beside, build_neighbours: other libraries
 #
@@ -86,17 +83,30 @@ use strict;
 use warnings FATAL => 'all';
 
 use Cwd qw(abs_path);
-use Exporter 'import';
+use Exporter;
 use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils ();
 use Test2::API qw(test2_add_callback_context_init);
 use Test::More;
 
+use TestAio::Kernel;
+use TestAio::Reports;
 use TestAio::Required;
 use TestAio::Server;
+use TestAio::Strace;
+use TestAio::Tables;
 
-our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT);
+our @ISA = qw(Exporter);
+our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT,
+	@TestAio::Kernel::EXPORT, @TestAio::Reports::EXPORT, @TestAio::Strace::EXPORT, @TestAio::Tables::EXPORT);
+
+sub import
+{
+	strict->import;
+	warnings->import(FATAL => 'all');
+	return __PACKAGE__->export_to_level(1, @_);
+}
 
 # An assertion fails in the line of the test, whichever function of TestAio has made it.
 my $ours = qr{/TestAio(?:/\w+)?\.pm$};
@@ -137,7 +147,6 @@ sub only_long { return $ENV{TEST_AIO_LONG} ? undef : 'runs only in "make check-l
 sub is_between
 {
 	my ($found, $from, $to, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return ok($found >= $from && $found <= $to, "$name: $found") || diag("not between $from and $to");
 }
 

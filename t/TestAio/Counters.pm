@@ -76,7 +76,6 @@ sub io_counts_during
 sub adds_io
 {
 	my ($self, $session, $what, $function, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $added = $self->io_counts_during($session, $what, $function);
 	my @wrong;
 	for my $counter (@io_counters)

@@ -120,7 +120,6 @@ sub warm
 sub proves
 {
 	my ($self, $table, %params) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found = ($params{session} // $self)->sql("SELECT problems('$table', ${\($params{gen} // 0)}, ${\($params{blocks} // 'NULL')})");
 	return is($found, $params{except} // '', $params{name} // "$table holds what was written");
 }

@@ -305,7 +305,6 @@ sub _output
 sub run_examples
 {
 	my ($server, @examples) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my %sessions;
 	for my $example (@examples)
 	{

@@ -110,7 +110,6 @@ sub holders
 sub holds
 {
 	my ($self, $count, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$self->poll(sub { $found = () = $self->holders; $found == $count });
 	return is($found, $count, $name // "$count held");

@@ -12,9 +12,6 @@ use strict;
 use warnings FATAL => 'all';
 
 use Test::More;
-use TestAio::Server;
-
-push @TestAio::Server::ISA, 'TestAio::Gate';
 
 # Matches what the server logs at the end of the hold timeout.
 sub hold_expired { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
@@ -26,7 +23,6 @@ sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_
 sub gate_holds
 {
 	my ($self, $count, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$self->poll(sub { $found = $self->sql('SELECT count(*) FROM io_held'); $found == $count });
 	return is($found, $count, $name // "$count reads are held");
@@ -36,7 +32,6 @@ sub gate_holds
 sub gate_shows
 {
 	my ($self, $columns, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_held ORDER BY blockno, pid"); $found eq $expected });
 	return is($found, $expected, $name // "held: $columns");

@@ -1,4 +1,4 @@
-# What the kernel and its file systems can do.
+# What the kernel and its file systems can do, and what a process has open.
 
 package TestAio::Kernel;
 
@@ -10,7 +10,14 @@ use Exporter 'import';
 use File::Temp ();
 use POSIX ();
 
-our @EXPORT = qw(kernel_version directory_that_reads_at_once);
+our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors);
+
+# Returns the links /proc/PID/fd/N of a process that lead to paths that match.
+sub descriptors
+{
+	my ($pid, $path) = @_;
+	return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*";
+}
 
 # Returns the version of the kernel as a number that compares: 5.012 for 5.12.
 sub kernel_version { return sprintf '%d.%03d', (POSIX::uname())[2] =~ /^(\d+)\.(\d+)/ }

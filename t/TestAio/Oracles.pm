@@ -61,7 +61,6 @@ sub log_text
 sub logs
 {
 	my ($self, $pattern, $count, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my @found;
 	$self->poll(sub { @found = grep { $_ =~ $pattern } split /\n/, $self->log_text; @found >= ($count eq '>0' ? 1 : $count) }, 10);
 	my $right = $count eq '>0' ? @found > 0 : @found == $count;
@@ -172,7 +171,6 @@ sub lacks
 sub _finds_nothing
 {
 	my ($self, $name, @queries) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $query = join ' UNION ALL ', @queries;
 	my $rows;
 	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, $settle);
@@ -204,7 +202,6 @@ sub _looks_for_pins
 sub end_scenario
 {
 	my ($self, %params) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return fail("the server is there: $@") if $params{dies} && !eval { $self->observe; 1 };
 
 	is(join(', ', $self->end_faults), '', 'no fault left in effect');
@@ -263,7 +260,6 @@ sub kill_process
 sub check_log
 {
 	my ($self, $expected) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my @expected = (ref $expected eq 'ARRAY' ? @$expected : $expected // (), @{ delete $self->{killed} // [] }, $self->{replicates} || $self->standbys ? $replication_ends : ());
 	my @alarms;
 	for my $line (split /\n/, $self->log_text)

@@ -7,7 +7,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(is_required unless_required);
+our @EXPORT = qw(unless_required);
 
 my %known = map { $_ => 1 }
   qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm pg_visibility amcheck pgstattuple direct_io
@@ -18,8 +18,6 @@ for my $thing (sort keys %required)
 {
 	die "TEST_AIO_REQUIRE: unknown \"$thing\"; known: " . join(' ', sort keys %known) . "\n" if !$known{$thing};
 }
-
-sub is_required { my ($thing) = @_; return $required{$thing} }
 
 # Returns the reason why a thing is missing, or undef if it is not.  Dies if the thing is
 # missing and required.

@@ -19,12 +19,14 @@ use Time::HiRes qw(time sleep);
 use TestAio::Counters;
 use TestAio::Data;
 use TestAio::Faults;
+use TestAio::Gate;
 use TestAio::Oracles;
 use TestAio::Pool;
 use TestAio::Required ();
 use TestAio::Session;
+use TestAio::Trace;
 
-our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Oracles);
+our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Gate TestAio::Oracles TestAio::Trace);
 
 # Settings of servers that are shared: others are too rare, or disturb the tests of another file.
 my %shareable = map { $_ => 1 }
@@ -130,7 +132,6 @@ sub _take
 sub give_back
 {
 	my ($self) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->restore_shared_state($self->{before});
 	# no dirty buffers and no WAL for the next file
 	$self->sql("DROP SCHEMA IF EXISTS scenario CASCADE; CHECKPOINT");
@@ -223,7 +224,6 @@ sub wal_records
 sub is_method
 {
 	my ($self, $method) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
 }
 
@@ -341,7 +341,6 @@ sub start_again
 sub recovers
 {
 	my ($self) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
 	$self->launch->wait_until_ready;
@@ -512,7 +511,6 @@ sub sql { my ($self, $sql) = @_; return $self->{observer}->sql($sql) }
 sub gives
 {
 	my ($self, $sql, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return is($self->sql($sql), $expected, $name // $sql);
 }
 
@@ -725,7 +723,6 @@ sub make_tablespace
 sub scenario
 {
 	my ($self, $name, $body, %params) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return subtest "$self->{method}: $name" => sub {
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come

@@ -158,7 +158,6 @@ sub fails
 sub returns
 {
 	my ($self, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->wait_for_end;
 	my $found = $self->{error} ? $self->{error}{all} : $self->{result};
 	return ref $expected eq 'Regexp' && !$self->{error}
@@ -170,7 +169,6 @@ sub returns
 sub ends
 {
 	my ($self, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->wait_for_end;
 	return is($self->{error} ? $self->{error}{all} : '', '', "$self->{name}: " . ($name // 'ends'));
 }
@@ -180,7 +178,6 @@ sub raises
 {
 	my ($self, $sqlstate, $pattern, $name) = @_;
 	croak 'raises(SQLSTATE, qr/PATTERN/, NAME), and fails(SQL, …) alike' if ($sqlstate // '') !~ /^(?:[0-9A-Z]{5}|lost)$/ || !defined $name;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->wait_for_end;
 	$name = "$self->{name}: $name";
 	return fail("$name: succeeded, with \"$self->{result}\"") if !$self->{error};
@@ -208,7 +205,6 @@ sub gets_to_wait
 sub waits_on
 {
 	my ($self, $event, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$name = "$self->{name}: " . ($name // "waits on $event");
 	my $reached = $self->{server}->poll(sub {
 			return 1 if $self->{server}->wait_event($self->pid) eq $event;
@@ -223,7 +219,6 @@ sub waits_on
 sub waits_on_others_io
 {
 	my ($self, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$self->waits_on('AioIoCompletion', 'waits on I/O') or return;
 	# the session may wait for a read of its own, unless it has none left
 	$self->{server}->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = $self->{pid} AND operation = 'readv')");
@@ -234,7 +229,6 @@ sub waits_on_others_io
 sub warns
 {
 	my ($self, $pattern, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my @warnings = @{ $self->{warnings} };
 	my ($index) = grep { $warnings[$_]{all} =~ $pattern } 0 .. $#warnings;
 	$name = "$self->{name}: " . ($name // "warns");

@@ -199,7 +199,6 @@ sub _while_strace
 sub raises_at_end_of_file
 {
 	my ($aio, $session, $table, $sql, $pattern, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return at_end_of_file($aio, $session, $table, sub { $session->fails($sql, 'XX001', $pattern, $name) });
 }
 

@@ -6,10 +6,6 @@ use strict;
 use warnings FATAL => 'all';
 
 use Test::More;
-use TestAio::Gate;
-use TestAio::Server;
-
-push @TestAio::Server::ISA, 'TestAio::Trace';
 
 # Begins a new trace; arguments as in SQL.
 sub trace
@@ -36,7 +32,6 @@ sub traces_of
 sub traced
 {
 	my ($self, $columns, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return $self->gives("SELECT $columns FROM io_trace", $expected, $name // "traced: $columns");
 }
 
@@ -44,7 +39,6 @@ sub traced
 sub comes_to_trace
 {
 	my ($self, $columns, $expected, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_trace"); $found eq $expected });
 	return is($found, $expected, $name // "traced: $columns");

@@ -83,7 +83,6 @@ sub stopped_workers
 sub workers_stand_still
 {
 	my ($self, $count, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$self->poll(sub { $found = () = $self->stopped_workers; $found == $count });
 	return is($found, $count, $name // "$count workers stand still");

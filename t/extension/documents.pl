@@ -2,8 +2,6 @@
 # description and an example, and no link is broken.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use TestAio;

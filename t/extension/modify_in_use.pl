@@ -2,8 +2,6 @@
 # block in between: the change would be lost, even if it is committed and a checkpoint has written it.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use TestAio;

@@ -2,8 +2,6 @@
 # the call is about to end.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use TestAio;

@@ -1,12 +1,10 @@
 # test_aio beside other libraries in shared_preload_libraries: libraries that wrap the I/O
 # method's table of functions, and libraries that do not call the previous hook.
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
+use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
-use TestAio;
 use TestAio::Neighbours;
 
 plan skip_all => only_long() if only_long();

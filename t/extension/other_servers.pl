@@ -1,12 +1,10 @@
 # test_aio on a server for which it was not compiled, and on servers whose tables of
 # callbacks are not in read-only memory.
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
+use TestAio;
 use PostgreSQL::Test::Utils;
 use PostgreSQL::Test::Utils qw(slurp_file);
-use TestAio;
 use TestAio::Neighbours;
 
 plan skip_all => only_long() if only_long();

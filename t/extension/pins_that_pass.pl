@@ -2,8 +2,6 @@
 # use.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use TestAio;

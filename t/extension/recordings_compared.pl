@@ -1,12 +1,10 @@
 # A comparison of recordings (TestAio/Difference.pm) notices each thing that it is there to notice, and
 # nothing if a script does the same again.
 # io_methods: long: sync
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
-use PostgreSQL::Test::Utils ();
 use TestAio;
+use PostgreSQL::Test::Utils ();
 use TestAio::Difference;
 use TestAio::Recording;
 use TestAio::Script;

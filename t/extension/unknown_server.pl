@@ -3,13 +3,11 @@
 # versions before the server's.  doc/install.md names the versions that the library knows.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
+use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
-use TestAio;
 use TestAio::Neighbours;
 
 subtest 'doc/install.md names the versions that the library knows' => sub {

@@ -2,14 +2,12 @@
 # version from this checkout, as doc/releasing.md tells, and gives its library and scripts to a
 # server.  The next library serves this version's extension as well, and this library serves what
 # the next version's extension has of it.
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use Test::More;
+use TestAio;
 use TestAio::Neighbours;
 
 my ($version) = slurp_file($TestAio::root . '/test_aio.control') =~ /^default_version = '(.*)'/m;

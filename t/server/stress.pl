@@ -5,8 +5,6 @@
 #	TEST_AIO_SEED				begins with the statements of an earlier run
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/..";
 use TestAio;

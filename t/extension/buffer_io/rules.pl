@@ -2,12 +2,9 @@
 # for a session that waits for it, without a way to interrupt it; and where it cannot start I/O.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-use TestAio::Gate;
 
 my $in_use = qr/cannot use relation "t" while this session has started I\/O on one of its buffers/;
 

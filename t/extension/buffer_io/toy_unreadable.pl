@@ -3,12 +3,10 @@
 # the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
 #
 # io_methods: sync; long: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use PostgreSQL::Test::Utils;
 use TestAio;
+use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
 
 my $reason = cannot_preload('fails_to_read');

@@ -1,14 +1,10 @@
 # Simulated storage: how long reads take on it, and that they are right.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use Time::HiRes qw(time);
 use TestAio;
-use TestAio::Gate;
-use TestAio::Trace;
+use Time::HiRes qw(time);
 
 # Times are compared as the device settles them, in the view io_device_reads.  What the clock says
 # is never compared, because the machine may be busy.

@@ -7,12 +7,9 @@
 #	TEST_AIO_SEED				replays the statements and actions of an earlier run
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-use TestAio::Gate;
 use TestAio::Stress;
 
 my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.8;

@@ -1,13 +1,10 @@
 # Reads that the I/O gate holds: which reads, those of synchronous methods, of batches and other processes, of relations that change, and filters that end meanwhile.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Gate;
-use TestAio::Workers;
 use TestAio;
+use TestAio::Workers;
 
 # Reads that the I/O gate holds, on any server: which reads, who waits for them, and their
 # release in any order, whole, short or failed.

@@ -2,8 +2,6 @@
 # settings.  sql/privileges.sql tests who may use it.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

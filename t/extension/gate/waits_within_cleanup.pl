@@ -3,12 +3,9 @@
 # at the end of that block if another callback has been registered meanwhile.
 #
 # io_methods: worker; long: io_uring
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-use TestAio::Trace;
 
 # Has a new session wait for its first read, which VACUUM makes of an index.  Parameters: SQL that
 # is run before, the wait event, and SQL that ends the wait.

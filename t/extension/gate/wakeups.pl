@@ -2,8 +2,6 @@
 # io_settle() releases a read and waits until all processes are quiet.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

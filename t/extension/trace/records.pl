@@ -1,20 +1,16 @@
 # The records of the I/O trace: reads, waits for them, their completion, and a ring that is full.
 #
 # io_methods: worker; long: io_uring
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use PostgreSQL::Test::Utils qw(slurp_file);
-use TestAio::Descriptors;
-use TestAio::Trace;
 use TestAio;
+use PostgreSQL::Test::Utils qw(slurp_file);
 
 # The I/O trace has one record for each read that it was asked to record, and none for other
 # reads.  The records agree with the server's own counts.
 
 # Returns what EXPLAIN says of I/O: number, waits, size, in progress.
-sub explained
+sub io_of_plan
 {
 	my ($session, $sql) = @_;
 	my ($io) = $session->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF) $sql") =~ /I\/O: (.*)/;
@@ -50,7 +46,7 @@ with_each_io_method(
 			my ($alice) = $aio->sessions('alice');
 			my $t = $aio->table('t', 200);
 			my @io;
-			$aio->traces_of("'$t'", sub { @io = explained($alice, "SELECT count(*) FROM $t") });
+			$aio->traces_of("'$t'", sub { @io = io_of_plan($alice, "SELECT count(*) FROM $t") });
 			$aio->gives('SELECT ios, round(mean_size::numeric, 2) FROM io_trace_summary', "$io[0]|$io[2]", 'number and size');
 			cmp_ok($aio->sql('SELECT waits FROM io_trace_summary'), '<=', $io[1], 'no more waits');
 			$aio->gives('SELECT round(mean_in_progress::numeric, 2) FROM io_trace_summary', $io[3], 'in progress') if $aio->method eq 'worker';

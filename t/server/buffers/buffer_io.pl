@@ -1,11 +1,8 @@
 # The right to do a buffer's I/O, what the buffer's header says meanwhile, and races for it.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Strace;
 use TestAio;
 
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:

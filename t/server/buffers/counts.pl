@@ -1,11 +1,8 @@
 # What is counted of buffers: their use, and what pg_buffercache says of them.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Plan;
 use TestAio;
 
 # Usage counts of buffers.  Each use raises the count, up to 5.  A ring of buffers does not raise it

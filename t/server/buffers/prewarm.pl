@@ -1,13 +1,10 @@
 # Blocks that pg_prewarm reads, by its function and at a start.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use PostgreSQL::Test::Utils ();
-use TestAio::Strace;
 use TestAio;
+use PostgreSQL::Test::Utils ();
 
 # What goes into the buffer pool and out of it: pg_prewarm() with each mode, range and fork,
 # autoprewarm, and pg_buffercache_evict() and its kin.

@@ -2,8 +2,6 @@
 # read; what cannot be read raises an error and leaves nothing.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

@@ -1,8 +1,6 @@
 # Cached blocks that are stale or no longer exist.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

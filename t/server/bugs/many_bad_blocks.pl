@@ -3,8 +3,6 @@
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

@@ -1,13 +1,10 @@
 # Files that are closed, dropped or moved while they are read, and the descriptors that they need.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use POSIX ();
-use TestAio::Descriptors;
 use TestAio;
+use POSIX ();
 
 # Files that are closed, dropped, truncated or moved while they are read, for which io_uring
 # must wait (pgaio_closing_fd); backends that come and go.

@@ -1,16 +1,10 @@
 # Forks, and tables of three segments.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use File::Basename qw(basename);
-use TestAio::Descriptors;
-use TestAio::Segments;
-use TestAio::Trace;
-use TestAio::Vacuum;
 use TestAio;
+use File::Basename qw(basename);
 
 # Tables of three segments: reads that end at a boundary of segments, begin there and would
 # cross it (mdmaxcombine, mdstartreadv, mdfd).

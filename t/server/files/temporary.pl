@@ -1,8 +1,6 @@
 # Temporary files, and temporary tables.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

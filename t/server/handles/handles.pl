@@ -1,11 +1,8 @@
 # AIO handles: their life, when a session has none left, and batches of them.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Gate;
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next

@@ -1,12 +1,8 @@
 # Indexes: scans of them, how they are built and grow.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Rows;
-use TestAio::Vacuum;
 use TestAio;
 
 # Index scans and index-only scans: their rows, the order of the rows, and the heap blocks that they

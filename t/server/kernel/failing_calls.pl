@@ -3,12 +3,9 @@
 # server commits 5941e7f094, 38c579b089, 75818b3afb, 3048e81306 and 0b6517a3b7.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-use TestAio::Strace;
 
 my $no_strace = no_strace();
 

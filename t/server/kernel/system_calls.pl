@@ -1,17 +1,12 @@
 # What sessions ask of the kernel.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use TestAio;
 use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);
-use TestAio::Descriptors;
-use TestAio::Kernel;
 use TestAio::Required;
-use TestAio::Strace;
-use TestAio;
 
 # What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
 # reads of these blocks.

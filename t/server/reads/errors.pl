@@ -1,11 +1,8 @@
 # Reads that are short or fail.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Plan;
 use TestAio;
 
 # Short reads of every length.  md_readv_complete() counts whole blocks, WaitReadBuffers()

@@ -1,8 +1,6 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
 #
 # io_methods: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

@@ -1,16 +1,11 @@
 # Crashes, and recovery after them.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Descriptors;
-use TestAio::Gate;
-use TestAio::Vacuum;
+use TestAio;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
-use TestAio;
 
 # A crash while reads are in flight: the server restarts, the data is as before, and the
 # postmaster's io_uring descriptors and mappings do not pile up; the server's own tests do not look

@@ -2,8 +2,6 @@
 # server compares each block with the one that the session left (wal_consistency_checking), and
 # all rows and indexes are as they were.
 # io_methods: long: sync
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

@@ -1,13 +1,8 @@
 # Bitmap heap scans.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Plan;
-use TestAio::Rows;
-use TestAio::Vacuum;
 use TestAio;
 
 # Bitmap heap scans, exact, lossy and parallel: their rows, and the heap blocks that they read.

@@ -1,12 +1,8 @@
 # Sequential scans, of one session and shared by several.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Rows;
-use TestAio::Trace;
 use TestAio;
 
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they

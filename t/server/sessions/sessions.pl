@@ -1,16 +1,12 @@
 # Sessions that end or are interrupted while they read; the single user; servers that cannot start.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use TestAio;
 use IPC::Run;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
-use TestAio::Kernel;
-use TestAio::Strace;
-use TestAio;
 
 # Statements, transactions, sessions and temporary tables that end while reads are in flight.
 # A local buffer must not be used again before the read into it has ended

@@ -1,12 +1,8 @@
 # A standby that reads while it replays.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Gate;
-use TestAio::Trace;
 use TestAio;
 
 # A standby that reads while it replays.  The startup process and the sessions share the

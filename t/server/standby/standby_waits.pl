@@ -2,12 +2,9 @@
 # for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;
-use TestAio::Gate;
 use TestAio::Waits;
 
 sub scenarios

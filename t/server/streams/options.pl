@@ -1,11 +1,8 @@
 # Options of read streams, and their per-buffer data.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Trace;
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance

@@ -3,8 +3,6 @@
 # server commits b421223172, 8ce79483d8, 75da2bece6 and 92fc6856cb.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

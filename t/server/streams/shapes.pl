@@ -1,8 +1,6 @@
 # Read streams of all shapes, which repeat blocks, start again and are reset.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
 use TestAio;

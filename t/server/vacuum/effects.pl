@@ -1,11 +1,8 @@
 # What VACUUM and ANALYZE cost, and what they leave in the catalogs.
 #
 # io_methods: sync; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Vacuum;
 use TestAio;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as

@@ -1,14 +1,10 @@
 # VACUUM of tables and their indexes, and its truncation.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use Time::HiRes qw(time);
-use TestAio::Gate;
-use TestAio::Vacuum;
 use TestAio;
+use Time::HiRes qw(time);
 
 # VACUUM: the pages that it reads and those that it skips, pages that are pinned, and failsafe mode.
 with_each_io_method(

@@ -1,15 +1,11 @@
 # EXPLAIN (IO) and EXPLAIN (BUFFERS).
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use TestAio;
 use List::Util qw(max sum0);
 use List::Util qw(sum0);
-use TestAio::Kernel;
-use TestAio::Plan;
-use TestAio;
 
 # EXPLAIN (IO): number and size of a stream's reads, how often the stream waited, and how far
 # it looked ahead (read_stream_count_*, server commit 681daed931 of 19).

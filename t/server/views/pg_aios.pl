@@ -1,12 +1,8 @@
 # pg_aios, and all views while sessions poll them.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Gate;
-use TestAio::Strace;
 use TestAio;
 
 # The contents of pg_aios while reads are staged, in flight, held and done.  The server's own

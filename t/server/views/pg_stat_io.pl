@@ -1,13 +1,10 @@
 # pg_stat_io, which must agree with other counters.
 #
 # io_methods: worker; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
-use TestAio::Plan;
 use TestAio;
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 # What work on shared and temporary tables adds to each column of pg_stat_io in context "normal",
 # and which rows and columns pg_stat_io has.

@@ -1,12 +1,10 @@
 # Counters of databases, tables and rows.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
+use PostgreSQL::Test::Utils qw(slurp_file);
 
 # What reads add to pg_stat_database, pg_statio_all_tables and pg_stat_all_tables.
 with_each_io_method(

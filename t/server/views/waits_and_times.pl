@@ -1,13 +1,10 @@
 # Wait events, and the time that reads take.
 #
 # io_methods: io_uring; long: all
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
-use TestAio::Plan;
 use TestAio;
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 # The wait events of sessions that wait for a read, their own or another session's, and none once
 # the wait is over.

@@ -1,13 +1,11 @@
 # I/O workers: their number.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
+use TestAio;
 use Time::HiRes qw(time);
 use TestAio::Workers;
-use TestAio;
 
 # I/O workers: their number, how many wake when there is work, and a queue that is full.
 my $unstoppable = cannot_stop_workers();

@@ -1,13 +1,10 @@
 # I/O workers that cannot open a file or get a signal.
 #
 # io_methods: worker
-use strict;
-use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::RealBin/../..";
-use TestAio::Descriptors;
-use TestAio::Workers;
 use TestAio;
+use TestAio::Workers;
 
 # Files of I/O workers: files that a worker cannot open or read (pgaio_io_reopen,
 # IoWorkerMain's error path), and files of a database that is moved or dropped.
