@@ -9,8 +9,7 @@
 #			my ($aio) = @_;
 #
 #			$aio->scenario('two sessions want the same block', sub {
-#				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-#				my $t = $aio->table('t', 8);
+#				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 8);
 #
 #				$aio->hold(relation => $t);
 #				$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -38,7 +37,7 @@
 # The methods of sessions and servers are in these files, each with a comment; these are needed most:
 #	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends
 #	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
-#	TestAio/Data.pm		table, evict, warm, proves
+#	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
 #	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
 #	TestAio/Trace.pm	traced, traces_of

@@ -81,6 +81,15 @@ sub table
 	return $full_name;
 }
 
+# Sessions of these names, and a table "t" of so many pages.  Parameters are those of table(); with a kind,
+# the first of the sessions makes the table.
+sub sessions_and_table
+{
+	my ($self, $names, $nblocks, %params) = @_;
+	my @sessions = $self->sessions(split ' ', $names);
+	return (@sessions, $self->table('t', $nblocks, exists $params{kind} ? (session => $sessions[0]) : (), %params));
+}
+
 # The file of a table's first segment; of a temporary table if its session is given.
 sub file_of
 {

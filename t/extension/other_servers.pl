@@ -34,8 +34,7 @@ for ([ 'tables_as_they_are', qr/^r[w-]-p$/ ], [ 'tables_writable', qr/^rw-p$/ ])
 	my ($neighbour, $protection) = @$_;
 	beside($neighbour, "$built/$neighbour, test_aio", sub {
 		my ($aio) = @_;
-		my ($alice) = $aio->sessions('alice');
-		my $t = $aio->table('t', 20);
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		tables_are($aio, $neighbour, $protection);
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'");

@@ -45,8 +45,7 @@ for_each_io_method(
 		}
 
 		$aio->scenario('a pin that stays', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
 			$bob->sql("SELECT evict_rel('$t')");
 			$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);

@@ -59,8 +59,7 @@ for_each_io_method(
 		{
 			my ($sql, $state, $message) = @{ $interrupts{$how} };
 			$aio->scenario("a session that waits is $how", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 4);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 				my $b = started($alice, $t);
 				$bob->starts("SELECT buffer_call_start_io($b, true, true)");
 				$bob->waits_on('BufferIo');
@@ -79,8 +78,7 @@ for_each_io_method(
 			for my $how (sort keys %ends)
 			{
 				$aio->scenario("$what waits, and the owner of the I/O $how", sub {
-					my ($alice, $bob) = $aio->sessions(qw(alice bob));
-					my $t = $aio->table('t', 4);
+					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 					if ($statement =~ /VACUUM/)
 					{
 						$aio->sql("DELETE FROM $t WHERE blk > 0");
@@ -111,8 +109,7 @@ for_each_io_method(
 		}
 
 		$aio->scenario('output, and a fast shutdown', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			started_output($alice, $t);
 			ok($aio->stop_with_sessions('INT'), 'the server stops');
 			$aio->launch->wait_until_ready;
@@ -121,8 +118,7 @@ for_each_io_method(
 		}, dies => 1, log => $aio->terminated('alice'));
 
 		$aio->scenario('later transactions', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			$alice->sql('BEGIN; SAVEPOINT s');
 			my $b = started($alice, $t);
 			$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
@@ -134,8 +130,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('as many as there may be', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			$alice->gives("SELECT count(*) FROM generate_series(0, 255) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 256, 'starts');
 			$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
 			$aio->end_session($alice);
@@ -144,8 +139,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('the session exits, with I/O on shared and local buffers', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
 			started($alice, $t);
 			started($alice, $own);

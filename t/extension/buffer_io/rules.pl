@@ -43,8 +43,7 @@ for_each_io_method(
 
 		# the lazy truncation is immediate, and no lock keeps a session from its own
 		$aio->scenario('VACUUM that truncates', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("DELETE FROM $t WHERE blk > 0");
 			$aio->sql("VACUUM (TRUNCATE off) $t");
 			my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
@@ -57,8 +56,7 @@ for_each_io_method(
 
 		# each way to a plan
 		$aio->scenario('queries', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("ALTER TABLE $t ADD UNIQUE (blk); CREATE VIEW scenario.v AS SELECT * FROM $t");
 			$aio->sql("CREATE TABLE scenario.child (blk int REFERENCES $t (blk)); CREATE FUNCTION scenario.f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM $t'");
 			# of which the planner looks into the index of the last
@@ -84,8 +82,7 @@ for_each_io_method(
 		# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock
 		# cannot be interrupted
 		$aio->scenario('another session waits with a page locked', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			$aio->sql("CREATE UNIQUE INDEX ON $t (blk)");
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
@@ -97,8 +94,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('what the transaction has done', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			my ($in_use, $changed) = (['55006', qr/relation "t" is in use in this transaction/], ['55000', qr/in a transaction that has changed something/]);
 			my %refused = (
@@ -118,8 +114,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('what is not the main fork of a table', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("CREATE SEQUENCE scenario.s; SELECT grow_rel('scenario.s', 1); CREATE INDEX i ON $t (blk); VACUUM $t");
 			for my $rel (qw(pg_depend pg_depend_reference_index pg_toast.pg_toast_2619 scenario.s scenario.i))
 			{
@@ -133,8 +128,7 @@ for_each_io_method(
 
 		# the relation's lock is waited for; meanwhile the buffer gets another relation's block
 		$aio->scenario('the buffer gets another block', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $u = $aio->table('u', 300);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$bob->sql("BEGIN; LOCK $t");
@@ -152,8 +146,7 @@ for_each_io_method(
 
 		# the buffer must keep the reference of the read
 		$aio->scenario('a read into a local buffer', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4, kind => 'TEMP', session => $alice);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => 'TEMP');
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts');
 			$alice->sql("SELECT io_hold('$t')");

@@ -47,8 +47,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('a toy of a block that cannot be read back', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			my $t = $aio->table('t', 8);
+			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 8);
 			$aio->sql(UNTIL_THEY_MEET);
 			$carol->sql('SELECT pg_advisory_lock(18)');
 			$aio->evict($t);

@@ -53,8 +53,7 @@ for_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('latency and queue depth', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 64);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
 			$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
 			submits($aio, $alice, map { "$t $_" } 0 .. 4);
 			is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
@@ -79,8 +78,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('bandwidth', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			# one block a second
 			$aio->sql("SELECT io_device('10 s', bytes_per_second => 8192, rel => '$t')");
 			submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
@@ -97,8 +95,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('jitter goes to both sides', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$aio->sql("SELECT io_device('10 s', 1000, 0.5, rel => '$t')");
 			for my $from (0, 8, 16, 24)
 			{
@@ -114,8 +111,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('lateness', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$aio->sql("SELECT io_device('1 ms', rel => '$t')");
 			$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
 			without_worker($aio, sub {
@@ -208,8 +204,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('sessions that wait', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 64);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
 			$aio->sql("SELECT io_device('50s', rel => '$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoDevice');
@@ -267,8 +262,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('its worker is terminated and comes back', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $worker = $aio->sql('SELECT worker FROM io_gate');
 			# on a slow machine a read may have ended before anybody sees it wait
 			my $latency;
@@ -331,8 +325,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('the worker goes while a read is staged', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->evict($t, $alice);
 			$aio->trace("'$t'");
 			$aio->sql("SELECT io_device('50 s', rel => '$t')");

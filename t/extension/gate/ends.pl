@@ -88,8 +88,7 @@ with_each_io_method(
 
 		# not the first read alone: a second for each of them would be longer than the test waits
 		$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 250);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 250);
 			$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
 			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 			$alice->starts("SELECT count(*) FROM $t");
@@ -101,8 +100,7 @@ with_each_io_method(
 		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
 
 		$aio->scenario('the hold timeout of a completion', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$alice->returns('', 'reads at last');
@@ -122,8 +120,7 @@ with_each_io_method(
 			$aio->scenario("dropped: $dropped", sub {
 				# it has the extension
 				$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
 				$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
 				$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
@@ -153,8 +150,7 @@ with_each_io_method(
 
 		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 		$aio->scenario('the session that shows completion_wait is terminated', sub {
-			my ($owner, $alice, $bob) = $aio->sessions(qw(owner alice bob));
-			my $t = $aio->table('t', 20);
+			my ($owner, $alice, $bob, $t) = $aio->sessions_and_table('owner alice bob', 20);
 			$aio->hold(relation => $t);
 			$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 			my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
@@ -172,8 +168,7 @@ with_each_io_method(
 			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
 
 		$aio->scenario('fast shutdown with a completion held', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->hold(relation => $t);
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->holds(1);
@@ -264,8 +259,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the hold timeout of all', sub {
-			my ($controller, $alice) = $aio->sessions(qw(controller alice));
-			my $t = $aio->table('t', 20);
+			my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
 			$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$alice->waits_on('IoGateHeld');

@@ -12,8 +12,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('the n-th read fails once', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 48);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 48);
 			my $failed = 0;
 			for my $n (0 .. 20)
 			{
@@ -36,8 +35,7 @@ with_each_io_method(
 		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('short reads of a stream are retried', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 48);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 48);
 			$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
 			$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
@@ -46,8 +44,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a block, a process, until ended', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
 			$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
 			$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
@@ -77,8 +74,7 @@ with_each_io_method(
 		}, log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('bad input', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 2);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 2);
 			$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
 			for my $case (["io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/],
 				["io_fail('$t', NULL)", '22004', qr/result must not be null/], ["io_fail('v', -5)", '42809', qr/has no storage/],
@@ -118,8 +114,7 @@ with_each_io_method(
 		{
 			my %its = %{ $performers{$performer} };
 			$aio->scenario("performed by $performer", sub {
-				my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 20);
 				my $file = $aio->file_of($t);
 				# this session has the file open; no other can open it
 				$alice->sql("SELECT read_rel_block_ll('$t', 12)");

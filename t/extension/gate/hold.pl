@@ -13,8 +13,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('held, seen, released', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$alice->waits_on('IoGateHeld');
@@ -33,8 +32,7 @@ with_each_io_method(
 
 		# a client that does not read would block a process that has the gate's lock
 		$aio->scenario('what the server says of a captured read goes to its log alone', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
 			$alice->sql('SET client_min_messages = debug5');
 			$alice->sql("SELECT read_rel_block_ll('$t', 1)");
@@ -66,8 +64,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('results', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("SELECT io_hold('$t')");
 			for my $case ([-5, qr/blocks 3\.\.6 in file .*Input\/output error/], [0, qr/read only 0 of 32768 bytes/],
 				[8191, qr/read only 0 of 32768 bytes/])
@@ -104,8 +101,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('an ended filter lets go of nothing', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 			$aio->gate_holds(1);
@@ -181,8 +177,7 @@ with_each_io_method(
 			$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
 			  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
 			$aio->scenario($filter, sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
 				staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
 				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
@@ -194,8 +189,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
-			my ($controller, $alice) = $aio->sessions(qw(controller alice));
-			my $t = $aio->table('t', 20);
+			my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
 			$controller->sql("SELECT io_hold('$t')");
 			staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
@@ -222,8 +216,7 @@ with_each_io_method(
 		{
 			my ($sql, $stays) = @{ $ddl{$what} };
 			$aio->scenario("$what of a relation with a held read", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 				my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
 				$aio->sql("SELECT io_hold('$t', 3)");
 				# the reader moves on and gives up its lock
@@ -242,8 +235,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('a DROP TABLE that is cancelled while it cannot be', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$aio->sql("SELECT io_hold('$t', 3)");
 			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 			$bob->starts("DROP TABLE $t");
@@ -256,8 +248,7 @@ with_each_io_method(
 
 		$aio->scenario('DROP DATABASE of another database', sub {
 			$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("SELECT io_hold('$t', 3)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 			$aio->gate_holds(1);
@@ -286,8 +277,7 @@ with_each_io_method(
 		{
 			my ($sql, $result) = @{ $reads{$what} };
 			$aio->scenario("$what, not reached", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				my ($bob) = $aio->sessions('bob');
 				for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
 				{
@@ -308,8 +298,7 @@ with_each_io_method(
 		{
 			my ($sql, $result) = @{ $reads{$what} };
 			$aio->scenario("$what, reached", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 				$aio->sql("SELECT io_hold('$t')");
 				$alice->starts(sprintf $sql, $t);
 				$alice->waits_on('IoGateHeld');
@@ -323,8 +312,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('an index, which fails and is held', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("CREATE INDEX ti ON $t (blk)");
 			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 			my $query = "SELECT count(*) FROM $t WHERE blk = 7";
@@ -425,8 +413,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('batch mode, and more reads than handles', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			# opens the relation, so that the batch reads no catalogs
 			$aio->evict($t, $alice);
 			$aio->sql("SELECT io_hold('$t', max_reads => 3)");
@@ -439,8 +426,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('parallel query', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 400);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 400);
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
 				. 'SET seq_page_cost = 0');
 			$aio->sql("SELECT io_hold('$t')");
@@ -460,8 +446,7 @@ with_each_io_method(
 		}, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
 		$aio->scenario('autovacuum', sub {
-			my ($bob) = $aio->sessions('bob');
-			my $t = $aio->table('t', 100);
+			my ($bob, $t) = $aio->sessions_and_table('bob', 100);
 			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)");
 			my $begun = $aio->sql('SELECT clock_timestamp()');
 			$aio->sql("DELETE FROM $t WHERE blk = 50");

@@ -23,8 +23,7 @@ END
 sub refuses
 {
 	my ($aio, $why) = @_;
-	my ($alice) = $aio->sessions('alice');
-	my $t = $aio->table('t', 20);
+	my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
 	my @calls = calls($aio);
 	cmp_ok(scalar @calls, '>=', 10, 'functions of the gate');
@@ -51,8 +50,7 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('without its worker', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
 			$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
 			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');

@@ -32,8 +32,7 @@ for_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('two processes that have waited for one read go on one by one', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$aio->gives('SELECT io_hold_wakeups(true)', 'f', 'it was off');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
@@ -69,8 +68,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('the session that holds wakeups ends', sub {
-			my ($alice, $carol) = $aio->sessions(qw(alice carol));
-			my $t = $aio->table('t', 20);
+			my ($alice, $carol, $t) = $aio->sessions_and_table('alice carol', 20);
 			$carol->sql('SELECT io_hold_wakeups(true)');
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -83,8 +81,7 @@ for_each_io_method(
 		});
 
 		$aio->scenario('no process stands there for longer than the hold timeout', sub {
-			my ($alice, $carol) = $aio->sessions(qw(alice carol));
-			my $t = $aio->table('t', 20);
+			my ($alice, $carol, $t) = $aio->sessions_and_table('alice carol', 20);
 			$carol->sql("SET test_aio.hold_timeout = '100ms'");
 			$carol->sql('SELECT io_hold_wakeups(true)');
 			$aio->sql("SELECT io_hold('$t')");
@@ -98,8 +95,7 @@ for_each_io_method(
 		}, log => qr/LOG:  .*was held for too long/);
 
 		$aio->scenario('the states of processes', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$alice->sql("BEGIN; LOCK TABLE $t");
 			settles($aio, [ $alice, $bob ], 'alice=idle bob=idle', 'both are idle');
 			$bob->starts("SELECT count(*) FROM $t");

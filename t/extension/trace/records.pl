@@ -22,8 +22,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('a scan', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			my $counted;
 			$aio->traces_of("'$t'", sub {
 				$counted = $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") });
@@ -43,8 +42,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what EXPLAIN (IO) says', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			my @io;
 			$aio->traces_of("'$t'", sub { @io = io_of_plan($alice, "SELECT count(*) FROM $t") });
 			$aio->gives('SELECT ios, round(mean_size::numeric, 2) FROM io_trace_summary', "$io[0]|$io[2]", 'number and size');
@@ -77,8 +75,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a batch', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 40);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 			# caches all that the batch reads besides
 			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 			$aio->traces_of("'$t'", sub {
@@ -117,8 +114,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('two sessions wait for a held read', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			my ($a, $b) = map { $_->pid } $alice, $bob;
 			$aio->trace("'$t'");
 			$aio->sql("SELECT io_hold('$t')");
@@ -139,8 +135,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a cancelled session waits no longer', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$aio->trace("'$t'");
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -156,8 +151,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a session that comes late does not wait', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
 			$aio->trace("'$t'");
 			$alice->sql('FETCH 40 FROM c');
@@ -198,8 +192,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('on a simulated device', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
 			$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
 			$aio->gives('SELECT count(*), bool_and(held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
@@ -220,8 +213,7 @@ sub results
 	my ($aio) = @_;
 
 	$aio->scenario('failed and short reads', sub {
-		my ($alice) = $aio->sessions('alice');
-		my $t = $aio->table('t', 20);
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		$aio->sql("SELECT io_fail('$t', -5, times => 1)");
 		$aio->traces_of("'$t'", sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
 		$aio->traced($columns, '3 2 -5 ERROR', 'failed');
@@ -233,8 +225,7 @@ sub results
 	}, log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('bad pages', sub {
-		my ($alice) = $aio->sessions('alice');
-		my $t = $aio->table('t', 20);
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 		$aio->traces_of("'$t'", sub { $alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 3)", 'XX001', qr/invalid page in block 3/, 'fails') });
 		$aio->traced('result, joined', 'ERROR|f');
@@ -251,8 +242,7 @@ with_each_io_method(
 		results($aio);
 
 		$aio->scenario('which processes execute and complete a scan', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			my $counted;
 			my $pid = $alice->pid;
 			my %executor = (
@@ -267,8 +257,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('synchronous reads, an index', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
 			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 			$aio->traces_of('', sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
@@ -279,8 +268,7 @@ with_each_io_method(
 
 		# pages of the maps are zeroed if they are bad, but read like others by a session that waits
 		$aio->scenario('synchronous reads, the maps', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->traces_of('', sub { $alice->sql("DELETE FROM $t WHERE ctid = '(3,1)'; INSERT INTO $t VALUES ('$t', 20, 0, proof('$t', 20, 0))") });
 			$aio->gives("SELECT fork, bool_and(f_sync AND result = 'OK' AND executed_by = pid) FROM io_trace"
 				  . " WHERE relation = '$t'::regclass AND fork <> 'main' GROUP BY 1 ORDER BY 1",
@@ -300,8 +288,7 @@ with_each_io_method(
 		}, leaves => 'nothing');
 
 		$aio->scenario('completed by another', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 			$aio->traces_of("'$t'", sub {
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
@@ -311,8 +298,7 @@ with_each_io_method(
 		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
 
 		$aio->scenario('parallel query', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 400);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 400);
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
 			# holds the reads, so that each of the three processes gets some
 			$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
@@ -341,8 +327,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('more reads than there is room for', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$aio->trace("'$t'");
 			$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 49) b");
 			$aio->gives('SELECT size, recorded, lost FROM io_trace_status', '20|50|30', 'the status says so');
@@ -357,8 +342,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a record is overwritten while its read is held', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 60);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 			$aio->trace("'$t'");
 			$aio->sql("SELECT io_hold('$t', 3)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -388,8 +372,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a crash', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->trace("'$t'");
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3)");

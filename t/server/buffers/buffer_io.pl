@@ -14,8 +14,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("one session, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 4, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind);
 				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 				cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
 				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
@@ -31,8 +30,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('another waits, the I/O succeeds', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
 			$bob->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'does not wait');
@@ -46,8 +44,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("rows before and after, $kind", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 4, kind => $kind, session => $alice);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, kind => $kind);
 				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 				$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
 				$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
@@ -64,8 +61,7 @@ with_each_io_method(
 
 		# a buffer must forget the read that has filled it
 		$aio->scenario('another waits to write what has been read', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			$aio->evict($t, $alice);
 			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
@@ -80,8 +76,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('another waits, the I/O fails', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
 			$_->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
@@ -99,8 +94,7 @@ with_each_io_method(
 		for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
 		{
 			$aio->scenario("a reader waits: $read", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 4);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
 				$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
@@ -112,8 +106,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('a waiting reader is cancelled', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
@@ -126,8 +119,7 @@ with_each_io_method(
 		}, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('the session ends that has started it', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
 			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
@@ -163,8 +155,7 @@ with_each_io_method(
 			my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
 
 			$aio->scenario("a read fails, and the next does not, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 				is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
 				$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 				$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
@@ -179,8 +170,7 @@ with_each_io_method(
 			}, skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
 
 			$aio->scenario("a bad page among good ones, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 				$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 				$aio->evict($t, $alice);
 				$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
@@ -193,8 +183,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('pins of a read under way', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 10);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
 			$aio->hold(relation => $t);
 			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
 			$aio->holds(1);
@@ -212,8 +201,7 @@ with_each_io_method(
 
 		# by its resource owner from 19 on
 		$aio->scenario('the lock of a page ends with an error', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			# btree compares with a page locked
 			$aio->sql(<<"END");
 CREATE FUNCTION scenario.compare(int, int) RETURNS int LANGUAGE plpgsql AS \$\$
@@ -234,8 +222,7 @@ END
 		});
 
 		$aio->scenario('vacuum waits for the pin of an I/O', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
@@ -248,8 +235,7 @@ END
 
 		# the wait goes on after a wake-up for another reason
 		$aio->scenario('vacuum waits for a pin, and is woken meanwhile', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
 			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
 			$bob->starts("VACUUM (FREEZE) $t");
@@ -267,8 +253,7 @@ END
 
 		# one process at a time may wait
 		$aio->scenario('vacuum waits for a pin, and is canceled', sub {
-			my ($alice, $bob, $carol, $dave) = $aio->sessions(qw(alice bob carol dave));
-			my $t = $aio->table('t', 4);
+			my ($alice, $bob, $carol, $dave, $t) = $aio->sessions_and_table('alice bob carol dave', 4);
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
 			# with one pin, the end of the waiter's own would wake it, and take its request back
 			$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;

@@ -18,8 +18,7 @@ with_each_io_method(
 		};
 
 		$aio->scenario('usage counts', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			for my $expected (1 .. 5, 5, 5)
 			{
 				$alice->sql("SELECT count(*) FROM $t");
@@ -68,8 +67,7 @@ with_each_io_method(
 
 		# a buffer that keeps the usage count 0 is the next that any other session takes, out of the ring
 		$aio->scenario('a ring uses buffers that nobody has used lately', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			my $large = $aio->table('l', 2500);
 			my $with_usage_count = sub {
 				return split /\n/, $aio->sql("SELECT bufferid || '/' || relblocknumber FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND usagecount = $_[0]");
@@ -109,8 +107,7 @@ with_each_io_method(
 		  // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_evict_relation'") ? undef : 'pg_buffercache is older than 1.6');
 
 		$aio->scenario('dirty and pinned buffers', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 30);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
 			my $gone = join "\n", map { "block $_ has no row" } 20 .. 24;
 			$aio->sql("DELETE FROM $t WHERE blk BETWEEN 20 AND 24");
 			# two cursors stand on clean pages, one on a dirty one
@@ -137,8 +134,7 @@ with_each_io_method(
 		}, skip => $skip);
 
 		$aio->scenario('superusers only', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 3);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 3);
 			$alice->sql('BEGIN; CREATE ROLE clerk; GRANT USAGE ON SCHEMA scenario TO clerk; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO clerk; SET ROLE clerk');
 			my %arguments = (evict_relation => "'$t'", evict => 1, mark_dirty_relation => "'$t'", mark_dirty => 1);
 			for my $function (split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_buffercache_(evict|mark_dirty)'"))
@@ -154,8 +150,7 @@ with_each_io_method(
 
 		# a buffer without a valid page cannot be evicted
 		$aio->scenario('under a read', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 30);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
 			$aio->warm($t, 0 .. 2, 7 .. 29);
 			my ($all) = buffers_of($aio, $t);
 			$aio->hold(relation => $t);
@@ -172,8 +167,7 @@ with_each_io_method(
 		}, skip => $skip // $aio->no_faults);
 
 		$aio->scenario('marked as dirty', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 30);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
 			$aio->sql("DELETE FROM $t WHERE blk = 4; CHECKPOINT");
 			$aio->evict($t);
 			$alice->sql("SELECT count(*) FROM $t; CHECKPOINT; DELETE FROM $t WHERE blk = 5");
@@ -206,8 +200,7 @@ with_each_io_method(
 
 		# larger than the pool, and read without a ring
 		$aio->scenario('from the first to the last buffer', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 2100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 2100);
 			my $ends = "SELECT min(bufferid), max(bufferid) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t')";
 			my $fill = sub {
 				# a catalog may have taken one of the two
@@ -228,8 +221,7 @@ with_each_io_method(
 		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
 		$aio->scenario('what is refused', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 5, kind => 'TEMP', session => $alice);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 5, kind => 'TEMP');
 			$alice->fails("SELECT pg_buffercache_evict_relation('$t')", '22023', qr/relation uses local buffers/, 'a temporary table');
 			$alice->fails("SELECT pg_buffercache_evict($_)", 'XX000', qr/bad buffer ID: $_/, "buffer $_") for -1, 0, 2049;
 			$aio->proves($t, session => $alice);

@@ -17,8 +17,7 @@ with_each_io_method(
 		  if $aio->lacks('pg_prewarm') || $aio->lacks('pg_buffercache');
 
 		$aio->scenario('ranges', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			my @cases = ([ 'NULL, NULL', 0, 59 ], [ '0, 0', 0, 0 ], [ '59, 59', 59, 59 ], [ '7, 40', 7, 40 ], [ '50, NULL', 50, 59 ], [ 'NULL, 3', 0, 3 ]);
 			for my $mode ('buffer', 'read', 'prefetch')
 			{
@@ -46,8 +45,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('privileges', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
 			$alice->sql('SET ROLE reader');
 			$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
@@ -59,8 +57,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('pg_prewarm of a bad block', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->sql("SELECT modify_rel_block('$t', 20, corrupt_header => true)");
 			$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 30)", 'XX001', qr/invalid page in block 20 of relation/, 'buffer');
 			$alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 10, 30)", 21, 'read does not look at pages');
@@ -154,8 +151,7 @@ with_each_io_method(
 		}, skip => $aio->lacks('pg_prewarm'));
 
 		$aio->scenario('a dump that cannot be written', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			$aio->warm($t);
 			my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
 			mkdir $file or die "cannot make $file: $!\n";
@@ -281,8 +277,7 @@ with_each_io_method(
 			for my $end (qw(cancel terminate))
 			{
 				$aio->scenario("$function, $end", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 100);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 					$aio->sql("UPDATE $t SET gen = gen");
 					my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
 					my $before = $aio->sql($dirty);
@@ -316,8 +311,7 @@ with_each_io_method(
 			[ 'amcheck', "verify_heapam('%s')", 'sequence', '42809' ]);
 
 		$aio->scenario('relations without blocks', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 3);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 3);
 			$aio->sql("CREATE VIEW scenario.v AS SELECT 1; CREATE TYPE scenario.c AS (n int); CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE INDEX p_n ON scenario.p (n);"
 				  . "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE scenario.f (n int) SERVER s; CREATE SEQUENCE scenario.sequence; CREATE INDEX index ON $t (blk)");
 			for my $call (@calls)
@@ -356,8 +350,7 @@ with_each_io_method(
 
 		# a stream that is left before its end
 		$aio->scenario('amcheck ends at the first corruption', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			for my $bad ([ 0 ], [ 7, 30 ], [ 59 ])
 			{
 				my $file = $aio->file_of($t);

@@ -82,8 +82,7 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('thirty-two buffers', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 60);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 			$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
 			$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
 			for my $concurrency (0, 1, 200)
@@ -135,8 +134,7 @@ with_each_io_method(
 
 		# while it lasts, no other session gets a buffer, not even for a catalog
 		$aio->scenario('all buffers are pinned', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
 			{
 				# so that nothing has to be looked up later
@@ -174,8 +172,7 @@ for my $case ([ '1MB', 20 ], [ '16MB', 20 ], [ '64MB', 200 ], [ '128MB', 10 ])
 				my $processes = $setting{max_connections} + $setting{autovacuum_worker_slots} + $setting{max_worker_processes} + $setting{max_wal_senders};
 				my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
 				is_between($setting{io_max_concurrency}, $least, $most, 'io_max_concurrency');
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 40);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 				$aio->proves($t);
 				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
 				$alice->sql("SELECT count(*) FROM $t");

@@ -54,8 +54,7 @@ with_each_io_method(
 		for my $way (sort keys %ways)
 		{
 			$aio->scenario("new rows after $way", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				for my $gen (1 .. 3)
 				{
 					my $blocks = 20 + 10 * $gen;
@@ -221,8 +220,7 @@ END
 
 		# count_nondeletable_pages(): an index still points to dead items
 		$aio->scenario('truncation, and dead items that indexes point to', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk >= 10");
 			$alice->sql("VACUUM (INDEX_CLEANUP off, TRUNCATE on) $t");
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'no page is cut off');
@@ -235,8 +233,7 @@ END
 
 		# A synchronized scan begins where another one was; the table ends there by now
 		$aio->scenario('truncation, and a scan that begins where another was', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 600);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 600);
 			$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
 			# positions are reported every 16 blocks
 			for my $size (592, 576, 560)

@@ -110,8 +110,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the waiter is cancelled', sub {
-			my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
-			my $t = $aio->table('t', 20);
+			my ($owner, $waiter, $t) = $aio->sessions_and_table('owner waiter', 20);
 			my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
 			$owner->sql("SELECT buffer_call_read($b)");
 			# a waiter that has been woken sleeps
@@ -123,8 +122,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('no session wants the block', sub {
-			my ($owner) = $aio->sessions('owner');
-			my $t = $aio->table('t', 20);
+			my ($owner, $t) = $aio->sessions_and_table('owner', 20);
 			my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
 			$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
 			$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');

@@ -14,8 +14,7 @@ with_each_io_method(
 		my $start = sub { my ($t, $b, $n) = @_; return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
 
 		$aio->scenario('closed by the reader', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
 			is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';

@@ -320,8 +320,7 @@ with_each_io_method(
 		for my $fork (qw(vm fsm))
 		{
 			$aio->scenario("a bad page of the $fork", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 40);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 				$aio->evict($t);
 				$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
 				is($aio->checksum_failures_during(sub {
@@ -336,8 +335,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('indexes', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			my %methods = (btree => 'blk', hash => 'blk', gist => 'int4range(blk, blk + 1)', gin => 'array[blk]', brin => 'blk', spgist => 'rel');
 			my @gone;
 			for my $method (sort keys %methods)
@@ -368,8 +366,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a bitmap scan, a TID range, ANALYZE', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			$aio->sql("CREATE INDEX ON $t (blk)");
 			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
 			for my $eic (0, 1, 16)

@@ -82,8 +82,7 @@ with_each_io_method(
 		my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
 
 		$aio->scenario('what is refused', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20, kind => 'TEMP', session => $alice);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, kind => 'TEMP');
 			my $e = $aio->table('e', 0, kind => 'TEMP', session => $alice);
 			$alice->sql('CREATE INDEX t_i ON t (blk); SET enable_seqscan = off; SELECT gen FROM t WHERE blk = 7; RESET enable_seqscan');
 			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
@@ -135,8 +134,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('pg_aios', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10, kind => 'TEMP', session => $alice);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => 'TEMP');
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			$aio->hold(pid => $alice->pid);
 			$alice->starts("SELECT count(*) FROM read_buffers('$t', 5, 2)");
@@ -148,8 +146,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('an error that another session logs', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 10, kind => 'TEMP', session => $alice);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => 'TEMP');
 			my $u = $aio->table('u', 10);
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));

@@ -29,8 +29,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the same handle in the next generation', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			my @ends = (
 				[ 'released' => 'SELECT handle_release_last()::text' ],
 				[ 'released later' => "SELECT handle_release_last()::text" ],
@@ -53,8 +52,7 @@ with_each_io_method(
 		}, log => qr/WARNING:  leaked AIO handle/);
 
 		$aio->scenario('a leak does not stick', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			for (1 .. 70)
 			{
 				$alice->sql('SELECT handle_get()');
@@ -113,8 +111,7 @@ sub for_each_io_method_of
 			}, leaves => 'nothing');
 
 			$aio->scenario('all staged', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 12);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
 				$aio->evict($t, $alice);
 				$alice->starts($aio->batch(
 					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
@@ -135,8 +132,7 @@ sub for_each_io_method_of
 			});
 
 			$aio->scenario('all in flight', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 12);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 12);
 				$aio->hold(relation => $t);
 				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
 				$alice->waits_on('AioIoCompletion');
@@ -150,8 +146,7 @@ sub for_each_io_method_of
 				? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
 			$aio->scenario('the oldest ends, others are held', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 12);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 12);
 				$aio->sql("SELECT io_hold('$t', max_reads => $max)");
 				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
 				$aio->gate_holds($max);
@@ -165,8 +160,7 @@ sub for_each_io_method_of
 			}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 
 			$aio->scenario('ended by others', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 12);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
 				for my $b (0 .. 5)
 				{
 					$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
@@ -176,8 +170,7 @@ sub for_each_io_method_of
 			});
 
 			$aio->scenario('the oldest is held, others have ended', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 12);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
 				$aio->sql("SELECT io_hold('$t', 0)");
 				$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
 				# with io_uring a session must look whether the reads have ended
@@ -291,8 +284,7 @@ with_each_io_method(
 
 		# pgaio_closing_fd() submits what is staged, be it one read or a full batch
 		$aio->scenario('a file is closed under one staged read, and under many', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			for my $staged (1, 2, 31, 32)
 			{
 				# opens the relation, so that the batch reads no catalogs
@@ -351,8 +343,7 @@ with_each_io_method(
 			for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
 			{
 				$aio->scenario("a wait for the buffer I/O of another: $want", sub {
-					my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-					my $t = $aio->table('t', 60);
+					my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
 					$aio->evict($t, $alice);
 					my $b = $bob->sql("SELECT buffer_create_toy('$t', 5)");
 					$bob->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
@@ -366,8 +357,7 @@ with_each_io_method(
 				});
 
 				$aio->scenario("a wait for the read of another: $want", sub {
-					my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-					my $t = $aio->table('t', 60);
+					my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
 					$aio->evict($t, $alice);
 					$aio->hold(pid => $bob->pid);
 					$bob->starts("SELECT read_rel_block_ll('$t', 5)");
@@ -385,8 +375,7 @@ with_each_io_method(
 
 			# each has staged what the other wants
 			$aio->scenario('two batches that cross', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 60);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 				my $batch = sub {
 					my ($mine, $wanted) = @_;
 					return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "

@@ -114,8 +114,7 @@ with_each_io_method(
 		for my $am ('btree', 'hash')
 		{
 			$aio->scenario("a snapshot that is older than the index: $am", sub {
-				my ($bob) = $aio->sessions('bob');
-				my $t = $aio->table('t', 40);
+				my ($bob, $t) = $aio->sessions_and_table('bob', 40);
 				$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
 				$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
 				my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
@@ -127,8 +126,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 200);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 200);
 			$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
 			$alice->starts("CREATE INDEX CONCURRENTLY t_i ON $t (blk)");
 			$alice->waits_on('virtualxid');

@@ -31,8 +31,7 @@ for_each_io_method(
 		for my $error ('EIO', 'EINTR:when=1')
 		{
 			$aio->scenario("a truncation that fails: $error", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				$aio->sql("CHECKPOINT; DELETE FROM $t WHERE blk >= 20");
 				my $size = $aio->log_size;
 				while_injected($alice->pid, "ftruncate:error=$error", undef, sub { $alice->starts("VACUUM (TRUNCATE on) $t")->wait_for_end });
@@ -50,8 +49,7 @@ for_each_io_method(
 
 		# the checkpoint may not begin before the file is as the WAL says, so that it syncs the file
 		$aio->scenario('a checkpoint during a truncation', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 60);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 			$aio->sql("DELETE FROM $t WHERE blk >= 20");
 			my ($checkpointer) = $aio->pids_of_type('checkpointer');
 			ok(while_stopped_in($aio, $alice, 'ftruncate', $aio->file_of($t), "VACUUM (TRUNCATE on) $t", sub { $aio->wait_event($alice->pid) eq 'DataFileTruncate' }, sub {

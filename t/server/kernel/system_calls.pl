@@ -20,8 +20,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("pg_prewarm, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
 				for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
 				{
 					my ($first, $last) = @$range;
@@ -39,8 +38,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('streams', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
 			my $stream = sub { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @_) . '])' };
 			$alice->sql($stream->(@blocks));
@@ -76,8 +74,7 @@ with_each_io_method(
 
 		# the kernel sees reads of one block after the other, from the first block on
 		$aio->scenario('one block after the other', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))";
 			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 16; $stream");
 			$aio->evict($t);
@@ -88,8 +85,7 @@ with_each_io_method(
 
 		# a run of blocks is one read, and its advice is about all of them
 		$aio->scenario('combined reads', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 160);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 160);
 			my @blocks = map { my $run = ($_ * 7 + 3) % 40; map { 4 * $run + $_ } 0 .. 3 } 0 .. 39;
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
 			$alice->sql($stream);
@@ -106,8 +102,7 @@ with_each_io_method(
 		# There is advice about a run until the first of its reads has been waited for, whatever else is
 		# waited for.  The look-ahead goes beyond each run.
 		$aio->scenario('runs of three reads', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 240);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 240);
 			my @blocks = map { my $run = ($_ * 7 + 3) % 20; map { 12 * $run + $_ } 0 .. 11 } 0 .. 19;
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
 			$alice->sql("$stream; SET effective_io_concurrency = 16; SET io_combine_limit = 4");
@@ -118,8 +113,7 @@ with_each_io_method(
 		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 		$aio->scenario('one block that is not there', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 29)) || 100 || ARRAY(SELECT generate_series(0, 29)))";
 			$alice->sql("$stream; SET effective_io_concurrency = 16");
 			$alice->sql("SELECT invalidate_rel_block('$t', 100)");
@@ -130,8 +124,7 @@ with_each_io_method(
 		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
 		# are cached
 		$aio->scenario('sequential scans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 160);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 160);
 			$aio->sql("CREATE INDEX t_i ON $t (blk)");
 			$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
 			my @warm = map { 10 * $_ .. 10 * $_ + 3 } 0 .. 15;
@@ -151,8 +144,7 @@ with_each_io_method(
 
 		# nothing shortens a file between pg_prewarm()'s look at its size and the read
 		$aio->scenario('a file that ends early', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->evict($t);
 			raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
 		  SKIP: {
@@ -165,8 +157,7 @@ with_each_io_method(
 
 		# the kernel says EINTR to every second call
 		$aio->scenario('calls that are interrupted', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
 			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; $stream; SELECT pg_prewarm('$t', 'read')");
 			my @cases = ([ fadvise64 => "SELECT pg_prewarm('$t', 'prefetch')", 60 ], [ 'pread64,preadv' => "SELECT pg_prewarm('$t', 'read')", 60 ], $aio->method eq 'io_uring' ? [ io_uring_enter => $stream, 1 ] : ());
@@ -184,8 +175,7 @@ with_each_io_method(
 
 		# a session waits in the kernel only if the reads take longer than the submission
 		$aio->scenario('waits for io_uring that are interrupted', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 600);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 600);
 			my @staged = map { "SELECT read_rel_block_ll('$t', 16 * $_, nblocks => 16, wait_complete => false)" } 0 .. 30;
 			my $read = $aio->batch(@staged) . " UNION ALL SELECT read_rel_block_ll('$t', 480, nblocks => 16)";
 			$alice->sql('SET io_combine_limit = 16');
@@ -205,8 +195,7 @@ with_each_io_method(
 
 		# sessions that stand still in a system call
 		$aio->scenario('wait events', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$alice->sql("SELECT count(*) FROM $t; SELECT pg_prewarm('$t', 'prefetch')");
 			$aio->evict($t);
 			for my $case ([ fadvise64 => DataFilePrefetch => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => DataFileRead => "SELECT count(*) FROM $t" ],
@@ -228,8 +217,7 @@ with_each_io_method(
 		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
 
 		$aio->scenario('the wait event of a submission', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			my $read = "SELECT count(*) FROM read_buffers('$t', 0, 4)";
 			$alice->sql($read);
 			$aio->evict($t);
@@ -238,8 +226,7 @@ with_each_io_method(
 		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 		$aio->scenario('VACUUM that truncates', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			$aio->sql("DELETE FROM $t WHERE blk >= 40; VACUUM (TRUNCATE off) $t");
 			$aio->evict($t);
 			my @calls = system_calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
@@ -340,8 +327,7 @@ else
 			for my $kind ('', 'UNLOGGED', 'TEMP')
 			{
 				$aio->scenario("reads, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 					$aio->proves($t, session => $alice);
 					for my $limit (1, 5, 16)
 					{
@@ -360,8 +346,7 @@ else
 			}
 
 			$aio->scenario('short reads and errors', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				for my $bytes (8192, 20000)
 				{
 					$aio->evict($t);
@@ -396,8 +381,7 @@ else
 					$aio->node->append_conf('postgresql.conf', "debug_io_direct = '$setting'");
 					ok($aio->stop, 'the server stops');
 					$aio->start_again;
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 					# a session has a file of the WAL open if it has written WAL itself
 					$alice->sql("SELECT count(*) FROM $t; SELECT pg_logical_emit_message(false, '', '', flush => true)");
 					my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};

@@ -83,8 +83,7 @@ with_each_io_method(
 			{
 				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
 				$aio->scenario("$what, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 					my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 					$alice->sql("SET $_ = on") for split / /, $settings;
 					damage($alice, $t, %$damage);
@@ -127,8 +126,7 @@ with_each_io_method(
 
 			# a session completes reads of its temporary tables itself
 			$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 				damage($alice, $t, 3 => 'c', 4 => 'c');
 				$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
 				$alice->notices;
@@ -140,8 +138,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('a read with a warning counts each block once', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			damage($alice, $t, 3 => 'h');
 			$alice->sql('SET zero_damaged_pages = on');
 			is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
@@ -193,8 +190,7 @@ with_each_io_method(
 		}, log => $bad_page);
 
 		$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 10);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 			$alice->sql('SET zero_damaged_pages = on');
 			is($aio->checksum_failures_during(sub {
@@ -214,8 +210,7 @@ with_each_io_method(
 		}, log => $bad_page, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('another session reads the same block', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 10);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 			$aio->hold(pid => $alice->pid);
 			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
@@ -231,8 +226,7 @@ with_each_io_method(
 
 		# RelationCopyStorage() reads without the buffer pool
 		$aio->scenario('a table that moves to another tablespace', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 			my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
 			for my $case ([ 'off', 0 ], [ 'on', 1 ])
@@ -249,8 +243,7 @@ with_each_io_method(
 
 		# blocks after the end of a short read are not verified
 		$aio->scenario('a bad page beyond the end of a short read', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 			$aio->falsify(16384, pid => $alice->pid, relation => $t);
 			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
@@ -277,8 +270,7 @@ with_each_io_method(
 
 		# a page of zeroes is valid
 		$aio->scenario('new pages', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
 			is($aio->checksum_failures_during(sub {
 						$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
@@ -353,8 +345,7 @@ for my $checksums (1, 0)
 			my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
 
 			$aio->scenario("broken headers, $with", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
 				my $original = page_of($aio, $t, 7);
 				my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
@@ -377,8 +368,7 @@ for my $checksums (1, 0)
 			for my $kind ('', 'TEMP')
 			{
 				$aio->scenario("broken headers under each setting, $with, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					my $original = page_of($aio, $t, 7, $alice);
 					my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
 					my $invalid = qr/invalid page in block 7 of relation/;
@@ -419,8 +409,7 @@ for my $checksums (1, 0)
 			}
 
 			$aio->scenario("headers that are accepted, $with", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				my $original = page_of($aio, $t, 7);
 				for my $fields (@good_headers)
 				{
@@ -434,8 +423,7 @@ for my $checksums (1, 0)
 			}, skip => $skip);
 
 			$aio->scenario('a wrong checksum in a cluster without checksums', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				my $original = page_of($aio, $t, 7);
 				break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
 				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');

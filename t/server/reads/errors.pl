@@ -20,8 +20,7 @@ with_each_io_method(
 			{
 				my ($bytes, $blocks) = @$case;
 				$aio->scenario("$bytes bytes of four blocks, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
 					$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
@@ -58,8 +57,7 @@ with_each_io_method(
 
 			# a short read, and a bad page
 			$aio->scenario("a bad page among what has come, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 				$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 				$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 				$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
@@ -73,8 +71,7 @@ with_each_io_method(
 			for my $bytes (0, 4096, 8191)
 			{
 				$aio->scenario("not even a block: $bytes bytes, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 					my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
 					$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
@@ -111,8 +108,7 @@ with_each_io_method(
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
 			$aio->scenario("errors of all kinds, $kind", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => $kind);
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 				my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
 				for my $errno (sort keys %errors)
@@ -136,8 +132,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('other forks', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			for my $fork (qw(fsm vm))
 			{
@@ -156,8 +151,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
 
 		$aio->scenario('the error is its owner\'s alone', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 10);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
 			$aio->falsify('EIO', pid => $alice->pid);
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'another process');
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'no read');
@@ -170,8 +164,7 @@ with_each_io_method(
 
 		# since 19 the session performs a lone miss at once
 		$aio->scenario('in the middle of a stream', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			$aio->warm($t, 0 .. 99, 101 .. 199);
 			$aio->falsify('EIO', pid => $alice->pid);
 			for my $query ("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))", "SELECT count(*) FROM $t")
@@ -189,8 +182,7 @@ with_each_io_method(
 		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 100\.\.100/);
 
 		$aio->scenario('with others under way', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 1');
 			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
 			$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", '58030', qr/could not read blocks 0\.\.0 in file/);
@@ -201,8 +193,7 @@ with_each_io_method(
 
 		# only a page that was never written may have one
 		$aio->scenario('a header of zeros', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
 			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
 		}, log => qr/LOG:  invalid page in block 2/);
@@ -257,8 +248,7 @@ with_each_io_method(
 		{
 			# Returns a session, a table that it reads, and the table's file.
 			my $reader = sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 300, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
 				$alice->sql('SET io_combine_limit = 128');
 				return ($alice, $t, $alice->sql("SELECT pg_relation_filepath('$t')"));
 			};

@@ -94,8 +94,7 @@ with_each_io_method(
 
 		# 19 looks further ahead than the blocks that it has joined
 		$aio->scenario('look-ahead beyond the blocks of the other', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			meet($aio, $t, '3,4,10,12,14', sub {
 				$aio->gives("SELECT count(*) FROM pg_aios WHERE operation = 'readv' AND pid = ${\$bob->pid}",
 					$joins && $aio->method ne 'sync' ? 3 : 0, 'reads started while waiting');
@@ -113,8 +112,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('an unreferenced read, wanted by another', sub {
-			my ($owner, $reader) = $aio->sessions(qw(owner reader));
-			my $t = $aio->table('t', 10);
+			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
 			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 			is($aio->io_during($reader, 'relation/normal', sub {
 						$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
@@ -127,8 +125,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a wait for one read collects all that have ended', sub {
-			my ($owner, $reader) = $aio->sessions(qw(owner reader));
-			my $t = $aio->table('t', 10);
+			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
 			# the kernel may be slower than the reader
 			ok($aio->poll(sub {
 					$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
@@ -141,8 +138,7 @@ with_each_io_method(
 		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
 		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
-			my ($owner, $reader) = $aio->sessions(qw(owner reader));
-			my $t = $aio->table('t', 10);
+			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
 			$aio->falsify('EIO', pid => $owner->pid);
 			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 			$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
@@ -159,8 +155,7 @@ with_each_io_method(
 		}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
 		$aio->scenario('the owner exits', sub {
-			my ($owner, $reader) = $aio->sessions(qw(owner reader));
-			my $t = $aio->table('t', 10);
+			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
 			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 			$aio->end_session($owner);
 			$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
@@ -172,8 +167,7 @@ with_each_io_method(
 		}, leaves => 'nothing');
 
 		$aio->scenario('the owner exits before the read has ended', sub {
-			my ($owner, $reader) = $aio->sessions(qw(owner reader));
-			my $t = $aio->table('t', 10);
+			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
 			$aio->hold(pid => $owner->pid);
 			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 			$owner->disconnect;
@@ -190,8 +184,7 @@ with_each_io_method(
 		}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
 		$aio->scenario('six reads in a batch, four handles', sub {
-			my ($owner) = $aio->sessions(qw(owner));
-			my $t = $aio->table('t', 12);
+			my ($owner, $t) = $aio->sessions_and_table('owner', 12);
 			# opens the relation, so that the batch reads no catalogs
 			$aio->evict($t, $owner);
 			$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
@@ -241,8 +234,7 @@ with_each_io_method(
 			for my $where (sort keys %ranges)
 			{
 				$aio->scenario("staged by itself, $where, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 10, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
 					my ($range, $rows) = @{ $ranges{$where} };
 					# I/O workers cannot perform the read, so the session has
 					$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
@@ -263,8 +255,7 @@ with_each_io_method(
 			{
 				my ($how, $result, $expected) = @$outcome;
 				$aio->scenario("read by another session, which $how, $where", sub {
-					my ($alice, $bob) = $aio->sessions(qw(alice bob));
-					my $t = $aio->table('t', 10);
+					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
 					$aio->falsify($result, pid => $alice->pid) if $result;
 					$aio->hold(pid => $alice->pid);
 					$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
@@ -287,8 +278,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('read by two others', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			my $t = $aio->table('t', 10);
+			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 10);
 			$aio->hold(relation => $t, block => 2);
 			$alice->starts("SELECT read_rel_block_ll('$t', 1, nblocks => 2)");
 			$aio->holds(1);
@@ -319,8 +309,7 @@ with_each_io_method(
 			for my $kind ('', 'UNLOGGED', 'TEMP')
 			{
 				$aio->scenario("several operations, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					$alice->sql('SET io_combine_limit = 4');
 					$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
@@ -333,31 +322,27 @@ with_each_io_method(
 				});
 
 				$aio->scenario("more reads than handles, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 					$alice->sql('SET io_combine_limit = 1');
 					$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
 					$aio->proves($t, session => $alice);
 				});
 
 				$aio->scenario("the statement fails after it has started reads, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
 					$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
 					$aio->proves($t, session => $alice);
 				});
 
 				$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
 				});
 			}
 
 			$aio->scenario('in a batch', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				# opens the relation, so that the batch reads no catalogs
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
 				$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
@@ -365,8 +350,7 @@ with_each_io_method(
 			});
 
 			$aio->scenario('the session ends', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 				$aio->end_session($alice);
 				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
@@ -374,8 +358,7 @@ with_each_io_method(
 			});
 
 			$aio->scenario('the function does not wait', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 				$aio->hold(relation => $t);
 				$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
 				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
@@ -392,8 +375,7 @@ with_each_io_method(
 			for my $kind ('', 'TEMP')
 			{
 				$aio->scenario("a stream of the same session meets it, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					$aio->hold(pid => $alice->pid);
 					$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
 					$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
@@ -406,8 +388,7 @@ with_each_io_method(
 			}
 
 			$aio->scenario('a read that fails', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				$aio->falsify('EIO', relation => $t);
 				$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
 				$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';

@@ -12,8 +12,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('io_combine_limit', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 41);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 41);
 			$alice->gives('SHOW io_max_combine_limit', '256kB', 'io_max_combine_limit');
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 			for my $case ([ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ])
@@ -40,8 +39,7 @@ with_each_io_method(
 
 		# the vectors of handles are adjacent in shared memory
 		$aio->scenario('several of the longest in a batch', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$alice->sql('SET io_combine_limit = 32');
 			# reads the catalogs that the batch needs
 			$aio->evict($t, $alice);
@@ -50,8 +48,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what may not be combined', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 41);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 41);
 			for my $case (
 				[ 'a hit' => [5], '0,1,2,3,4,5,6,7,8,9', 2, 9 ],
 				[ 'two hits' => [ 5, 7 ], '0,1,2,3,4,5,6,7,8,9', 3, 8 ],
@@ -148,8 +145,7 @@ with_each_io_method(
 			{
 				my ($limit, $sizes, $reads, $scanned) = @$case;
 				$aio->scenario("io_combine_limit = $limit, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 300, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
 					$alice->sql("SET io_combine_limit = $limit");
 					is($aio->io_during($alice, $counted, sub {
 								$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
@@ -169,8 +165,7 @@ with_each_io_method(
 			}
 
 			$aio->scenario("one I/O, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 300, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 				$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
 				$alice->gives("SELECT min(blocknum), max(blocknum), count(*) FROM read_buffers('$t', 127, 128) WHERE NOT io_reqd", '127|254|128', 'all blocks are there');
@@ -185,8 +180,7 @@ with_each_io_method(
 
 			# the vectors of handles are adjacent in shared memory
 			$aio->scenario("several in a batch, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 512, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 512, kind => $kind);
 				# reads the catalogs that the batch needs
 				$aio->evict($t, $alice);
 				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));

@@ -49,8 +49,7 @@ with_each_io_method(
 		for my $victim ('the reader', 'another backend', 'an I/O worker or the checkpointer')
 		{
 			$aio->scenario("$victim is killed", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 40);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 				$aio->sql('CHECKPOINT');
 				$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
 				my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
@@ -215,8 +214,7 @@ with_each_io_method(
 		{
 			my ($prefetch, $full_pages) = @$case;
 			$aio->scenario("crash, recovery_prefetch = $prefetch, full_page_writes = $full_pages", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 120);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 				my $new = $aio->table('n', 1);
 				my $small = 'scenario.s';
 				# the rows are in block 1: recovery's list of recent blocks begins with zeros, like block 0

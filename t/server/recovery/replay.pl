@@ -152,8 +152,7 @@ with_each_io_method(
 
 		# the map may be older than the file: it names blocks that are not there
 		$aio->scenario('a map of blocks that are not there', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 			my $map = $aio->file_of($t) . '_fsm';
 			open my $fh, '<:raw', $map or die "$map: $!";

@@ -18,8 +18,7 @@ with_each_io_method(
 
 		# without faults, at any point
 		$aio->scenario('cancelled at any time', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			# works for minutes: it names i, so it runs again for each i
 			my $reads = "SELECT count(*) FROM generate_series(1, 100000) i, LATERAL (SELECT count(*) FROM evict_rel(CASE WHEN i > 0 THEN '$t'::regclass END),"
 			  . " read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j))) r";
@@ -38,8 +37,7 @@ with_each_io_method(
 
 		# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
 		$aio->scenario('cancelled at each debug message', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', '{0,1,2,10,11,19}')";
 			$alice->sql($read);
 			my ($messages, $end) = (0, 57014);
@@ -76,8 +74,7 @@ with_each_io_method(
 
 		# a temporary table cannot be dropped while its session still writes to its memory
 		$aio->scenario('exit with reads of a temporary table', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40, kind => 'TEMP', session => $alice);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => 'TEMP');
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
 			$aio->end_session($alice);
 			my ($bob) = $aio->sessions('bob');
@@ -139,8 +136,7 @@ with_each_io_method(
 			{
 				my $others = $wait =~ /another/;
 				$aio->scenario("$end while it waits for $wait", sub {
-					my ($alice, $bob) = $aio->sessions(qw(alice bob));
-					my $t = $aio->table('t', 40);
+					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 					$alice->sql('SELECT count(*) FROM pg_class');
 					# a longer timeout is tried if it comes before the wait
 					for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)

@@ -106,8 +106,7 @@ with_each_io_method(
 		}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
 		$aio->scenario('when no read is waited for', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 90);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 90);
 			$alice->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
 			my $most = 0;
 			for my $at (0 .. 19)
@@ -126,8 +125,7 @@ with_each_io_method(
 
 		# the hits let the stream look ahead by one block only, and still combine; all reads are staged then
 		$aio->scenario('after hits, when no read is waited for', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 150);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 150);
 			$alice->sql("SET effective_io_concurrency = 1; SET io_combine_limit = 16; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(41, 77)))");
 			$aio->sql("SELECT io_trace_start('$t')");
 			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
@@ -194,8 +192,7 @@ with_each_io_method(
 		{
 			my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
 			$aio->scenario("$effective, $maintenance, $option: $statement", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
 				$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
 				$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
@@ -213,8 +210,7 @@ with_each_io_method(
 
 		# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
 		$aio->scenario('a lone miss after many hits', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$aio->warm($t, 0 .. 49);
 			$aio->traces_of("'$t', ${\$alice->pid}", sub {
 					$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
@@ -236,8 +232,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("reset, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 16, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
 				$alice->sql('SET io_combine_limit = 16');
 				my $counts = 'blocks, hits, read_bytes';
 				my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
@@ -250,8 +245,7 @@ with_each_io_method(
 			});
 
 			$aio->scenario("ended early, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 				$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
 				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
 				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
@@ -266,8 +260,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('paused', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 16);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 16);
 			$alice->sql('SET io_combine_limit = 16');
 			if ($aio->major < 19)
 			{
@@ -288,8 +281,7 @@ with_each_io_method(
 
 		# a stream begins with small reads
 		$aio->scenario('the size of reads after a pause', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 80);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 80);
 			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
 			my ($until, $all) = map {
 				$aio->evict($t);

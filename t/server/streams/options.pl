@@ -16,8 +16,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('a ring of buffers', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			my $all = 'ARRAY(SELECT generate_series(0, 299))';
 			for my $context (qw(bulkread bulkwrite vacuum))
 			{
@@ -36,8 +35,7 @@ with_each_io_method(
 
 		# 256 kB, and a place for each block of the reads that may be in progress
 		$aio->scenario('the default size of a ring for scans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
 			{
 				my ($concurrency, $combined) = @$case;
@@ -51,8 +49,7 @@ with_each_io_method(
 		}, skip => $aio->lacks('pg_buffercache'));
 
 		$aio->scenario('forks', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$alice->sql("VACUUM $t");
 			$aio->evict($t);
 			$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', '{0}', fork => 'vm')", '1|8192', 'the visibility map');
@@ -63,8 +60,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('within a batch', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 16);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 16);
 			# opens the relation, so that the batch reads no catalogs
 			$alice->sql("SELECT read_stream_run('$t', '{15}')");
 			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
@@ -72,8 +68,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('maintenance_io_concurrency', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
 			for my $case ([ 'false' => 2 ], [ 'true' => 5 ])
 			{
@@ -107,8 +102,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("split by blocks that are cached, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 				for my $data (1, 100)
 				{
 					for my $limit (1, 3, 16)
@@ -134,8 +128,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario("split by another session's reads", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 120);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 120);
 			my $read = sub { my ($flags) = @_; return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
 			$alice->sql('SET effective_io_concurrency = 64');
 			for my $flags ('', ', "full" => true, use_batching => true')
@@ -158,8 +151,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('short reads and failed reads', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
 			for my $bytes (8192, 5 * 8192 + 1)
 			{
@@ -183,8 +175,7 @@ with_each_io_method(
 	sub {
 		my ($aio) = @_;
 		$aio->scenario('split by a small pool', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
 			for my $data (1, 24, 1000)
 			{

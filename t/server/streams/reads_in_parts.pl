@@ -72,8 +72,7 @@ for_each_io_method(
 		my $rounds = only_long() ? 50 : 1000;
 
 		$aio->scenario('shared buffers', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			is(wrong_rounds($t, $rounds, $alice), '', "$rounds rounds");
 			$aio->proves($t);
 		});

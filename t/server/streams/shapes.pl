@@ -69,8 +69,7 @@ with_each_io_method(
 			'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5')
 		{
 			$aio->scenario('shared: ' . ($limits || 'defaults'), sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 120);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 				$alice->sql("SET $_") for split /, /, $limits;
 				all_shapes($aio, $alice, $t);
 			});
@@ -135,8 +134,7 @@ with_each_io_method(
 				for my $data (0, 1, 7, 8, 100, 1024)
 				{
 					$aio->scenario("shapes and flags, $data bytes of per-buffer data, $kind", sub {
-						my ($alice) = $aio->sessions('alice');
-						my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+						my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 						for my $shape (@shapes)
 						{
 							my ($name, $blocks) = @$shape;
@@ -154,8 +152,7 @@ with_each_io_method(
 				}
 
 				$aio->scenario("columns of the result, $kind", sub {
-					my ($alice) = $aio->sessions('alice');
-					my $t = $aio->table('t', 16, kind => $kind, session => $alice);
+					my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
 					$alice->sql('SET io_combine_limit = 16');
 					my $counts = 'runs, blocks, hits, reads, read_bytes';
 					$aio->evict($t, $alice);
@@ -174,8 +171,7 @@ with_each_io_method(
 			}
 
 			$aio->scenario('errors and interrupts', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 40);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 				my $all = 'ARRAY(SELECT generate_series(0, 39))';
 				$alice->sql("SELECT modify_rel_block('$t', 30, corrupt_header => true)");
 				$alice->fails("SELECT * FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 100, context => 'vacuum')", 'XX001', qr/invalid page in block 30/, 'a bad page');
@@ -206,8 +202,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("at random, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 200, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 200, kind => $kind);
 				my @wrong;
 				for my $seed (1 .. 60)
 				{
@@ -231,8 +226,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('rescans combine', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
 			for my $scans (1, 3)
 			{
@@ -258,8 +252,7 @@ with_each_io_method(
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
 			$aio->scenario("blocks that repeat, $kind", sub {
-				my ($reader) = $aio->sessions('reader');
-				my $t = $aio->table('t', 40, kind => $kind, session => $reader);
+				my ($reader, $t) = $aio->sessions_and_table('reader', 40, kind => $kind);
 
 				$reader->gives("SELECT string_agg(blockoff || ':' || blocknum, ' ' ORDER BY blockoff)"
 					  . " FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 8, 9, 8, 7, 9, 0, 39, 0, 39])",
@@ -275,8 +268,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("rescans, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 120, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 				$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
 				# each query gives up its scan of the table after some blocks
 				my %queries = (
@@ -310,8 +302,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("given up with blocks kept for the next read, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
 				for my $rows (1 .. 24)
 				{
 					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(4, 59, 5)))");
@@ -325,8 +316,7 @@ with_each_io_method(
 
 		# a stream that has read nothing uses one place of its queue
 		$aio->scenario('rescans of a table that is evicted between two of them', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			for my $limits ('effective_io_concurrency = 1, io_combine_limit = 1', 'effective_io_concurrency = 4, io_combine_limit = 2')
 			{
 				$alice->sql("SET $_") for split /, /, $limits;
@@ -339,8 +329,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('nothing is looked at after the last row wanted', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 120);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
 			$alice->sql("SELECT count(*) FROM $t");
 			for my $rows (1, 30, 119)
 			{

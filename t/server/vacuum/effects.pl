@@ -28,8 +28,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("hits and misses, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', $pages, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', $pages, kind => $kind);
 				$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
 				my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
 				is($slept, '0.000', 'no charges: no sleep');
@@ -61,8 +60,7 @@ with_each_io_method(
 
 		# it is a hit once it is there
 		$aio->scenario('a block that another session reads', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', $pages);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', $pages);
 			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1; SET vacuum_cost_page_dirty = 0; SET maintenance_io_concurrency = 0');
 			vacuum_all($alice, $t, 10000) for 1, 2;
 			my ($largest, $beyond) = ($pages, 10000);
@@ -91,8 +89,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('ANALYZE', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', $pages);
+			my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
 			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
 			for my $limit ($pages, 10000)
 			{
@@ -106,8 +103,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the wait event', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', $pages);
+			my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
 			$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
 			for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
 			{
@@ -123,8 +119,7 @@ with_each_io_method(
 		for my $reader (0, 1)
 		{
 			$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', $pages);
+				my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
 				$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
 				is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
 				# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
@@ -288,8 +283,7 @@ with_each_io_method(
 
 		# what ANALYZE notes is what the visibility map says
 		$aio->scenario('relallvisible and relallfrozen', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 30);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 30);
 			my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
 			my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
 			$alice->sql('SET vacuum_freeze_min_age = 1000000');

@@ -12,8 +12,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('pages that are skipped', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
 			# of 32 all-visible pages or more, and always reads the last page.
 			my @cases = ([ '', 1 ], [ '10', 12 ], [ '10, 150', 13 ], [ '40', 2 ], [ '31', 33 ], [ '32', 2 ], [ '33', 2 ], [ '0, 33', 3 ], [ '0, 32', 34 ], [ '168', 32 ], [ '167', 33 ], [ '166', 2 ], [ '199', 1 ]);
@@ -35,8 +34,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what the report says of I/O', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
 			$alice->sql('SET track_io_timing = on');
 			$aio->evict($t);
@@ -63,8 +61,7 @@ with_each_io_method(
 
 		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
 		$aio->scenario('few dead rows', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			$aio->sql("CREATE INDEX t_i ON $t (blk)");
 			for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
 			{
@@ -102,8 +99,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what its progress says', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
 			{
 				my ($mode, $options) = @$case;
@@ -120,8 +116,7 @@ with_each_io_method(
 
 		# the catalog says that the table was frozen 2,147,483,000 transactions ago
 		$aio->scenario('failsafe', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
 			$alice->sql('SET allow_system_table_mods = on');
 			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
@@ -162,8 +157,7 @@ with_each_io_method(
 		my $keeps = $aio->major == 18 && $aio->setting('server_version_num') < 180006 || $aio->setting('server_version') =~ /^19beta/
 		  ? 'before 18.6 and 19rc1, VACUUM in failsafe mode keeps its ring to the end of the scan' : undef;
 		$aio->scenario('failsafe in the middle of a scan', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 400);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 400);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
 			$alice->sql("SET allow_system_table_mods = on; SET maintenance_work_mem = '64kB'; SET vacuum_buffer_usage_limit = '128kB'");
 			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2694967306) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
@@ -330,8 +324,7 @@ with_each_io_method(
 
 		# less memory than an empty list of dead rows takes: a pass for each page
 		$aio->scenario('parallel workers, least memory', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 			$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
 			$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
 			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
@@ -393,8 +386,7 @@ with_each_io_method(
 		# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
 		# wal_writer_delay is over
 		$aio->scenario('the record of a truncation', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 			my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
 			$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
@@ -403,8 +395,7 @@ with_each_io_method(
 
 		# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
 		$aio->scenario('a row that comes meanwhile', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 100);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
 			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
 			$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");

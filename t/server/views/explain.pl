@@ -17,8 +17,7 @@ with_each_io_method(
 		my $unknown = $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef;
 
 		$aio->scenario('number and size of reads', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$alice->sql("SELECT count(*) FROM $t");
 			# a scan begins with reads of one block and doubles them
 			for my $case ([ 1 => 64 ], [ 2 => 33 ], [ 8 => 11 ], [ 16 => 8 ])
@@ -62,8 +61,7 @@ with_each_io_method(
 		}, skip => $unknown);
 
 		$aio->scenario('parallel workers', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
 			for my $plan ([ 'a parallel scan' => 'SET min_parallel_table_scan_size = 0' ],
 				[ 'the whole plan in a worker that EXPLAIN does not show' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ])
@@ -77,8 +75,7 @@ with_each_io_method(
 		}, skip => $unknown);
 
 		$aio->scenario('waits', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
 			$alice->sql("SELECT count(*) FROM $t");
 			$aio->evict($t);
@@ -94,8 +91,7 @@ with_each_io_method(
 
 		# small reads of what the kernel has are complete when they are submitted
 		$aio->scenario('reads that are complete at once', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
 			$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
 			for my $case ([ 1 => 64 ], [ 2 => 33 ])
@@ -113,8 +109,7 @@ with_each_io_method(
 
 		# which reads are complete in time is up to the machine
 		$aio->scenario('reads for which nobody waits', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 64);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 			$alice->sql("SET io_combine_limit = 1; SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
 			my $io;
 			ok($aio->poll(sub {
@@ -131,8 +126,7 @@ with_each_io_method(
 		{
 			my ($what, $node, $query) = @$case;
 			$aio->scenario("each worker of $what", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 64);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 64);
 				$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 				$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET random_page_cost = 0;'
 					  . ' SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_indexscan = off; SET enable_memoize = off');
@@ -188,8 +182,7 @@ with_each_io_method(
 		for my $scan (sort keys %scans)
 		{
 			$aio->scenario($scan, sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 200);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 				$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 				my ($settings, $condition) = @{ $scans{$scan} };
 				$alice->sql(join '; ', 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET cpu_tuple_cost = 10; SET enable_indexonlyscan = off',
@@ -227,8 +220,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('parallel plans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 300);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
 			my $query = "SELECT count(*), sum(blk) FROM $t";
 			$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10; SET synchronize_seqscans = off');
 			for my $workers (0, 1, 2)
@@ -295,8 +287,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('dirtied blocks, temporary blocks and WAL', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->sql('CHECKPOINT');
 			$aio->evict($t);
 			my $delete = explained($alice, 'BUFFERS, WAL', "DELETE FROM $t WHERE blk < 10");

@@ -20,8 +20,7 @@ with_each_io_method(
 			my $by_worker = $worker && !$kind;
 
 			$aio->scenario("a read that is held, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 				# another session sees the path that it would use for a temporary table of its own
 				my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
@@ -49,8 +48,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('reads of other forks', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
 			for my $fork (qw(fsm vm main))
 			{
@@ -68,8 +66,7 @@ with_each_io_method(
 		}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
 		$aio->scenario('a read that has not begun', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			$aio->sql("SELECT io_hold('$t')");
 			$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
 			$aio->gate_holds(1);
@@ -83,8 +80,7 @@ with_each_io_method(
 		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
 		{
 			$aio->scenario("synchronous: $read", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
 				$aio->hold(pid => $alice->pid, relation => $t, block => 3);
 				$alice->starts(sprintf $read, $t);
@@ -99,8 +95,7 @@ with_each_io_method(
 		{
 			my ($result, $status, $raw) = @$case;
 			$aio->scenario("ended with $result", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				$aio->falsify($result, pid => $alice->pid);
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
@@ -113,8 +108,7 @@ with_each_io_method(
 		for my $zero ('off', 'on')
 		{
 			$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 				$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 				$alice->sql("SET zero_damaged_pages = $zero");
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
@@ -328,8 +322,7 @@ with_each_io_method(
 
 		# A session that reads stops at each of its messages in the log, wherever its handles are then.
 		$aio->scenario('at each debug message of a session', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)";
 			$alice->sql("$read; SET log_min_messages = debug5");
 			my ($stops, $rows) = (0, 0);
@@ -350,8 +343,7 @@ with_each_io_method(
 		for my $view (sort keys %contradictions)
 		{
 			$aio->scenario($view, sub {
-				my ($poller) = $aio->sessions('poller');
-				my $t = $aio->table('t', 60);
+				my ($poller, $t) = $aio->sessions_and_table('poller', 60);
 				$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
 				starts_to_poll($aio, $poller, $view);
 				for my $round (1 .. 4)

@@ -102,8 +102,7 @@ with_each_io_method(
 
 		# a scan of a table larger than a quarter of the buffer pool has a ring of 256 kB
 		$aio->scenario('bulkread', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 800);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 800);
 			my $scan = "SELECT count(*) FROM $t";
 			$alice->sql("SET track_io_timing = off; $scan");
 			$aio->evict($t);
@@ -146,8 +145,7 @@ with_each_io_method(
 		# another session with a ring pins the page on which the first one stands, and uses it no more
 		# than the first one does
 		$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 800);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 800);
 			$_->sql("SET synchronize_seqscans = off; SET track_io_timing = off; SELECT count(*) FROM $t") for $alice, $bob;
 			$aio->evict($t);
 			my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 100 FROM c";
@@ -175,8 +173,7 @@ with_each_io_method(
 
 		# VACUUM of 18 waits for that read, that of 19 joins it
 		$aio->scenario('vacuum, and a block that another session reads', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 40);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
 			# it performs its own reads, or they might queue up behind the held one
 			$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
@@ -196,8 +193,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('vacuum', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
 			$alice->sql("SET vacuum_buffer_usage_limit = '128kB'; SET track_io_timing = off; $vacuum");
 			$aio->evict($t);
@@ -234,8 +230,7 @@ with_each_io_method(
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
 			$aio->scenario("hits and reads, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 40, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
 				my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
 				my $counts = sub { my ($hit, $read) = @_; return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
 				my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
@@ -265,8 +260,7 @@ with_each_io_method(
 
 		# pg_stat_io adds up the counts of sessions by the kind of process
 		$aio->scenario('the sum over sessions', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 40);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
 			$_->sql($read) for $alice, $bob;
 			for my $backends ([$alice], [ $alice, $bob ])
@@ -289,8 +283,7 @@ with_each_io_method(
 
 		# scans of large tables and VACUUM have contexts of their own
 		$aio->scenario('contexts', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 600);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 600);
 			$alice->sql('SET vacuum_buffer_usage_limit = 0');
 			$alice->gives("SELECT count(*) FROM $t", 600, 'warm-up');
 			my %bytes = (
@@ -317,8 +310,7 @@ with_each_io_method(
 
 		# VACUUM of a hash index reads block by block, without a stream
 		$aio->scenario('VACUUM of a hash index', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
 			my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
 			cmp_ok($reads, '>', 0, 'reads of the index count for context vacuum; the table is cached');
@@ -335,8 +327,7 @@ with_each_io_method(
 
 		# the background writer counts them, and reports them some time later
 		$aio->scenario('buffers that are allocated', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			my $allocated = sub { return $aio->sql('SELECT buffers_alloc FROM pg_stat_bgwriter') };
 			my $before = $allocated->();
 			$alice->sql("SELECT count(*) FROM $t");

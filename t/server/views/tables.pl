@@ -51,8 +51,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a reset of one session', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$_->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()"), $aio->evict($t) for $alice, $bob;
 			my $reset = sub { return $aio->sql("SELECT bool_and(stats_reset > pg_postmaster_start_time()), sum(reads) FROM pg_stat_get_backend_io(${\$_[0]->pid})") };
 			like($reset->($_), qr/^\|[1-9]/, 'never reset') for $alice, $bob;
@@ -93,8 +92,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a reset of pg_stat_io', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $counts = sub {
 				my ($since) = @_;
 				return $aio->sql(qq{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > '$since') FROM pg_stat_io
@@ -156,8 +154,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
 			my $added = sub {
 				my ($view, $columns, $sql) = @_;
@@ -193,8 +190,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('kinds of scans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 			my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 			my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
@@ -221,8 +217,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a transaction in progress', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
 			# what has not been flushed counts here, too
 			my $flush = 'SELECT pg_stat_force_next_flush()';
@@ -388,8 +383,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the statistics of one process', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 20);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
 			$bob->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
 			my $read = "SELECT reads > 0, count(*) OVER () FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'";
 			# a change of the setting gives back what was fetched

@@ -13,8 +13,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('a read that is held', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = $aio->table('t', 40);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
 			my %queries = (
 				'a scan' => "SELECT count(*) FROM $t",
 				'a stream' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 5, 9])",
@@ -38,8 +37,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('no wait event after a read', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
 			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
 		}, leaves => 'nothing');
@@ -66,8 +64,7 @@ with_each_io_method(
 
 		# whatever the last call was
 		$aio->scenario('no wait event after other calls', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $prewarm = !$aio->lacks('pg_prewarm');
 			my @calls = (($prewarm ? map { [ $_, "pg_prewarm('$t', '$_')" ] } qw(prefetch read buffer) : ()),
 				[ 'a write', "evict_rel('$t')" ], [ 'an extension', "grow_rel('$t', 4)" ], [ 'the size', "pg_relation_size('$t')" ]);
@@ -103,8 +100,7 @@ with_each_io_method(
 		};
 
 		$aio->scenario('a read that is held', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			my $spent = sub { return $read_time->($alice) };
 			$alice->sql('SET track_io_timing = off');
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
@@ -139,8 +135,7 @@ with_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("shared and local reads, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 40, kind => $kind, session => $alice);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
 				$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
 				my $found = explained($alice, 'BUFFERS', "SELECT blk FROM $t");
 				my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
@@ -151,8 +146,7 @@ with_each_io_method(
 
 		# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
 		$aio->scenario('reads that have ended', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 90);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 90);
 			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
 			my $before = $read_time->($alice);
 			$alice->sql('BEGIN');
@@ -220,8 +214,7 @@ with_each_io_method(
 
 		$aio->scenario('no more time than has passed', sub {
 			my $begun = $aio->sql('SELECT clock_timestamp()');
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 600);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 600);
 			$alice->sql("SET track_io_timing = on; SET backend_flush_after = '64kB'; SET temp_buffers = 100");
 			$alice->sql("CREATE TEMP TABLE temp (LIKE $t INCLUDING STORAGE); INSERT INTO temp SELECT * FROM $t; DELETE FROM temp; SELECT count(*) FROM temp");
 			$alice->sql("UPDATE $t SET gen = 0; SELECT evict_rel('$t'); SELECT count(*) FROM $t; SELECT evict_rel('$t'); VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
@@ -234,8 +227,7 @@ with_each_io_method(
 
 		# the counters of a session are sums, too
 		$aio->scenario('the time of one session, and of all', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
 			$alice->sql('SET track_io_timing = on; CREATE TABLE scenario.w (LIKE scenario.t)');
 			my $sums = "SELECT sum(read_time), sum(extend_time), sum(reads), sum(extends) FROM %s WHERE object = 'relation'";
 			my $of_session = sprintf $sums, "pg_stat_get_backend_io(${\$alice->pid})";

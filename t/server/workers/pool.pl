@@ -69,8 +69,7 @@ with_each_io_method(
 		# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
 		# so only if few workers were woken in vain recently
 		$aio->scenario('one batch wakes several', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			set_workers($aio, 4);
 			for my $reads ($aio->major < 19 ? (8, 3, 2) : 8)
 			{
@@ -134,8 +133,7 @@ with_each_io_method(
 		# there are places for 32 workers
 		$aio->scenario('workers that have gone leave their place to others', sub {
 			set_workers($aio, $_) for 20, 1, 20, 1;
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
 			set_workers($aio, 3);
 			$aio->logs(qr/could(?:n't| not) find a free worker/, 0, 'no worker lacks a place');
@@ -193,8 +191,7 @@ with_each_io_method(
 			my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
 
 			$aio->scenario('does not grow for one read at a time', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				shrink_to_one($aio);
 				my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
 				$aio->poll(sub {
@@ -206,8 +203,7 @@ with_each_io_method(
 			}, leaves => 'nothing', skip => $fixed);
 
 			$aio->scenario('grows while reads queue up, to its maximum', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				# workers that have ended do not count
 				for my $round (1 .. 2)
 				{
@@ -220,8 +216,7 @@ with_each_io_method(
 			}, skip => $fixed // $unstoppable);
 
 			$aio->scenario('grows when more reads wait than there are workers', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				shrink_to_one($aio);
 				$aio->alter_system(io_max_workers => 32);
 				queue_reads($aio, $alice, $t, 8, 2);
@@ -295,8 +290,7 @@ with_each_io_method(
 			}, skip => $fixed // $unstoppable);
 
 			$aio->scenario('another worker after the interval', sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				shrink_to_one($aio);
 				$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
 				ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
@@ -308,8 +302,7 @@ with_each_io_method(
 				$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
 				ok($aio->stop, 'the server stops');
 				$aio->start_again;
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				queue_reads($aio, $alice, $t, 30, 3);
 				is(workers($aio), 1, 'no other worker within an hour');
 			}, skip => $fixed // $unstoppable);

@@ -44,8 +44,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('a file that a worker cannot open', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			my $file = $aio->file_of($t);
 			my @before = $aio->pids_of_type('io worker');
 			# alice opens the file and keeps it open
@@ -61,8 +60,7 @@ with_each_io_method(
 
 		# the kernel's own error, not an injected one
 		$aio->scenario('a file that a worker cannot read', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			my $file = $aio->file_of($t);
 			# alice opens the file and keeps it open
 			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
@@ -78,8 +76,7 @@ with_each_io_method(
 			skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
 		$aio->scenario('reopening fails', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			$aio->fail_reopen(1);
 			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
 			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
@@ -89,8 +86,7 @@ with_each_io_method(
 		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
 		$aio->scenario('a worker is replaced', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			replace_workers($aio);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
 			$aio->proves($t);
@@ -145,8 +141,7 @@ with_each_io_method(
 		for my $signal (sort keys %signals)
 		{
 			$aio->scenario("SIG$signal", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my $t = $aio->table('t', 60);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 				until_workers($aio, $count);
 				my @before = workers($aio);
 				is(scalar @before, $count, 'the workers');
@@ -180,8 +175,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('SIGSTOP and SIGCONT', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
 			my @workers = $aio->stop_idle_workers;
 			$aio->evict($t);
@@ -195,8 +189,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('a cancelled owner, and stopped workers', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 60);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 			my @workers = $aio->stop_idle_workers;
 			$alice->starts("SELECT count(*) FROM $t");
 			$alice->waits_on('AioIoCompletion');
@@ -208,8 +201,7 @@ with_each_io_method(
 
 		# each worker has settings of its own
 		$aio->scenario('a reload', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			until_workers($aio, $count);
 			my @before = workers($aio);
 			$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
@@ -237,8 +229,7 @@ with_each_io_method(
 		for my $signal (sort keys %crashes)
 		{
 			$aio->scenario("SIG$signal", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = $aio->table('t', 60);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				$aio->sql('CHECKPOINT');
 				my @workers = workers($aio);
 				# a worker that holds a lock of the queue would stop all

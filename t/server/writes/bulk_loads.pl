@@ -150,8 +150,7 @@ with_each_io_method(
 		}, skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
 
 		$aio->scenario('a dirty block of a temporary table', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 3, kind => 'TEMP', session => $alice);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 3, kind => 'TEMP');
 			my ($file, $other) = ($aio->file_of($t, $alice), $aio->table('other', 1));
 			$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
 			close_files($alice, $other);

@@ -12,8 +12,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('checkpoints', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
 			my $checkpoint = sub {
 				my ($least) = @_;
@@ -45,8 +44,7 @@ with_each_io_method(
 
 		# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
 		$aio->scenario('during VACUUM FULL', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
 			$alice->sql('SET client_min_messages = debug1');
 			for my $checkpoints (0, 1)
 			{
@@ -65,8 +63,7 @@ with_each_io_method(
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('a checkpoint that fails', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			my $file = $aio->file_of($t);
 			$aio->warm($t);
 			$aio->sql("DELETE FROM $t WHERE blk = 1");
@@ -101,8 +98,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('the time that syncing takes', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 20);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
 			my ($before) = $aio->sql($time) =~ /\|(.*)/;
 			$aio->alter_system(track_io_timing => 'on');
