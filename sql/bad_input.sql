@@ -1,6 +1,7 @@
 --
 -- Bad input: an error with the right SQLSTATE, and nothing has happened
 --
+\set ECHO none
 \pset format unaligned
 \pset tuples_only
 SET client_min_messages = warning;
@@ -25,8 +26,9 @@ CREATE FUNCTION attempt_all(rel text) RETURNS TABLE (attempts bigint, outcome te
 		'start_read_buffers(%s, 0, 1)', 'read_stream_for_blocks(%s, ''{0}'')', 'read_stream_run(%s, ''{0}'')']) call
 	GROUP BY 2 ORDER BY 2
 $$;
+\set ECHO all
 CREATE TABLE bad_heap (i int);
-SELECT grow_rel('bad_heap', 200);
+SELECT FROM grow_rel('bad_heap', 200);
 CREATE TABLE bad_empty (i int);
 
 -- relations without storage
@@ -49,23 +51,25 @@ SELECT count(*) FROM read_stream_for_blocks(NULL, '{0}');
 SELECT count(*) FROM read_stream_for_blocks('bad_heap', NULL);
 
 -- blocks outside of the fork
-SELECT call, attempt(format(call, b)) FROM unnest(ARRAY[
+SELECT attempt(format(call, b)) AS outcome, string_agg(call, ' ' ORDER BY call COLLATE "C") FROM unnest(ARRAY[
 	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)', 'buffer_state(''bad_heap'', %s)',
 	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)', 'start_read_buffers(''bad_heap'', %s, 2)',
 	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')', 'read_stream_run(''bad_heap'', ''{0,%s}'')']) call,
-	unnest(ARRAY['-1', '200', '2147483647', '-2147483648']) b;
+	unnest(ARRAY[-1, 200, 2147483647, -2147483648]) b
+GROUP BY outcome, b ORDER BY b, outcome;
 SELECT attempt('read_rel_block_ll(''bad_heap'', 199, nblocks => 2)');
 SELECT attempt('read_buffers(''bad_heap'', 199, 2)');
 SELECT call, attempt(format(call, quote_literal('bad_empty'))) FROM unnest(ARRAY['modify_rel_block(%s, 0)', 'evict_rel(%s)', 'read_buffers(%s, 0, 1)', 'read_stream_for_blocks(%s, ''{0}'')']) call;
 SELECT grow_rel('bad_empty', 1), pg_relation_size('bad_empty') / current_setting('block_size')::int AS blocks;
 
 -- counts of zero, below, beyond the limit
-SELECT n, attempt(format('grow_rel(''bad_heap'', %s)', n)) FROM unnest(ARRAY[0, -1, 131073, 2147483647, -2147483648]) n;
-SELECT n, regexp_replace(attempt(format('read_rel_block_ll(''bad_heap'', 0, nblocks => %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 129, 2147483647, -2147483648]) n;
-SELECT n, regexp_replace(attempt(format('read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
+SELECT attempt(format('grow_rel(''bad_heap'', %s)', n)) AS outcome, string_agg(n::text, ' ' ORDER BY n) FROM unnest(ARRAY[0, -1, 131073, 2147483647, -2147483648]) n GROUP BY outcome;
+SELECT call, regexp_replace(attempt(format(call, n)), '\d+$', 'N') AS outcome, string_agg(n::text, ' ' ORDER BY n)
+FROM unnest(ARRAY['read_rel_block_ll(''bad_heap'', 0, nblocks => %s)', 'read_buffers(''bad_heap'', 0, %s)', 'start_read_buffers(''bad_heap'', 0, %s)']) call,
+	unnest(ARRAY[0, -1, 129, 2147483647, -2147483648]) n
+GROUP BY call, outcome ORDER BY call, outcome;
 SELECT pg_relation_size('bad_heap') / current_setting('block_size')::int AS blocks;
 
-SELECT n, regexp_replace(attempt(format('start_read_buffers(''bad_heap'', 0, %s)', n)), '\d+$', 'N') FROM unnest(ARRAY[0, -1, 2147483647, -2147483648]) n;
 SELECT call, attempt(format('read_stream_run(''bad_heap'', ''{0,1}'', %s)', call)) FROM unnest(ARRAY[
 	'nruns => 0', 'nruns => -1', 'nruns => 1000001', 'per_buffer_data => -1', 'per_buffer_data => 1025',
 	'end_at => -2', 'end_at => 3', 'reset_at => ''{-1}''', 'reset_at => ''{3}''', 'reset_at => ''{1,1}''', 'reset_at => ''{2,1}''',
@@ -75,24 +79,27 @@ SELECT call, attempt(format('read_stream_run(''bad_heap'', ''{0,1}'', %s)', call
 SELECT read_stream_run(NULL, '{0}'), read_stream_run('bad_heap', NULL);
 
 -- arrays
-SELECT a, attempt(format('read_stream_run(''bad_heap'', %L, nruns => 2, end_at => 0)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;
-SELECT a, attempt(format('read_stream_for_blocks(''bad_heap'', %L)', a)) FROM unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a;
+SELECT a, attempt(format(call, a)) AS outcome, count(*) FROM unnest(ARRAY['read_stream_run(''bad_heap'', %L, nruns => 2, end_at => 0)', 'read_stream_for_blocks(''bad_heap'', %L)']) call,
+	unnest(ARRAY['{0,NULL,1}', '{NULL}', '{{1,2},{3,4}}', '{{1}}', '{1,x}', '{}']) a
+GROUP BY a, outcome ORDER BY outcome, a COLLATE "C";
 
 -- buffers
-SELECT n, regexp_replace(attempt(format(call, n)), '1 to \d+; this session has \d+', '1 to N; this session has M') FROM unnest(ARRAY[
-	'buffer_call_start_io(%s, true, false)', 'buffer_call_terminate_io(%s, true, false, false, false)']) call,
-	unnest(ARRAY[0, 2147483647, -2147483648, -1000000]) n;
+SELECT n, regexp_replace(attempt(format(call, n)), '1 to \d+; this session has \d+', '1 to N; this session has M') AS outcome, count(*)
+FROM unnest(ARRAY['buffer_call_start_io(%s, true, false)', 'buffer_call_terminate_io(%s, true, false, false, false)']) call,
+	unnest(ARRAY[0, 2147483647, -2147483648, -1000000]) n
+GROUP BY n, outcome ORDER BY n, outcome;
 -- I/O that nobody has started, or has started for something else
 SELECT buffer_create_toy('bad_heap', 7) AS toy \gset
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 SELECT buffer_call_start_io(:toy, true, false);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', false, true, false, true)'), '\d+ has', 'N has');
 SELECT regexp_replace(attempt('buffer_call_start_io(' || :toy || ', true, true)'), '\d+ has', 'N has');
-SELECT buffer_call_terminate_io(:toy, true, false, false, true);
+SELECT FROM buffer_call_terminate_io(:toy, true, false, false, true);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 
 -- names
-SELECT n, attempt(format('errno_from_string(%L)', n)) FROM unnest(ARRAY['EIO', 'EAGAIN', 'EINTR', 'ENOSPC', 'EROFS', 'eio', 'ENOTHING', '']) n;
+SELECT attempt(format('errno_from_string(%L)', n)) AS outcome, string_agg(n, ' ' ORDER BY n COLLATE "C") FROM unnest(ARRAY['EIO', 'EAGAIN', 'EINTR', 'ENOSPC', 'EROFS', 'eio', 'ENOTHING', '']) n
+GROUP BY outcome ORDER BY min(n COLLATE "C");
 SELECT errno_from_string('EIO') > 0 AS positive, errno_from_string('EIO') <> errno_from_string('ENOSPC') AS different, errno_from_string(NULL);
 
 -- batches and handles
@@ -108,8 +115,8 @@ RESET statement_timeout;
 
 -- outside of a function that catches errors
 \set VERBOSITY sqlstate
-SELECT evict_rel('bad_view');
-SELECT read_rel_block_ll('bad_heap', 200);
+SELECT FROM evict_rel('bad_view');
+SELECT FROM read_rel_block_ll('bad_heap', 200);
 SELECT * FROM read_buffers('bad_heap', 0, 0);
 SELECT * FROM read_stream_for_blocks('bad_heap', '{0,NULL}');
 SELECT * FROM start_read_buffers('bad_heap', 0, 0);
@@ -118,7 +125,7 @@ SELECT buffer_call_start_io(0, true, true);
 \set VERBOSITY default
 
 -- nothing is left behind: all can be evicted, and is whole
-SELECT evict_rel('bad_heap');
+SELECT FROM evict_rel('bad_heap');
 SELECT sum(nblocks) FROM read_buffers('bad_heap', 0, 200);
 SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN (SELECT oid FROM pg_class WHERE relname LIKE 'bad\_%');
 

@@ -1,6 +1,7 @@
 --
 -- Eviction: evict_rel(), invalidate_rel_block(), buffer_create_toy() and its I/O
 --
+\set ECHO none
 \pset format unaligned
 \pset tuples_only
 SET client_min_messages = warning;
@@ -11,56 +12,57 @@ INSERT INTO eviction_heap SELECT i, repeat('x', 7000) FROM generate_series(1, 10
 CREATE FUNCTION cached(rel regclass) RETURNS bigint LANGUAGE sql
 -- a block that needs no read is cached
 RETURN (SELECT count(*) FROM read_buffers(rel, 0, (pg_relation_size(rel) / current_setting('block_size')::int)::int) WHERE NOT io_reqd);
+\set ECHO all
 
 -- dirty blocks are written first
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 SELECT cached('eviction_heap');
 SELECT cached('eviction_heap');
 SELECT sum(i), count(*) FROM eviction_heap;
 UPDATE eviction_heap SET i = -i;
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 SELECT sum(i), count(*) FROM eviction_heap;
 -- all of it again, when nothing is there
-SELECT evict_rel('eviction_heap');
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 
 -- one block
 SELECT cached('eviction_heap');
-SELECT invalidate_rel_block('eviction_heap', 3);
-SELECT invalidate_rel_block('eviction_heap', 3);
+SELECT FROM invalidate_rel_block('eviction_heap', 3);
+SELECT FROM invalidate_rel_block('eviction_heap', 3);
 SELECT blocknum FROM read_buffers('eviction_heap', 0, 10) WHERE io_reqd;
 UPDATE eviction_heap SET i = -2 WHERE i = -1;
-SELECT invalidate_rel_block('eviction_heap', b) FROM generate_series(0, 19) b;
+SELECT FROM generate_series(0, 19) b, invalidate_rel_block('eviction_heap', b);
 SELECT count(*) FROM eviction_heap WHERE i = -2;
 
 -- blocks that are pinned stay
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 BEGIN;
 DECLARE c CURSOR FOR SELECT i FROM eviction_heap WHERE ctid IN ('(10,1)', '(11,1)');
 FETCH 1 FROM c;
-SELECT invalidate_rel_block('eviction_heap', 10);
-SELECT evict_rel('eviction_heap');
+SELECT FROM invalidate_rel_block('eviction_heap', 10);
+SELECT FROM evict_rel('eviction_heap');
 FETCH 1 FROM c;
 COMMIT;
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 
 -- temporary tables too
 CREATE TEMP TABLE eviction_temp (LIKE eviction_heap INCLUDING STORAGE);
 INSERT INTO eviction_temp SELECT * FROM eviction_heap;
 UPDATE eviction_temp SET i = i - 100;
-SELECT evict_rel('eviction_temp');
+SELECT FROM evict_rel('eviction_temp');
 SELECT cached('eviction_temp');
 SELECT sum(i), count(*) FROM eviction_temp;
-SELECT invalidate_rel_block('eviction_temp', 3);
+SELECT FROM invalidate_rel_block('eviction_temp', 3);
 SELECT blocknum FROM read_buffers('eviction_temp', 0, 10) WHERE io_reqd;
 BEGIN;
 DECLARE c CURSOR FOR SELECT i FROM eviction_temp WHERE ctid = '(12,1)';
 FETCH 1 FROM c;
-SELECT evict_rel('eviction_temp');
+SELECT FROM evict_rel('eviction_temp');
 COMMIT;
 
 -- what the header of a block's buffer says
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
 SELECT * FROM buffer_state('eviction_heap', 12);
 SELECT count(*) FROM read_buffers('eviction_heap', 12, 1);
 SELECT buffer > 0 AS shared, flags, refcount, usage_count BETWEEN 0 AND 5 AS used FROM buffer_state('eviction_heap', 12);
@@ -79,9 +81,9 @@ SELECT :toy > 0 AS shared;
 SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
 SELECT buffer = :toy AS toy, flags, refcount FROM buffer_state('eviction_heap', 2);
 SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
-SELECT evict_rel('eviction_heap');
-SELECT buffer_call_terminate_io(:toy, for_input => true, succeed => false, io_error => true, release_aio => true);
-SELECT evict_rel('eviction_heap');
+SELECT FROM evict_rel('eviction_heap');
+SELECT FROM buffer_call_terminate_io(:toy, for_input => true, succeed => false, io_error => true, release_aio => true);
+SELECT FROM evict_rel('eviction_heap');
 SELECT count(*) FROM eviction_heap;
 -- a valid block has no I/O to be started, neither in nor out
 SELECT buf[1] AS valid FROM read_buffers('eviction_heap', 2, 1) \gset
@@ -89,9 +91,9 @@ SELECT buffer_call_start_io(:valid, true, true), buffer_call_start_io(:valid, fa
 -- successful, without the reference of the AIO subsystem
 SELECT buffer_create_toy('eviction_temp', 2) AS toy \gset
 SELECT :toy < 0 AS local, buffer_call_start_io(:toy, true, true);
-SELECT buffer_call_terminate_io(:toy, true, succeed => true, io_error => false, release_aio => false);
+SELECT FROM buffer_call_terminate_io(:toy, true, succeed => true, io_error => false, release_aio => false);
 SELECT buffer_call_start_io(:toy, true, true);
-SELECT evict_rel('eviction_temp');
+SELECT FROM evict_rel('eviction_temp');
 
 DROP TABLE eviction_heap, eviction_temp;
 DROP FUNCTION cached;

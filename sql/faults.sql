@@ -3,6 +3,7 @@
 --	faults.out: the server can have faults
 --	faults_1.out: it cannot, and has no gate either
 --
+\set ECHO none
 \pset format unaligned
 \pset tuples_only
 SET client_min_messages = warning;
@@ -36,9 +37,10 @@ SELECT outcome('SELECT inj_io_completion_continue()') <> 'succeeds' AS no_faults
 \endif
 
 CREATE TABLE faults_heap (i int);
-SELECT grow_rel('faults_heap', 20);
+SELECT FROM grow_rel('faults_heap', 20);
 SELECT pg_relation_filenode('faults_heap') AS filenode \gset
 SET client_min_messages = error;
+\set ECHO all
 
 -- matched, but as it is
 SELECT outcome('SELECT inj_io_short_read_attach(NULL, relfilenode => ' || :filenode || ')');

@@ -7,21 +7,21 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS test_aio;
 RESET client_min_messages;
 \set VERBOSITY terse
-SELECT handle_get_release();
+SELECT FROM handle_get_release();
 SELECT handle_get() UNION ALL SELECT handle_release_last();
 -- nothing to release: in a new session, and after it was done
 \c
-SELECT handle_release_last();
+SELECT FROM handle_release_last();
 SELECT handle_get() UNION ALL SELECT handle_release_last() UNION ALL SELECT handle_release_last();
 
 -- leaked: at the end of a statement, of a transaction, of a subtransaction
-SELECT handle_get();
+SELECT FROM handle_get();
 BEGIN;
-SELECT handle_get();
+SELECT FROM handle_get();
 COMMIT;
 BEGIN;
 SAVEPOINT s;
-SELECT handle_get();
+SELECT FROM handle_get();
 RELEASE s;
 COMMIT;
 -- by an error: without a warning
@@ -30,7 +30,7 @@ BEGIN;
 SAVEPOINT s;
 SELECT handle_get_and_error();
 ROLLBACK TO s;
-SELECT handle_get_release();
+SELECT FROM handle_get_release();
 COMMIT;
 DO $$
 BEGIN
@@ -42,55 +42,55 @@ END $$;
 -- only one at a time
 SELECT handle_get_twice();
 SELECT handle_get() UNION ALL SELECT handle_get();
-SELECT handle_get_release();
+SELECT FROM handle_get_release();
 
 -- released when it is no longer ours, and when it has been given out again
-SELECT handle_get();
-SELECT handle_release_last();
-SELECT handle_get();
-SELECT handle_get_release();
-SELECT handle_release_last();
+SELECT FROM handle_get();
+SELECT FROM handle_release_last();
+SELECT FROM handle_get();
+SELECT FROM handle_get_release();
+SELECT FROM handle_release_last();
 BEGIN;
-SELECT handle_get();
-SELECT handle_release_last();
+SELECT FROM handle_get();
+SELECT FROM handle_release_last();
 ROLLBACK;
 
 -- batches
 BEGIN;
-SELECT batch_start();
-SELECT batch_end();
+SELECT FROM batch_start();
+SELECT FROM batch_end();
 COMMIT;
 SELECT batch_start() UNION ALL SELECT batch_end();
 -- open at the end
-SELECT batch_start();
+SELECT FROM batch_start();
 BEGIN;
-SELECT batch_start();
+SELECT FROM batch_start();
 COMMIT;
 BEGIN;
-SELECT batch_start();
+SELECT FROM batch_start();
 ROLLBACK;
 BEGIN;
 SAVEPOINT s;
-SELECT batch_start();
+SELECT FROM batch_start();
 RELEASE s;
 COMMIT;
 -- ended by an error: without a warning
 BEGIN;
-SELECT batch_start();
+SELECT FROM batch_start();
 SELECT 1 / 0;
 ROLLBACK;
 -- nested, or not there
 BEGIN;
-SELECT batch_start();
-SELECT batch_start();
+SELECT FROM batch_start();
+SELECT FROM batch_start();
 ROLLBACK;
-SELECT batch_end();
+SELECT FROM batch_end();
 SELECT batch_start() UNION ALL SELECT batch_end();
 
 -- more reads than a batch takes, and than handles there are
 CREATE TABLE handles_heap (i int);
-SELECT grow_rel('handles_heap', 200);
-SELECT evict_rel('handles_heap');
+SELECT FROM grow_rel('handles_heap', 200);
+SELECT FROM evict_rel('handles_heap');
 DO $$
 BEGIN
 	PERFORM batch_start();
@@ -100,7 +100,7 @@ BEGIN
 	PERFORM batch_end();
 END $$;
 SELECT sum(nblocks) FROM read_buffers('handles_heap', 0, 100);
-SELECT evict_rel('handles_heap');
+SELECT FROM evict_rel('handles_heap');
 -- an error when reads have been staged
 DO $$
 BEGIN
@@ -109,5 +109,5 @@ BEGIN
 	RAISE EXCEPTION 'in mid-batch';
 END $$;
 SELECT sum(nblocks) FROM read_buffers('handles_heap', 0, 100);
-SELECT handle_get_release();
+SELECT FROM handle_get_release();
 DROP TABLE handles_heap;

@@ -1,6 +1,7 @@
 --
 -- Privileges: who may call which functions and read which views
 --
+\set ECHO none
 \pset format unaligned
 \pset tuples_only
 SET client_min_messages = warning;
@@ -36,6 +37,7 @@ SELECT 'view', c.oid::regclass::text, relname, format('SELECT * FROM %s', c.oid:
 FROM pg_depend d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'test_aio');
+\echo are there many?
 SELECT kind, count(*) > 5 AS many FROM privileges_objects GROUP BY kind ORDER BY kind;
 
 DO $$
@@ -64,6 +66,7 @@ SELECT replace(rolname, 'regress_test_aio_', '') AS role, kind, object, name, ou
 FROM (SELECT * FROM privileges_objects, pg_roles WHERE rolname ~ '^regress_test_aio_' ORDER BY rolname, kind, object) calls,
 	attempt(rolname, call) outcome;
 RESET client_min_messages;
+\set ECHO all
 
 -- A superuser may do everything.
 SELECT object, state, message FROM privileges_outcomes WHERE role = 'super' AND state = '42501';

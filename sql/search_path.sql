@@ -2,6 +2,7 @@
 -- A user who may create objects in the extension's schema cannot make the
 -- extension's views and SQL functions call them
 --
+\set ECHO none
 \pset format unaligned
 \pset tuples_only
 SET client_min_messages = warning;
@@ -23,6 +24,7 @@ UNION ALL
 SELECT 'pg_proc', p.oid, p.oid::regprocedure::text, prosqlbody::text
 FROM search_path_members m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE prosqlbody IS NOT NULL;
+\echo the views and SQL functions that have queries:
 SELECT of_object FROM search_path_queries ORDER BY of_object COLLATE "C";
 
 -- what these queries refer to, by the OIDs in their trees, since pg_depend does not list pinned objects
@@ -125,6 +127,7 @@ BEGIN
 END $$;
 RESET ROLE;
 CREATE EXTENSION test_aio SCHEMA search_path_planted;
+\set ECHO all
 
 -- the queries refer to no object but the extension's own and the server's
 SELECT of_object, pg_describe_object(refclassid, refobjid, refobjsubid) AS refers_to

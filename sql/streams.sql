@@ -9,11 +9,11 @@ RESET client_min_messages;
 CREATE TABLE streams_heap (blk int, body text STORAGE PLAIN);
 INSERT INTO streams_heap SELECT i, repeat(md5(i::text), 250) FROM generate_series(0, 99) i;
 VACUUM (FREEZE) streams_heap;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 
 SELECT blockoff, blocknum, buf > 0 AS shared FROM read_stream_for_blocks('streams_heap', ARRAY[0, 2, 5, 99]);
 -- repeats are welcome, and get the same buffer
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 SELECT array_agg(blocknum ORDER BY blockoff), count(DISTINCT buf) FROM read_stream_for_blocks('streams_heap', ARRAY[3, 3, 4, 3, 3, 4, 5, 5]);
 -- an empty stream, in whatever way the array is empty
 SELECT * FROM read_stream_for_blocks('streams_heap', '{}');
@@ -23,27 +23,27 @@ SELECT blockoff, blocknum FROM read_stream_for_blocks('streams_heap', ARRAY[42])
 -- a lower bound other than 1 is a dimension of one all the same
 SELECT blockoff, blocknum FROM read_stream_for_blocks('streams_heap', '[5:7]={7,8,9}');
 -- backward, and in an order of no meaning
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 SELECT count(*), bool_and(blocknum = 99 - blockoff) AS right FROM read_stream_for_blocks('streams_heap', ARRAY(SELECT generate_series(99, 0, -1)));
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 SELECT count(*), bool_and(blocknum = (blockoff * 37) % 100) AS right FROM read_stream_for_blocks('streams_heap', ARRAY(SELECT (i * 37) % 100 FROM generate_series(0, 9999) i ORDER BY i));
 
 -- the limits that streams go by
 \set stream 'SELECT count(*), bool_and(blocknum = (blockoff * 13) % 100) AS right FROM read_stream_for_blocks(''streams_heap'', ARRAY(SELECT (i * 13) % 100 FROM generate_series(0, 299) i ORDER BY i))'
 SET effective_io_concurrency = 0;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 :stream;
 SET effective_io_concurrency = 1;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 :stream;
 SET effective_io_concurrency = 1000;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 :stream;
 SET io_combine_limit = 1;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 :stream;
 SET io_combine_limit = 128;
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 :stream;
 RESET effective_io_concurrency;
 RESET io_combine_limit;
@@ -61,12 +61,12 @@ COMMIT;
 -- a temporary table
 CREATE TEMP TABLE streams_temp (LIKE streams_heap INCLUDING STORAGE);
 INSERT INTO streams_temp SELECT * FROM streams_heap ORDER BY blk;
-SELECT evict_rel('streams_temp');
+SELECT FROM evict_rel('streams_temp');
 SELECT blockoff, blocknum, buf < 0 AS local FROM read_stream_for_blocks('streams_temp', ARRAY[1, 1, 2, 3, 1]);
 SELECT count(*), bool_and(blocknum = (blockoff * 13) % 100) AS right FROM read_stream_for_blocks('streams_temp', ARRAY(SELECT (i * 13) % 100 FROM generate_series(0, 299) i ORDER BY i));
 -- an index
 CREATE INDEX streams_index ON streams_heap (blk);
-SELECT evict_rel('streams_index');
+SELECT FROM evict_rel('streams_index');
 SELECT blockoff, blocknum FROM read_stream_for_blocks('streams_index', ARRAY[1, 0, 1]);
 
 -- arrays that are not flat, as PL/pgSQL keeps them, and ones with a bitmap of no nulls
@@ -91,7 +91,7 @@ END $$;
 
 -- streams without a result set; what has been read is the same, however it is read
 \set blocks 'ARRAY(SELECT (i * 37) % 100 FROM generate_series(0, 999) i ORDER BY i)'
-SELECT evict_rel('streams_heap');
+SELECT FROM evict_rel('streams_heap');
 SELECT runs, blocks, read_bytes / current_setting('block_size')::int AS blocks_read FROM read_stream_run('streams_heap', :blocks);
 SELECT runs, blocks, hits, reads FROM read_stream_run('streams_heap', :blocks, nruns => 5, "full" => true);
 SELECT runs, blocks, hits, reads FROM read_stream_run('streams_heap', :blocks, maintenance => true, sequential => true, use_batching => true, per_buffer_data => 24);

@@ -66,7 +66,8 @@ END
 }
 
 # Makes a table in the scenario's schema, evicts it, and returns its name.  Parameters: kind
-# (UNLOGGED or TEMP), gen, and session, which makes the table; TEMP needs a session.
+# (UNLOGGED or TEMP), gen, and session, which makes the table; TEMP needs a session.  At the end of the
+# scenario the table must hold what was written, unless it is dropped by then; changes, if it need not.
 sub table
 {
 	my ($self, $name, $nblocks, %params) = @_;
@@ -78,6 +79,7 @@ sub table
 	$session->sql(
 		"CALL make_table('$full_name', $nblocks, '$kind', $gen); VACUUM (FREEZE, TRUNCATE off) $full_name;"
 		  . "SELECT evict_rel('$full_name')");
+	push @{ $self->{unchanged} }, { name => $full_name, gen => $gen, session => $kind eq 'TEMP' ? $session : undef } if !$params{changes};
 	return $full_name;
 }
 
@@ -129,8 +131,24 @@ sub warm
 sub proves
 {
 	my ($self, $table, %params) = @_;
+	@{ $self->{unchanged} } = grep { $_->{name} ne $table } @{ $self->{unchanged} } if grep { defined $params{$_} } qw(gen blocks except);
 	my $found = ($params{session} // $self)->sql("SELECT problems('$table', ${\($params{gen} // 0)}, ${\($params{blocks} // 'NULL')})");
 	return is($found, $params{except} // '', $params{name} // "$table holds what was written");
+}
+
+# Test: the tables that no one was to change hold what was written.  A table of which proves() has
+# tested that it holds something else was to be changed.
+sub prove_unchanged
+{
+	my ($self) = @_;
+	my @found;
+	for my $table (@{ $self->{unchanged} })
+	{
+		my ($name, $session) = ($table->{name}, $table->{session} // $self);
+		next if $table->{session} && $session->has_gone || $session->sql("SELECT to_regclass('$name') IS NULL") eq 't';
+		push @found, map { "$name: $_" } $session->sql("SELECT problems('$name', $table->{gen}) LIMIT 3") || ();
+	}
+	return is(join("\n", @found), '', 'tables hold what was written');
 }
 
 # The blocks of a table's main fork that are in the buffer pool, separated by commas.

@@ -137,7 +137,6 @@ sub holds_reads
 	$aio->sql("SELECT io_device('1ms', rel => '$t')");
 	$alice->gives("SELECT read_rel_block_ll('$t', 16)", '', 'reads from a simulated device');
 	$aio->end_gate;
-	$aio->proves($t);
 	return;
 }
 
@@ -153,7 +152,6 @@ sub does_without
 	  for "io_hold('$t')", "io_fail('$t', -5)", 'io_release_all()', "io_device('1ms')";
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(5,1)'", 1, 'reads synchronously');
-	$aio->proves($t);
 	return;
 }
 

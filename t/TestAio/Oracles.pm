@@ -97,6 +97,7 @@ sub begin_scenario
 {
 	my ($self) = @_;
 	$self->forget_log;
+	$self->{unchanged} = [];
 	$self->sql('DO $$ BEGIN DROP SCHEMA IF EXISTS scenario CASCADE; CREATE SCHEMA scenario; END $$');
 	return;
 }
@@ -214,6 +215,7 @@ sub end_scenario
 		eval { $session->wait_for_end; $self->_evict_temporary($session); 1 } or fail("session is idle at the end: $@");
 		push @warnings, map { $session->name . ": $_" } $session->unexpected_warnings;
 	}
+	eval { $self->prove_unchanged; 1 } or fail("tables can be read at the end: $@");
 	$self->note_abilities if $params{dies};
 	my $leaves = $params{leaves} // $self->{leaves};
 	$self->_finds_nothing('nothing is left', $self->_reads_left($leaves eq 'nothing' ? () : $leaves));

@@ -13,7 +13,7 @@ for_each_io_method(
 		for my $use ("UPDATE %s SET gen = 1 WHERE blk = 2", "SELECT FROM %s WHERE blk = 2")
 		{
 			$aio->scenario("waits for a transaction with $use", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
 				$bob->sql('BEGIN; ' . sprintf $use, $t);
 				$alice->starts("SELECT modify_rel_block('$t', 2)");
 				$alice->waits_on('relation');
@@ -28,7 +28,7 @@ for_each_io_method(
 		for my $kind ('', 'TEMP')
 		{
 			$aio->scenario("a dirty block, and no copy afterwards, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind, changes => 1);
 				$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 				$alice->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'is dirty');
 				my $locked = $alice->sql("SELECT xmax FROM $t WHERE blk = 2");

@@ -78,7 +78,7 @@ for_each_io_method(
 			for my $how (sort keys %ends)
 			{
 				$aio->scenario("$what waits, and the owner of the I/O $how", sub {
-					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
 					if ($statement =~ /VACUUM/)
 					{
 						$aio->sql("DELETE FROM $t WHERE blk > 0");
@@ -114,7 +114,6 @@ for_each_io_method(
 			ok($aio->stop_with_sessions('INT'), 'the server stops');
 			$aio->launch->wait_until_ready;
 			$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
-			$aio->proves($t);
 		}, dies => 1, log => $aio->terminated('alice'));
 
 		$aio->scenario('later transactions', sub {
@@ -126,7 +125,6 @@ for_each_io_method(
 			$aio->gives("SELECT 'IO_IN_PROGRESS' = ANY (flags), refcount FROM buffer_state('$t', 2)", 't|1', 'the I/O goes on');
 			$bob->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'is not the owner');
 			end_io($alice, $b);
-			$aio->proves($t);
 		});
 
 		$aio->scenario('as many as there may be', sub {
@@ -135,7 +133,6 @@ for_each_io_method(
 			$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
 			$aio->end_session($alice);
 			$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'all have ended');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('the session exits, with I/O on shared and local buffers', sub {

@@ -43,7 +43,7 @@ for_each_io_method(
 
 		# the lazy truncation is immediate, and no lock keeps a session from its own
 		$aio->scenario('VACUUM that truncates', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4, changes => 1);
 			$aio->sql("DELETE FROM $t WHERE blk > 0");
 			$aio->sql("VACUUM (TRUNCATE off) $t");
 			my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
@@ -76,7 +76,6 @@ for_each_io_method(
 			$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 			$alice->gives('EXECUTE p', 4, 'and all when the I/O has ended');
 			$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
-			$aio->proves($t);
 		});
 
 		# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock
@@ -110,7 +109,6 @@ for_each_io_method(
 			$alice->fails("SELECT buffer_call_start_io($b, true, false) FROM $t", @$in_use, 'the same query');
 			$alice->fails("CREATE TABLE scenario.n AS SELECT buffer_call_start_io($b, true, false)", @$changed, 'the same command');
 			$aio->gives('SELECT sum(pinned) FROM pg_buffercache_usage_counts()', 0, 'nothing is pinned') if !$aio->lacks('pg_buffercache');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('what is not the main fork of a table', sub {
@@ -123,7 +121,6 @@ for_each_io_method(
 			}
 			$alice->fails("SELECT buffer_call_start_io(buffer, true, false) FROM buffers_in_file(pg_relation_filenode('$t')) WHERE fork = 'vm'",
 				'55000', qr/It holds block 0 of fork "vm" of file/, 'the visibility map');
-			$aio->proves($t);
 		});
 
 		# the relation's lock is waited for; meanwhile the buffer gets another relation's block

@@ -19,7 +19,6 @@ with_each_io_method(
 			$issuer->returns('', 'reads');
 			$waiter->returns('1', 'gets it');
 			$aio->gives('SELECT count(*) FROM io_filters', 0, 'the filter is gone');
-			$aio->proves($t);
 		}, leaves => 'nothing');
 
 		$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
@@ -45,7 +44,6 @@ with_each_io_method(
 			$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
 			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
 			$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('the issuer is terminated', sub {
@@ -55,7 +53,6 @@ with_each_io_method(
 			$waiter->returns('1', 'gets what the other has read at its exit');
 			$aio->gate_holds(0);
 			$aio->end_gate;
-			$aio->proves($t);
 		}, leaves => 'nothing', log => $aio->terminated('issuer'));
 
 		$aio->scenario('the hold timeout', sub {
@@ -67,7 +64,6 @@ with_each_io_method(
 			$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 			$aio->gate_holds(0, 'and that ends as well');
 			$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
-			$aio->proves($t);
 		}, log => $aio->hold_expired);
 
 		for my $mode (qw(smart fast immediate))
@@ -82,7 +78,6 @@ with_each_io_method(
 				$aio->launch->wait_until_ready;
 				$aio->restarted;
 				$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
-				$aio->proves($t);
 			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
 		}
 
@@ -96,7 +91,6 @@ with_each_io_method(
 			ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
 			$aio->launch->wait_until_ready;
 			$aio->restarted;
-			$aio->proves($t);
 		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
 
 		$aio->scenario('the hold timeout of a completion', sub {
@@ -107,7 +101,6 @@ with_each_io_method(
 			$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 			$bob->sql('SELECT inj_io_completion_continue()');
 			$alice->wait_for_end->forget_warnings;
-			$aio->proves($t);
 		}, leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
 		# what is kept in a database ends with the SQL there that could end it
@@ -132,7 +125,6 @@ with_each_io_method(
 				$aio->sql('DROP DATABASE elsewhere');
 				$alice->returns('', 'reads');
 				$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
-				$aio->proves($t);
 			}, leaves => 'nothing');
 		}
 
@@ -163,7 +155,6 @@ with_each_io_method(
 			$aio->holds(1);
 			$aio->release;
 			$bob->returns('1', 'gets the block');
-			$aio->proves($t);
 		}, log => $aio->terminated('alice'),
 			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
 
@@ -176,7 +167,6 @@ with_each_io_method(
 			$aio->launch->wait_until_ready;
 			$aio->observe;
 			$alice->wait_for_end->forget_warnings;
-			$aio->proves($t);
 		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
 	}, needs => 'gate');
 
@@ -255,7 +245,6 @@ with_each_io_method(
 			$aio->gives('SELECT io_device_end()', 1);
 			ok($alice->has_ended(20), 'the session goes on at once');
 			$alice->returns('', 'reads');
-			$aio->proves($t, session => $alice);
 		});
 
 		$aio->scenario('the hold timeout of all', sub {
@@ -270,7 +259,6 @@ with_each_io_method(
 			$alice->waits_on('IoDevice');
 			$controller->sql('SELECT io_device_end()');
 			$alice->returns('', 'reads');
-			$aio->proves($t);
 		});
 	}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
 

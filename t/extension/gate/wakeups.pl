@@ -51,7 +51,6 @@ for_each_io_method(
 			$aio->gives('SELECT io_hold_wakeups(false), io_hold_wakeups(false)', 't|f', 'wakeups were held, and are not');
 			$alice->returns('', 'alice has hers');
 			$aio->sql('SELECT io_hold_end()');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('a temporary table, whose owner performs the read', sub {
@@ -77,7 +76,6 @@ for_each_io_method(
 			settles($aio, [$alice], 'alice=held wakeup', 'the wakeup of alice is held');
 			$aio->end_session($carol);
 			$alice->returns('', 'alice goes on');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('no process stands there for longer than the hold timeout', sub {
@@ -91,7 +89,6 @@ for_each_io_method(
 			$alice->wait_for_end->forget_warnings;
 			$aio->logs(qr/the wakeup of process \d+ was held for too long/, 1, 'logged');
 			$carol->sql('SELECT io_hold_wakeups(false)');
-			$aio->proves($t);
 		}, log => qr/LOG:  .*was held for too long/);
 
 		$aio->scenario('the states of processes', sub {

@@ -174,7 +174,7 @@ END
 		# RELEASE hands the pending deletions of files over to the transaction around it
 		$aio->scenario('savepoints', sub {
 			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = map { $aio->table($_, 40) } qw(t u);
+			my ($t, $u) = ($aio->table('t', 40, changes => 1), $aio->table('u', 40));
 			my %file = map { $_ => $aio->file_of($_) } $t, $u;
 			$aio->sql("SELECT evict_rel('$_')") for $t, $u;
 			$alice->sql("BEGIN; SAVEPOINT a; CREATE TABLE scenario.kept AS SELECT generate_series(1, 400); TRUNCATE $t; RELEASE a; SAVEPOINT b");
@@ -220,7 +220,7 @@ END
 
 		# count_nondeletable_pages(): an index still points to dead items
 		$aio->scenario('truncation, and dead items that indexes point to', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk >= 10");
 			$alice->sql("VACUUM (INDEX_CLEANUP off, TRUNCATE on) $t");
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'no page is cut off');
@@ -233,7 +233,7 @@ END
 
 		# A synchronized scan begins where another one was; the table ends there by now
 		$aio->scenario('truncation, and a scan that begins where another was', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 600);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 600, changes => 1);
 			$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
 			# positions are reported every 16 blocks
 			for my $size (592, 576, 560)

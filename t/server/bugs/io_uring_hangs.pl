@@ -69,7 +69,6 @@ with_each_io_method(
 		$aio->scenario('a wait for a read that is not submitted yet', sub {
 			my $t = $aio->table('t', 20);
 			one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
-			$aio->proves($t);
 		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 	});
 
@@ -106,7 +105,6 @@ with_each_io_method(
 		$aio->scenario('a wait for a buffer without a wait reference', sub {
 			my $t = $aio->table('t', 20);
 			one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
-			$aio->proves($t);
 		});
 
 		$aio->scenario('the waiter is cancelled', sub {
@@ -118,7 +116,6 @@ with_each_io_method(
 			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
 			$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('no session wants the block', sub {
@@ -129,7 +126,6 @@ with_each_io_method(
 			$owner->sql("SELECT buffer_call_read($b)");
 			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
 			$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
-			$aio->proves($t);
 		});
 	});
 

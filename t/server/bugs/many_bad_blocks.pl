@@ -34,7 +34,7 @@ sub reader
 {
 	my ($aio, $kind, $damage, $setting, $nbad) = @_;
 	my $session = $aio->sessions('alice');
-	my $t = $aio->table('t', 300, kind => $kind, session => $session);
+	my $t = $aio->table('t', 300, kind => $kind, session => $session, changes => 1);
 	$session->sql("SELECT modify_rel_block('$t', b, corrupt_$damage => true) FROM generate_series(127, 126 + $nbad) b");
 	$session->sql('SET io_combine_limit = 128');
 	$session->sql("SET $setting = on") if $setting;

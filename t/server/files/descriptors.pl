@@ -18,7 +18,6 @@ with_each_io_method(
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
 			is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';
-			$aio->proves($t);
 		});
 
 		for my $case (
@@ -33,7 +32,7 @@ with_each_io_method(
 			{
 				$aio->scenario("$what, by $who", sub {
 					my ($alice, $bob) = $aio->sessions(qw(alice bob));
-					my ($t, $u) = ($aio->table('t', 30), $aio->table('u', 10));
+					my ($t, $u) = ($aio->table('t', 30, changes => 1), $aio->table('u', 10));
 					$alice->sql($start->($t, 0, 16));
 					$alice->sql($start->($u, 0, 4));
 					($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
@@ -58,7 +57,6 @@ with_each_io_method(
 			$alice->sql($start->($t, 0, 16));
 			$aio->end_session($carol);
 			$aio->sql('DROP DATABASE gone');
-			$aio->proves($t);
 		});
 
 		# more backends than processors, at once and one after another
@@ -74,7 +72,6 @@ with_each_io_method(
 				$aio->end_session($_) for @all;
 				$aio->evict($t);
 			}
-			$aio->proves($t);
 		}, leaves => 'nothing');
 	}, prepare => sub {
 		my ($aio) = @_;
@@ -155,7 +152,6 @@ with_each_io_method(
 			}
 			is($closed, 0, 'the one that is read from again and again is never closed');
 			is($is_open->($once), 0, 'the other one has made room');
-			$aio->proves($_) for $often, $once;
 		});
 
 		$aio->scenario('more tables than descriptors', sub {
@@ -224,7 +220,7 @@ with_each_io_method(
 		# a round ends when it has written so many; with one each, both counts are the same
 		$aio->scenario('rounds that end early', sub {
 			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
+			my ($t, $u) = map { $aio->table($_, 100, changes => 1) } qw(t u);
 			my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
 			my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';
 			$aio->alter_system(bgwriter_lru_maxpages => 1);

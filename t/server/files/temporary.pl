@@ -111,7 +111,6 @@ with_each_io_method(
 			# none of the other session's local buffers is taken
 			$bob->sql('SET temp_buffers = 100');
 			my $own = $aio->table('own', 150, kind => 'TEMP', session => $bob);
-			$aio->proves($own, session => $bob);
 		});
 	}, conf => { shared_buffers => '16MB' });
 
@@ -142,7 +141,6 @@ with_each_io_method(
 			names_file($aio, $aio->sql("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'HANDED_OUT'"), $path, 'for another session');
 			$aio->release;
 			$alice->ends('reads');
-			$aio->proves($t, session => $alice);
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('an error that another session logs', sub {
@@ -157,7 +155,6 @@ with_each_io_method(
 			my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
 			names_file($aio, $line // 'nothing is logged', $path, 'in the log');
 			$aio->tell_truth;
-			$aio->proves($t, session => $alice);
 		}, skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
 			: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
 			log => qr/LOG:  could not read blocks 5\.\.5/);

@@ -48,7 +48,6 @@ with_each_io_method(
 			$alice->sql("SELECT read_rel_block_ll('$t', $_)") for 0 .. 3;
 			$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|(\d+)/;
 			is("$1 $2", "$id " . ($generation + 7), 'one generation on for each use');
-			$aio->proves($t);
 		}, log => qr/WARNING:  leaked AIO handle/);
 
 		$aio->scenario('a leak does not stick', sub {
@@ -166,7 +165,6 @@ sub for_each_io_method_of
 					$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
 					$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
 				}
-				$aio->proves($t);
 			});
 
 			$aio->scenario('the oldest is held, others have ended', sub {
@@ -297,7 +295,6 @@ with_each_io_method(
 			}
 			$aio->evict($t, $alice);
 			$alice->gives("SELECT read_rel_block_ll('$t', 7, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true)", '', 'one that is waited for');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('another session waits for a staged read', sub {
@@ -353,7 +350,6 @@ with_each_io_method(
 					$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
 					$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
 					$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-					$aio->proves($t);
 				});
 
 				$aio->scenario("a wait for the read of another: $want", sub {
@@ -369,7 +365,6 @@ with_each_io_method(
 					$aio->release;
 					$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
 					$bob->returns('', 'goes on, too');
-					$aio->proves($t);
 				}, skip => $aio->no_faults);
 			}
 
@@ -388,7 +383,6 @@ with_each_io_method(
 				$aio->resume;
 				$alice->returns("\n\n\n2\n\n1", 'has both');
 				$bob->returns("\n\n\n1\n\n2", 'has both');
-				$aio->proves($t);
 			});
 		});
 }

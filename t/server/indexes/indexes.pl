@@ -114,7 +114,7 @@ with_each_io_method(
 		for my $am ('btree', 'hash')
 		{
 			$aio->scenario("a snapshot that is older than the index: $am", sub {
-				my ($bob, $t) = $aio->sessions_and_table('bob', 40);
+				my ($bob, $t) = $aio->sessions_and_table('bob', 40, changes => 1);
 				$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
 				$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
 				my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
@@ -252,7 +252,7 @@ with_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('of a table whose pages are visible to all in part', sub {
-			my $t = $aio->table('t', 100);
+			my $t = $aio->table('t', 100, changes => 1);
 			# VACUUM notes the free space that is left
 			$aio->sql("DELETE FROM $t WHERE blk = 50; VACUUM (TRUNCATE off) $t");
 			# what is deleted, live rows, and dead ones: each DELETE prunes what the one before has left

@@ -14,7 +14,7 @@ for_each_io_method(
 		my ($aio) = @_;
 
 		$aio->scenario('requests to write back that are interrupted', sub {
-			my $t = $aio->table('t', 40);
+			my $t = $aio->table('t', 40, changes => 1);
 			my ($checkpointer) = $aio->pids_of_type('checkpointer');
 			for my $inject ('EINTR:when=1+2', 'EINTR:when=1')
 			{

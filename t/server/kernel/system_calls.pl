@@ -69,7 +69,6 @@ with_each_io_method(
 				if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'the session reads all blocks in order') }
 				elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
 			}
-			$aio->proves($t);
 		}, skip => $reason);
 
 		# the kernel sees reads of one block after the other, from the first block on
@@ -152,7 +151,6 @@ with_each_io_method(
 				$alice->sql('SET zero_damaged_pages = on');
 				at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
 			}
-			$aio->proves($t);
 		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
 		# the kernel says EINTR to every second call
@@ -170,7 +168,6 @@ with_each_io_method(
 				# a wait for io_uring does not, if the read has ended meanwhile
 				cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
 			}
-			$aio->proves($t);
 		}, skip => $skip);
 
 		# a session waits in the kernel only if the reads take longer than the submission
@@ -190,7 +187,6 @@ with_each_io_method(
 				skip 'all reads are faster than strace', 1 if !@waits;
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
 			}
-			$aio->proves($t);
 		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 		# sessions that stand still in a system call
@@ -213,7 +209,6 @@ with_each_io_method(
 				ok($aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' }), 'the session knows the setting');
 				ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
 			}
-			$aio->proves($t);
 		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
 
 		$aio->scenario('the wait event of a submission', sub {
@@ -222,7 +217,6 @@ with_each_io_method(
 			$alice->sql($read);
 			$aio->evict($t);
 			ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
-			$aio->proves($t);
 		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 		$aio->scenario('VACUUM that truncates', sub {
@@ -271,7 +265,6 @@ with_each_io_method(
 					is(kernel_threads($reader->pid) ? 1 : 0, $threads, "$reads in flight, of $blocks blocks: " . ($threads ? 'a thread' : 'no thread'));
 					$aio->end_session($reader);
 				}
-				$aio->proves($t);
 			}, skip => $reason);
 		});
 }
@@ -359,7 +352,6 @@ else
 				$aio->falsify('EIO', pid => $alice->pid, relation => $t);
 				$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
 				$aio->tell_truth;
-				$aio->proves($t);
 			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
 
 			# t/server/kernel/system_calls.pl has the advice that is given without direct I/O
@@ -389,7 +381,7 @@ else
 					is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
 					$aio->proves($t);
 					# VACUUM writes the dirty pages of its ring itself
-					my $u = $aio->table('u', 100);
+					my $u = $aio->table('u', 100, changes => 1);
 					$aio->sql("DELETE FROM $u WHERE blk % 2 = 0; CHECKPOINT");
 					$aio->evict($u);
 					my $added = $aio->io_counts_during($alice, 'relation/vacuum', sub { $alice->sql("SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $u") });

@@ -126,7 +126,7 @@ with_each_io_method(
 
 			# a session completes reads of its temporary tables itself
 			$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
 				damage($alice, $t, 3 => 'c', 4 => 'c');
 				$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
 				$alice->notices;
@@ -138,7 +138,7 @@ with_each_io_method(
 		}
 
 		$aio->scenario('a read with a warning counts each block once', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
 			damage($alice, $t, 3 => 'h');
 			$alice->sql('SET zero_damaged_pages = on');
 			is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
@@ -210,7 +210,7 @@ with_each_io_method(
 		}, log => $bad_page, leaves => 'COMPLETED_SHARED');
 
 		$aio->scenario('another session reads the same block', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, changes => 1);
 			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 			$aio->hold(pid => $alice->pid);
 			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
@@ -345,7 +345,7 @@ for my $checksums (1, 0)
 			my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
 
 			$aio->scenario("broken headers, $with", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
 				$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
 				my $original = page_of($aio, $t, 7);
 				my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
@@ -403,7 +403,6 @@ for my $checksums (1, 0)
 						}
 					}
 					break_page($aio, $t, 7, $original, {}, $checksums, $alice);
-					$aio->proves($t, session => $alice);
 				}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
 					log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 			}
@@ -419,7 +418,6 @@ for my $checksums (1, 0)
 				break_page($aio, $t, 7, "\0" x 8192, {}, 0);
 				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'all zeroes: accepted');
 				break_page($aio, $t, 7, $original, {}, $checksums);
-				$aio->proves($t);
 			}, skip => $skip);
 
 			$aio->scenario('a wrong checksum in a cluster without checksums', sub {

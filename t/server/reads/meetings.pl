@@ -45,14 +45,12 @@ with_each_io_method(
 			my $t = $aio->table('t', 10);
 			is(meet($aio, $t, '2,3,4,5'), '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'reads two blocks, gets two');
 			$aio->sessions('alice')->returns('', 'succeeds');
-			$aio->proves($t);
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('the other succeeds, only its second block is wanted', sub {
 			my $t = $aio->table('t', 10);
 			is(meet($aio, $t, '4,9,0'), '2/16384/1', 'reads two blocks, gets one as a hit');
 			$aio->sessions('alice')->returns('', 'succeeds');
-			$aio->proves($t);
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('the other fails', sub {
@@ -64,7 +62,6 @@ with_each_io_method(
 				'reads all blocks itself');
 			$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
 			$aio->tell_truth;
-			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
 		$aio->scenario('the other reads one of two blocks only', sub {
@@ -75,7 +72,6 @@ with_each_io_method(
 			$alice->returns('', 'ends');
 			$alice->warns(qr/could not read blocks 3\.\.4 in file "base\S+": read only 8192 of 16384 bytes/);
 			$aio->tell_truth;
-			$aio->proves($t);
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('the other is cancelled', sub {
@@ -89,7 +85,6 @@ with_each_io_method(
 			});
 			is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
 			$aio->sessions('alice')->wait_for_end;
-			$aio->proves($t);
 		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
 
 		# 19 looks further ahead than the blocks that it has joined
@@ -134,7 +129,6 @@ with_each_io_method(
 					$owner->sql("SELECT evict_rel('$t')");
 					return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
 				}), 'three by one look into the ring');
-			$aio->proves($t);
 		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
 		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
@@ -163,7 +157,6 @@ with_each_io_method(
 			is($aio->io_during($reader, 'relation/normal', sub {
 						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
 					}), '0/0', 'without another read');
-			$aio->proves($t);
 		}, leaves => 'nothing');
 
 		$aio->scenario('the owner exits before the read has ended', sub {
@@ -180,7 +173,6 @@ with_each_io_method(
 			$aio->release;
 			$reader->returns('3', 'reads');
 			$aio->end_session($owner);
-			$aio->proves($t);
 		}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
 		$aio->scenario('six reads in a batch, four handles', sub {
@@ -204,7 +196,6 @@ with_each_io_method(
 					  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 25) i OFFSET 0) e");
 			}
 			$_->returns(1500, 'gets every block') for @sessions;
-			$aio->proves($t);
 		}, leaves => 'nothing');
 	}, conf => { io_max_concurrency => 4 });
 
@@ -243,7 +234,6 @@ with_each_io_method(
 					$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
 						  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
 						"\n\n$rows\n", 'operations');
-					$aio->proves($t, session => $alice);
 				});
 			}
 		}
@@ -272,7 +262,6 @@ with_each_io_method(
 					my $joined = grep { $_->[3] eq 't' } @found;
 					is($joined > 0, $joins, 'joined or not') if !$expected;
 					$aio->tell_truth if $result;
-					$aio->proves($t);
 				}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 			}
 		}
@@ -292,7 +281,6 @@ with_each_io_method(
 			$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
 			is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
 			is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
-			$aio->proves($t);
 		}, skip => $aio->no_faults);
 	});
 
@@ -318,21 +306,18 @@ with_each_io_method(
 					$alice->sql("SELECT evict_rel('$t')");
 					$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 					$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
-					$aio->proves($t, session => $alice);
 				});
 
 				$aio->scenario("more reads than handles, $kind", sub {
 					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
 					$alice->sql('SET io_combine_limit = 1');
 					$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
-					$aio->proves($t, session => $alice);
 				});
 
 				$aio->scenario("the statement fails after it has started reads, $kind", sub {
 					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
 					$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
 					$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
-					$aio->proves($t, session => $alice);
 				});
 
 				$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
@@ -346,7 +331,6 @@ with_each_io_method(
 				# opens the relation, so that the batch reads no catalogs
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
 				$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
-				$aio->proves($t);
 			});
 
 			$aio->scenario('the session ends', sub {
@@ -354,7 +338,6 @@ with_each_io_method(
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 				$aio->end_session($alice);
 				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
-				$aio->proves($t);
 			});
 
 			$aio->scenario('the function does not wait', sub {
@@ -368,7 +351,6 @@ with_each_io_method(
 				ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
 				$aio->release;
 				$bob->returns('1', 'gets the block');
-				$aio->proves($t);
 			}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 			# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
@@ -383,7 +365,6 @@ with_each_io_method(
 					$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
 					$aio->release;
 					$alice->returns(4, 'all blocks');
-					$aio->proves($t, session => $alice);
 				}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 			}
 
@@ -394,7 +375,6 @@ with_each_io_method(
 				$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
 				$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
 				$aio->tell_truth;
-				$aio->proves($t);
 			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
 
 			$aio->scenario('arguments', sub {
@@ -405,7 +385,6 @@ with_each_io_method(
 				$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
 				$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
 				$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
-				$aio->proves('mine', session => $alice);
 			});
 		});
 }

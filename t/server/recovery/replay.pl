@@ -83,7 +83,7 @@ my %sizes = (t => [ 100, 60, 90, 30 ], u => [ 90, 140, 45, 60 ], v => [ 70, 20, 
 sub shrink_and_grow
 {
 	my ($aio) = @_;
-	my @tables = map { $aio->table($_, 150) } sort keys %sizes;
+	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %sizes;
 	$aio->sql('CHECKPOINT');
 	for my $t (@tables)
 	{
@@ -107,7 +107,7 @@ my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [ 31 ]);
 sub truncate_by_and_by
 {
 	my ($aio, $standby) = @_;
-	my @tables = map { $aio->table($_, 150) } sort keys %last_rows;
+	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %last_rows;
 	for my $t (@tables)
 	{
 		my @last = @{ $last_rows{ substr $t, -1 } };

@@ -32,7 +32,6 @@ with_each_io_method(
 				$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
 			}
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
-			$aio->proves($t);
 		});
 
 		# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
@@ -52,7 +51,6 @@ with_each_io_method(
 			}
 			is($end, 6, "cancelled at each of $messages messages, then at none");
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
-			$aio->proves($t);
 		}, skip => no_strace());
 
 		for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
@@ -162,7 +160,6 @@ with_each_io_method(
 					is($bob->error, undef, 'the other has no error');
 					$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
 					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
-					$aio->proves($t);
 				}, log => $aio->terminated('alice'),
 				skip => $aio->no_faults);
 			}
@@ -200,7 +197,6 @@ with_each_io_method(
 			is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads after barriers, no problem with the rows, and no handle in use') || diag($log);
 			unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
 			$aio->start_again;
-			$aio->proves($t);
 		});
 
 		$aio->scenario('the gate', sub {
@@ -213,7 +209,6 @@ with_each_io_method(
 			is($refused, scalar @calls, 'nothing can be held, failed or delayed') || diag($log);
 			is(join(' ', @$answers), 40, 'the rows');
 			$aio->start_again;
-			$aio->proves($t);
 		}, skip => $aio->lacks('gate'));
 	}, leaves => 'nothing');
 
@@ -307,7 +302,6 @@ with_each_io_method(
 					}
 					ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
 				});
-				$aio->proves($t);
 			});
 		}
 
@@ -324,7 +318,6 @@ with_each_io_method(
 				is($status, 0, 'enough for all: the server starts, and stops when told to');
 				like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
 			});
-			$aio->proves($t);
 		}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
 
 		my %settings = (

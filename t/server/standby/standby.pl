@@ -18,7 +18,7 @@ with_each_io_method(
 		# Makes a table that both servers have and neither has cached.
 		my $table = sub {
 			my ($nblocks) = @_;
-			my $t = $aio->table('t', $nblocks // 40);
+			my $t = $aio->table('t', $nblocks // 40, changes => 1);
 			$aio->replayed_by($standby);
 			$standby->evict($t);
 			return $t;

@@ -15,7 +15,7 @@ sub scenarios
 	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");
 	$standby->node->reload;
 	my $table = sub {
-		my $t = $aio->table('t', 40);
+		my $t = $aio->table('t', 40, changes => 1);
 		$aio->replayed_by($standby);
 		$standby->evict($t);
 		return $t;

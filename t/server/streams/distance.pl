@@ -80,7 +80,6 @@ with_each_io_method(
 				is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
 				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 			}
-			$aio->proves($t);
 		}, skip => $no_gate);
 
 		$aio->scenario('when each read is waited for', sub {
@@ -96,13 +95,11 @@ with_each_io_method(
 				my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
 				is($ahead, $expected, $what);
 			}
-			$aio->proves($t);
 		}, skip => $starts_none);
 
 		$aio->scenario('after a pause', sub {
 			my $t = $aio->table('t', 400);
 			is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
-			$aio->proves($t);
 		}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
 		$aio->scenario('when no read is waited for', sub {
@@ -119,7 +116,6 @@ with_each_io_method(
 			# the session has waited for the first reads
 			cmp_ok($most, '<=', 8, 'reads that have ended leave the look-ahead as it is');
 			$alice->sql('COMMIT');
-			$aio->proves($t);
 		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
 			: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
 
@@ -138,7 +134,6 @@ with_each_io_method(
 			$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
 				'16|78', 'each begins where the one before it has ended, but for the hits');
 			$alice->sql('COMMIT');
-			$aio->proves($t);
 		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
 
 		$aio->scenario('after hits', sub {
@@ -241,7 +236,6 @@ with_each_io_method(
 					$aio->evict($t, $alice);
 					$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
 				}
-				$aio->proves($t, session => $alice);
 			});
 
 			$aio->scenario("ended early, $kind", sub {
@@ -255,7 +249,6 @@ with_each_io_method(
 					$aio->evict($t, $alice);
 					$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
 				}
-				$aio->proves($t, session => $alice);
 			});
 		}
 
@@ -276,7 +269,6 @@ with_each_io_method(
 				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', reset_at => '{0,2,8,16}', nruns => 2, per_buffer_data => 9)", '32', "reset, $at");
 				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', end_at => 5)", '5', "ended, $at");
 			}
-			$aio->proves($t);
 		});
 
 		# a stream begins with small reads
@@ -288,7 +280,6 @@ with_each_io_method(
 				$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
 			} 40, 72;
 			is($all - $until, 2, 'the 32 blocks behind it: two reads');
-			$aio->proves($t);
 		}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
 	}, conf => { shared_buffers => '64MB' });
 

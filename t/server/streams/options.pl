@@ -30,7 +30,6 @@ with_each_io_method(
 				cmp_ok(scalar @kept, '<=', 32, 'few of them stay in the buffer pool') if $context ne 'bulkread';
 			}
 			$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, context => 'vacuum')", '300', 'a ring of the default size');
-			$aio->proves($t);
 		});
 
 		# 256 kB, and a place for each block of the reads that may be in progress
@@ -45,7 +44,6 @@ with_each_io_method(
 				my @kept = split /,/, $aio->cached($t);
 				is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
 			}
-			$aio->proves($t);
 		}, skip => $aio->lacks('pg_buffercache'));
 
 		$aio->scenario('forks', sub {
@@ -56,7 +54,6 @@ with_each_io_method(
 			$alice->fails("SELECT * FROM read_stream_run('$t', '{1000}', fork => 'vm')", '22023', qr/block number 1000 is out of range for fork "vm"/, 'a block beyond its end');
 			$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'init')", '22023', qr/has no fork "init"/, 'a fork that the table does not have');
 			$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'x')", '22023', qr/invalid fork name/, 'no such fork');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('within a batch', sub {
@@ -64,7 +61,6 @@ with_each_io_method(
 			# opens the relation, so that the batch reads no catalogs
 			$alice->sql("SELECT read_stream_run('$t', '{15}')");
 			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('maintenance_io_concurrency', sub {
@@ -81,7 +77,6 @@ with_each_io_method(
 				$alice->returns(20, 'all blocks');
 				$aio->evict($t);
 			}
-			$aio->proves($t);
 		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
 	}, conf => { shared_buffers => '64MB' });
 
@@ -123,7 +118,6 @@ with_each_io_method(
 						}
 					}
 				}
-				$aio->proves($t, session => $alice);
 			});
 		}
 
@@ -147,7 +141,6 @@ with_each_io_method(
 					$bob->ends;
 				}
 			}
-			$aio->proves($t);
 		}, skip => $aio->no_faults);
 
 		$aio->scenario('short reads and failed reads', sub {
@@ -166,7 +159,6 @@ with_each_io_method(
 			$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
 			$aio->tell_truth;
 			$alice->gives($read, 120, 'and again');
-			$aio->proves($t);
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
 	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
@@ -189,7 +181,6 @@ with_each_io_method(
 				$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)", 120, "$pinned and more pinned") if $pinned % 4 == 0;
 			}
 			$alice->sql('COMMIT');
-			$aio->proves($t);
 		});
 	}, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
 

@@ -34,7 +34,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what the report says of I/O', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
 			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
 			$alice->sql('SET track_io_timing = on');
 			$aio->evict($t);
@@ -61,7 +61,7 @@ with_each_io_method(
 
 		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
 		$aio->scenario('few dead rows', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
 			$aio->sql("CREATE INDEX t_i ON $t (blk)");
 			for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
 			{
@@ -99,7 +99,7 @@ with_each_io_method(
 		});
 
 		$aio->scenario('what its progress says', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
 			for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
 			{
 				my ($mode, $options) = @$case;
@@ -116,7 +116,7 @@ with_each_io_method(
 
 		# the catalog says that the table was frozen 2,147,483,000 transactions ago
 		$aio->scenario('failsafe', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
 			$alice->sql('SET allow_system_table_mods = on');
 			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
@@ -365,7 +365,7 @@ with_each_io_method(
 			for my $last (99, 72, 60, 31, 32, 33, 0, -1)
 			{
 				$aio->sql('DROP TABLE IF EXISTS scenario.t');
-				my $t = $aio->table('t', 100);
+				my $t = $aio->table('t', 100, changes => 1);
 				$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");
 				my $report = vacuum($alice, 'TRUNCATE on', $t);
 				my $size = $last + 1;
@@ -377,7 +377,7 @@ with_each_io_method(
 				$aio->sql("CALL add_pages('$t', 200, 220, 1); SELECT evict_rel('$t')");
 				$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
 			}
-			my $t = $aio->table('u', 100);
+			my $t = $aio->table('u', 100, changes => 1);
 			$aio->sql("DELETE FROM $t WHERE blk > 10");
 			vacuum($alice, 'TRUNCATE off', $t);
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
@@ -386,7 +386,7 @@ with_each_io_method(
 		# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
 		# wal_writer_delay is over
 		$aio->scenario('the record of a truncation', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+			my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
 			$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 			my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
 			$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
@@ -395,7 +395,7 @@ with_each_io_method(
 
 		# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
 		$aio->scenario('a row that comes meanwhile', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100);
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100, changes => 1);
 			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
 			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
 			$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");

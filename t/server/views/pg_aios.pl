@@ -43,7 +43,6 @@ with_each_io_method(
 					$alice->ends;
 					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
 				}
-				$aio->proves($t, session => $alice);
 			}, leaves => 'nothing', skip => $aio->no_injection_points);
 		}
 
@@ -62,7 +61,6 @@ with_each_io_method(
 				$aio->release;
 				$alice->returns(1, 'is read');
 			}
-			$aio->proves($t);
 		}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
 		$aio->scenario('a read that has not begun', sub {
@@ -101,14 +99,13 @@ with_each_io_method(
 				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 				$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
 				$aio->tell_truth;
-				$aio->proves($t);
 			}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
 		}
 
 		for my $zero ('off', 'on')
 		{
 			$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
 				$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 				$alice->sql("SET zero_damaged_pages = $zero");
 				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
@@ -228,7 +225,6 @@ with_each_io_method(
 			$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
 			$aio->end_gate;
 			$alice->returns('8', 'reads');
-			$aio->proves($t);
 		}, skip => $aio->lacks('gate'));
 	}, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
 
@@ -337,7 +333,6 @@ with_each_io_method(
 			$alice->returns(4, "$stops stops, $rows rows");
 			cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
 			$alice->sql('RESET log_min_messages');
-			$aio->proves($t);
 		}, skip => no_strace());
 
 		for my $view (sort keys %contradictions)
@@ -357,7 +352,6 @@ with_each_io_method(
 				$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
 				my $rows = $aio->sql('SELECT rows FROM scenario.polls');
 				cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
-				$aio->proves($t);
 			}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
 		}
 	});

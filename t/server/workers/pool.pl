@@ -54,7 +54,6 @@ with_each_io_method(
 				$_->ends for @readers;
 				$aio->evict($t);
 			}
-			$aio->proves($t);
 		}, leaves => 'nothing', skip => $unstoppable);
 
 		$aio->scenario('titles', sub {
@@ -94,7 +93,6 @@ with_each_io_method(
 				}
 				$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
 			}
-			$aio->proves($t);
 		}, skip => $unstoppable);
 
 		# 64 places, of which 18 leaves one empty; each round begins at another place
@@ -127,7 +125,6 @@ with_each_io_method(
 			$aio->let_workers_go;
 			$alice->ends;
 			$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
-			$aio->proves($u);
 		}, skip => $unstoppable);
 
 		# there are places for 32 workers
@@ -212,7 +209,6 @@ with_each_io_method(
 					$aio->poll(sub { workers($aio) == 3 });
 					is(workers($aio), 3, "round $round: as many as io_max_workers");
 				}
-				$aio->proves($t);
 			}, skip => $fixed // $unstoppable);
 
 			$aio->scenario('grows when more reads wait than there are workers', sub {
@@ -221,7 +217,6 @@ with_each_io_method(
 				$aio->alter_system(io_max_workers => 32);
 				queue_reads($aio, $alice, $t, 8, 2);
 				ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
-				$aio->proves($t);
 			}, skip => $fixed // $unstoppable);
 
 			$aio->scenario('shrinks to its minimum', sub {
@@ -286,7 +281,6 @@ with_each_io_method(
 					is($stay, $both, 'and so does the one that reads');
 				}
 				$aio->let_workers_go;
-				$aio->proves($t);
 			}, skip => $fixed // $unstoppable);
 
 			$aio->scenario('another worker after the interval', sub {
@@ -294,7 +288,6 @@ with_each_io_method(
 				shrink_to_one($aio);
 				$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
 				ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
-				$aio->proves($t);
 			}, skip => $fixed // $unstoppable);
 
 			# counts from the start of the server, for which the postmaster has launched the first one

@@ -55,7 +55,6 @@ with_each_io_method(
 			$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
 			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-			$aio->proves($t);
 		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
 
 		# the kernel's own error, not an injected one
@@ -71,7 +70,6 @@ with_each_io_method(
 			# the old ones keep the other file open
 			replace_workers($aio);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-			$aio->proves($t);
 		}, log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
 			skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
@@ -82,14 +80,12 @@ with_each_io_method(
 			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
 			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 			$aio->fail_reopen(0);
-			$aio->proves($t);
 		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
 		$aio->scenario('a worker is replaced', sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 			replace_workers($aio);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-			$aio->proves($t);
 		}, log => \@replaced);
 
 		# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
@@ -158,7 +154,6 @@ with_each_io_method(
 				}
 				my @after = workers($aio);
 				is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
-				$aio->proves($t);
 			}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 		}
 
@@ -185,7 +180,6 @@ with_each_io_method(
 			kill 'CONT', @workers;
 			$alice->returns(120, 'all blocks');
 			is(join(',', workers($aio)), join(',', @workers), 'the same workers');
-			$aio->proves($t);
 		});
 
 		$aio->scenario('a cancelled owner, and stopped workers', sub {
@@ -196,7 +190,6 @@ with_each_io_method(
 			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
 			$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 			kill 'CONT', @workers;
-			$aio->proves($t);
 		});
 
 		# each worker has settings of its own
@@ -240,7 +233,6 @@ with_each_io_method(
 				$alice->wait_for_end;
 				$aio->restarted;
 				ok(until_workers($aio, $count, @workers), 'all workers are new');
-				$aio->proves($t);
 			}, dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
 			  log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
 				qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);

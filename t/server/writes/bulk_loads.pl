@@ -12,7 +12,7 @@ use TestAio;
 sub prepare
 {
 	my ($aio, $name, $rows) = @_;
-	my $t = $aio->table($name, 0);
+	my $t = $aio->table($name, 0, changes => 1);
 	my $file = $aio->node->basedir . "/$name.copy";
 	$aio->sql("COPY (SELECT '$t', i, 0, proof('$t', i, 0) FROM generate_series(0, $rows - 1) i) TO '$file'");
 	return ($t, $file);
@@ -127,7 +127,7 @@ with_each_io_method(
 		my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 
 		$aio->scenario('a dirty block, written to make room', sub {
-			my ($t, $other) = ($aio->table('t', 3), $aio->table('other', 1));
+			my ($t, $other) = ($aio->table('t', 3, changes => 1), $aio->table('other', 1));
 			$aio->sql('CHECKPOINT');
 			my ($alice, $bob) = $aio->sessions(qw(alice bob));
 			$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
@@ -150,7 +150,7 @@ with_each_io_method(
 		}, skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
 
 		$aio->scenario('a dirty block of a temporary table', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 3, kind => 'TEMP');
+			my ($alice, $t) = $aio->sessions_and_table('alice', 3, kind => 'TEMP', changes => 1);
 			my ($file, $other) = ($aio->file_of($t, $alice), $aio->table('other', 1));
 			$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
 			close_files($alice, $other);
@@ -211,7 +211,7 @@ with_each_io_method(
 		$aio->scenario('a temporary table that cannot grow, again and again', sub {
 			my ($alice) = $aio->sessions('alice');
 			$alice->sql('SET temp_buffers = 100');
-			my ($t, $u) = map { $aio->table($_, 10, kind => 'TEMP', session => $alice) } qw(t u);
+			my ($t, $u) = map { $aio->table($_, 10, kind => 'TEMP', session => $alice, changes => 1) } qw(t u);
 			for my $failure (1 .. 3)
 			{
 				while_injected($alice->pid, 'pwrite64,pwritev,fallocate:error=ENOSPC', $aio->file_of($t, $alice), sub { $alice->fails("SELECT grow_rel('$t', 7)", '53100', qr/could not extend file .*: No space left on device/, "failure $failure") });
