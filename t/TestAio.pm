@@ -19,7 +19,6 @@
 #				$aio->release;
 #				$alice->returns('', 'reads it');
 #				$bob->returns('1', 'gets it too');
-#				$aio->proves($t);
 #			}, skip => $aio->no_faults);
 #		});
 #
