@@ -1,26 +1,22 @@
 # Scenarios of several sessions that read at the same time.
 #
-#	use FindBin;
-#	use lib "$FindBin::RealBin/../..";
+#	use FindBin; use lib "$FindBin::RealBin/../..";
 #	use TestAio;
 #
-#	for_each_io_method(
-#		sub {
-#			my ($aio) = @_;
+#	for_each_io_method(sub {
+#		$aio->scenario('two sessions want the same block', sub {
+#			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 8);
 #
-#			$aio->scenario('two sessions want the same block', sub {
-#				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 8);
-#
-#				$aio->hold(relation => $t);
-#				$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-#				$aio->holds(1);
-#				$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-#				$bob->waits_on('AioIoCompletion');
-#				$aio->release;
-#				$alice->returns('', 'reads it');
-#				$bob->returns('1', 'gets it too');
-#			}, skip => $aio->no_faults);
-#		});
+#			$aio->hold(relation => $t);
+#			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+#			$aio->holds(1);
+#			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+#			$bob->waits_on('AioIoCompletion');
+#			$aio->release;
+#			$alice->returns('', 'reads it');
+#			$bob->returns('1', 'gets it too');
+#		}, skip => $aio->no_faults);
+#	});
 #
 # A line says with which io_methods the scenarios below it run, until the next such line:
 #	# io_methods: worker io_uring	with each of these
@@ -51,7 +47,7 @@
 #	TestAio::Recording	record: scripts whose effects are compared
 #	TestAio::Neighbours	beside, build_neighbours: other libraries
 #
-# for_each_io_method(sub, …) calls the sub with each server and ends the test;
+# for_each_io_method(sub, …) calls the sub with each server, which is also $aio, and ends the test;
 # with_each_io_method(sub, …) does not end it.  Parameters of both:
 #	conf		settings
 #	versioned	settings by the major version from which on they are made
@@ -96,7 +92,7 @@ use TestAio::Strace;
 use TestAio::Tables;
 
 our @ISA = qw(Exporter);
-our @EXPORT = (qw(for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT,
+our @EXPORT = (qw($aio for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT,
 	@TestAio::Kernel::EXPORT, @TestAio::Reports::EXPORT, @TestAio::Strace::EXPORT, @TestAio::Tables::EXPORT);
 
 sub import
@@ -120,6 +116,9 @@ test2_add_callback_context_init(
 			return;
 		}
 	});
+
+# The server of the scenarios that are running.
+our $aio;
 
 # The checkout.
 our $root;
@@ -288,6 +287,7 @@ sub with_each_io_method
 	{
 		my $server = TestAio::Server->new($method, %params)->launch;
 		$server->{repeats} = defined $previous;
+		$aio = $server;
 		_run($server, $function, $prepare, @needs);
 		_stop($_->begin_stop) for grep { $_->is_running } $server->standbys;
 		$server->begin_stop if !$server->{slot};

@@ -2,8 +2,7 @@
 # description and an example, and no link is broken.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links missing_files run_examples);
 
@@ -48,47 +47,43 @@ SELECT name, CASE unit WHEN 'ms' THEN boot_val::int / 1000 || 's' ELSE boot_val 
 FROM pg_settings WHERE name LIKE 'test_aio.%'
 END
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('everything is described and has an example', sub {
-			my @sections = map { sections($_) } @documents;
-			my %signatures = map { $_ => 1 } map { @{ $_->{signatures} } } @sections;
-			my %functions = map { split /\|/, $_, 2 } split /\n/, $aio->sql($functions);
-			cmp_ok(scalar keys %functions, '>', 30, 'there are functions');
-			for my $name (sort keys %functions)
-			{
-				ok($signatures{ $functions{$name} }, "$name: described as $functions{$name}");
-				like($all_sql, qr/\b$name\(/, "$name: has an example");
-			}
-			my %views = map { split /\|/ } split /\n/, $aio->sql($views);
-			cmp_ok(scalar keys %views, '>', 5, 'there are views');
-			for my $name (sort keys %views)
-			{
-				# a section of a function may have the same heading
-				my $text = join '', map { $_->{text} } grep { $_->{heading} eq $name } @sections;
-				my %described = map { $_ => 1 } map { /`(\w+)`/g } $text =~ /^\| (`.*?) \|/mg;
-				is_deeply([ grep { !$described{$_} } split / /, $views{$name} ], [], "$name: its columns are described");
-				like($all_sql, qr/\b(?:FROM|TABLE) $name\b/, "$name: has an example");
-			}
-			my %defaults = map { /^\| `(test_aio\.\w+)` \| `(.*?)` \|/mg } map { $_->{text} } grep { $_->{heading} eq 'Settings' } @sections;
-			is_deeply(\%defaults, { map { split /\|/ } split /\n/, $aio->sql($settings) }, 'settings: their defaults');
-		});
-	}, io_methods => 'worker', suffix => 'catalog');
+with_each_io_method(sub {
+	$aio->scenario('everything is described and has an example', sub {
+		my @sections = map { sections($_) } @documents;
+		my %signatures = map { $_ => 1 } map { @{ $_->{signatures} } } @sections;
+		my %functions = map { split /\|/, $_, 2 } split /\n/, $aio->sql($functions);
+		cmp_ok(scalar keys %functions, '>', 30, 'there are functions');
+		for my $name (sort keys %functions)
+		{
+			ok($signatures{ $functions{$name} }, "$name: described as $functions{$name}");
+			like($all_sql, qr/\b$name\(/, "$name: has an example");
+		}
+		my %views = map { split /\|/ } split /\n/, $aio->sql($views);
+		cmp_ok(scalar keys %views, '>', 5, 'there are views');
+		for my $name (sort keys %views)
+		{
+			# a section of a function may have the same heading
+			my $text = join '', map { $_->{text} } grep { $_->{heading} eq $name } @sections;
+			my %described = map { $_ => 1 } map { /`(\w+)`/g } $text =~ /^\| (`.*?) \|/mg;
+			is_deeply([ grep { !$described{$_} } split / /, $views{$name} ], [], "$name: its columns are described");
+			like($all_sql, qr/\b(?:FROM|TABLE) $name\b/, "$name: has an example");
+		}
+		my %defaults = map { /^\| `(test_aio\.\w+)` \| `(.*?)` \|/mg } map { $_->{text} } grep { $_->{heading} eq 'Settings' } @sections;
+		is_deeply(\%defaults, { map { split /\|/ } split /\n/, $aio->sql($settings) }, 'settings: their defaults');
+	});
+}, io_methods => 'worker', suffix => 'catalog');
 
 for my $document (grep { @{ $examples{$_} } } @documents)
 {
 	my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|held|gate|trace))_?/ } @{ $examples{$document} };
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			$aio->scenario("examples of $document", sub {
-				# the document begins before the extension exists
-				$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
-				run_examples($aio, @{ $examples{$document} });
-			}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
-					qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
-		}, io_methods => 'worker', needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
+	with_each_io_method(sub {
+		$aio->scenario("examples of $document", sub {
+			# the document begins before the extension exists
+			$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
+			run_examples($aio, @{ $examples{$document} });
+		}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
+				qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
+	}, io_methods => 'worker', needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
 }
 
 done_testing();

@@ -1,7 +1,6 @@
 # test_aio beside other libraries in shared_preload_libraries: libraries that wrap the I/O
 # method's table of functions, and libraries that do not call the previous hook.
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;

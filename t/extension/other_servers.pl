@@ -1,7 +1,6 @@
 # test_aio on a server for which it was not compiled, and on servers whose tables of
 # callbacks are not in read-only memory.
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use PostgreSQL::Test::Utils;
 use PostgreSQL::Test::Utils qw(slurp_file);

@@ -2,8 +2,7 @@
 # use.
 #
 # io_methods: worker
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 
 my %calls = (
@@ -31,24 +30,22 @@ sub waits_for_pin
 	return 0;
 }
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-		for my $name (sort keys %calls)
-		{
-			$aio->scenario("$name, a pin that passes", sub {
-				my $t = $aio->table('t', 4);
-				ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
-				$aio->evict($t);
-			});
-		}
+for_each_io_method(sub {
+	for my $name (sort keys %calls)
+	{
+		$aio->scenario("$name, a pin that passes", sub {
+			my $t = $aio->table('t', 4);
+			ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
+			$aio->evict($t);
+		});
+	}
 
-		$aio->scenario('a pin that stays', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
-			$bob->sql("SELECT evict_rel('$t')");
-			$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
-			$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
-			$alice->sql('ROLLBACK');
-		}, leaves => 'COMPLETED_SHARED');
-	}, leaves => 'nothing');
+	$aio->scenario('a pin that stays', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
+		$bob->sql("SELECT evict_rel('$t')");
+		$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
+		$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
+		$alice->sql('ROLLBACK');
+	}, leaves => 'COMPLETED_SHARED');
+}, leaves => 'nothing');

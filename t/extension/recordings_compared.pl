@@ -1,8 +1,7 @@
 # A comparison of recordings (TestAio/Difference.pm) notices each thing that it is there to notice, and
 # nothing if a script does the same again.
 # io_methods: long: sync
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use PostgreSQL::Test::Utils ();
 use TestAio::Difference;
@@ -49,56 +48,54 @@ sub changed
 	return TestAio::Difference::parse($changed);
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $directory = PostgreSQL::Test::Utils::tempdir();
-		local $TestAio::Script::directory = $directory;
-		PostgreSQL::Test::Utils::append_to_file("$directory/tiny.sql", $script);
-		my @made;
-		for (1, 2)
-		{
-			$aio->scenario("run $_", sub {
-				push @made, recorded($aio, 'tiny');
-				$aio->sql('DROP SCHEMA recorded CASCADE; DROP VIEW named; DEALLOCATE ALL');
-			});
-		}
-		my ($made, $again) = @made;
-		is(found($made, $again), '', 'the same again');
-		is(found($made, TestAio::Difference::parse(TestAio::Difference::text($made))), '', 'the same once written and read');
-		for (@changes)
-		{
-			my ($what, $number, $pattern, $other, $kind) = @$_;
-			next if grep { $made->{lacks}{$_} && $kind =~ /$_/ } qw(trace pool);
-			is(found($made, changed($made, $pattern, $other)), "$number: $kind", "$what differs");
-		}
+with_each_io_method(sub {
+	my $directory = PostgreSQL::Test::Utils::tempdir();
+	local $TestAio::Script::directory = $directory;
+	PostgreSQL::Test::Utils::append_to_file("$directory/tiny.sql", $script);
+	my @made;
+	for (1, 2)
+	{
+		$aio->scenario("run $_", sub {
+			push @made, recorded($aio, 'tiny');
+			$aio->sql('DROP SCHEMA recorded CASCADE; DROP VIEW named; DEALLOCATE ALL');
+		});
+	}
+	my ($made, $again) = @made;
+	is(found($made, $again), '', 'the same again');
+	is(found($made, TestAio::Difference::parse(TestAio::Difference::text($made))), '', 'the same once written and read');
+	for (@changes)
+	{
+		my ($what, $number, $pattern, $other, $kind) = @$_;
+		next if grep { $made->{lacks}{$_} && $kind =~ /$_/ } qw(trace pool);
+		is(found($made, changed($made, $pattern, $other)), "$number: $kind", "$what differs");
+	}
 
-		my ($major) = $made->{version} =~ /^(\d+)/;
-		my $next = $major + 1;
-		my $text = TestAio::Difference::text({ %$again, lacks => { trace => 1, pool => 1 } });
-		my $without = TestAio::Difference::parse($text =~ s/^(?:trace|pool) .*\n//mgr);
-		is(found($made, $without), '', 'what one of the servers cannot show is left out');
+	my ($major) = $made->{version} =~ /^(\d+)/;
+	my $next = $major + 1;
+	my $text = TestAio::Difference::text({ %$again, lacks => { trace => 1, pool => 1 } });
+	my $without = TestAio::Difference::parse($text =~ s/^(?:trace|pool) .*\n//mgr);
+	is(found($made, $without), '', 'what one of the servers cannot show is left out');
 
-		local $TestAio::Difference::expected_file = "$directory/expected";
-		my ($row, $error, $counter, $plan) = map { changed($made, @$_[ 2, 3 ], $next) } @changes[ 0, 1, 2, 8 ];
-		is(found($made, $row), '4: +row -row', 'two major versions: a row');
-		is(found($made, $error), '5: +said -said', 'two major versions: an error');
-		is(found($made, $counter), '', 'two major versions: counters are left out');
-		is(found($made, $plan), '', 'two major versions: plans are left out');
-		PostgreSQL::Test::Utils::append_to_file("$directory/expected",
-			"# reasons\n\n$major to $next: it counts\n\t^tiny: row (?:1000|999)\$\n");
-		is(found($made, $row), '4: +row -row, it counts', 'a row that is expected');
-		is(found($row, $made), '4: +row -row, it counts', 'and the other way round');
-		is(found($made, changed($made, @{ $changes[0] }[ 2, 3 ])), '4: +row -row', 'within a major version it is not expected');
-		is(found($made, $error), '5: +said -said', 'nor is another difference');
+	local $TestAio::Difference::expected_file = "$directory/expected";
+	my ($row, $error, $counter, $plan) = map { changed($made, @$_[ 2, 3 ], $next) } @changes[ 0, 1, 2, 8 ];
+	is(found($made, $row), '4: +row -row', 'two major versions: a row');
+	is(found($made, $error), '5: +said -said', 'two major versions: an error');
+	is(found($made, $counter), '', 'two major versions: counters are left out');
+	is(found($made, $plan), '', 'two major versions: plans are left out');
+	PostgreSQL::Test::Utils::append_to_file("$directory/expected",
+		"# reasons\n\n$major to $next: it counts\n\t^tiny: row (?:1000|999)\$\n");
+	is(found($made, $row), '4: +row -row, it counts', 'a row that is expected');
+	is(found($row, $made), '4: +row -row, it counts', 'and the other way round');
+	is(found($made, changed($made, @{ $changes[0] }[ 2, 3 ])), '4: +row -row', 'within a major version it is not expected');
+	is(found($made, $error), '5: +said -said', 'nor is another difference');
 
-		my %long = (script => 'tiny', statement => 'x' x 999, before => [ (1) x 9 ], after => [ 'y' x 999 ]);
-		my @many = map { { %long, number => $_, kind => $_ % 20 } } 1 .. 100;
-		my @lines = summary(@many);
-		is_between(scalar @lines, 60, 80, 'lines about many differences');
-		is_between((sort { $b <=> $a } map { length } @lines)[0], 100, 220, 'the longest line');
-		my $counts = qr/… and 4 more lines.*likewise 4 statements: tiny \d+, .*60 statements of 12 other kinds left out/s;
-		like(join("\n", @lines), $counts, 'what is left out is counted');
-	},
+	my %long = (script => 'tiny', statement => 'x' x 999, before => [ (1) x 9 ], after => [ 'y' x 999 ]);
+	my @many = map { { %long, number => $_, kind => $_ % 20 } } 1 .. 100;
+	my @lines = summary(@many);
+	is_between(scalar @lines, 60, 80, 'lines about many differences');
+	is_between((sort { $b <=> $a } map { length } @lines)[0], 100, 220, 'the longest line');
+	my $counts = qr/… and 4 more lines.*likewise 4 statements: tiny \d+, .*60 statements of 12 other kinds left out/s;
+	like(join("\n", @lines), $counts, 'what is left out is counted');
+},
 	own => 1, conf => { TestAio::Recording::settings() });
 done_testing();

@@ -3,8 +3,7 @@
 # versions before the server's.  doc/install.md names the versions that the library knows.
 #
 # io_methods: worker
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
@@ -33,13 +32,11 @@ if ($reason)
 sub unknown_server
 {
 	my ($gate, $scenario) = @_;
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			my $why_not = $aio->sql('SELECT why_not FROM io_gate');
-			$aio->scenario("test_aio.gate = $gate", sub { $scenario->($aio, $aio->sessions('alice'), $aio->table('t', 20)) },
-				skip => $why_not && $why_not !~ $why ? "needs the I/O gate: $why_not" : undef);
-		},
+	with_each_io_method(sub {
+		my $why_not = $aio->sql('SELECT why_not FROM io_gate');
+		$aio->scenario("test_aio.gate = $gate", sub { $scenario->($aio, $aio->sessions('alice'), $aio->table('t', 20)) },
+			skip => $why_not && $why_not !~ $why ? "needs the I/O gate: $why_not" : undef);
+	},
 		suffix => $gate,
 		conf => { dynamic_library_path => "$built/unknown:\$libdir", 'test_aio.gate' => $gate });
 	return;

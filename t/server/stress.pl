@@ -5,8 +5,7 @@
 #	TEST_AIO_SEED				begins with the statements of an earlier run
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/..";
+use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 
 use Time::HiRes qw(time);
@@ -46,60 +45,58 @@ sub statement
 	return $statements{ (sort keys %statements)[ rand keys %statements ] };
 }
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-		srand $seed;
+for_each_io_method(sub {
+	srand $seed;
 
-		# a statement must use its columns, or the planner leaves them out
-		$aio->scenario('each statement does what it says', sub {
-			my $alice = $aio->sessions('alice');
-			my $t = $aio->table('t', $blocks);
-			my %statements = statements($t);
-			for my $kind (sort grep { !/^set/ } keys %statements)
-			{
-				my $evicts = $kind eq 'evict';
-				$aio->evict($t, $alice);
-				$alice->sql("SELECT count(*) FROM $t") if $evicts;
-				$alice->sql($statements{$kind});
-				my $present = $aio->sql("SELECT count(buffer) FROM generate_series(0, $blocks - 1) b, buffer_state('$t', b)");
-				cmp_ok($present, $evicts ? '==' : '>', 0, $evicts ? "$kind: no block is left" : "$kind: blocks are read");
-			}
-		});
+	# a statement must use its columns, or the planner leaves them out
+	$aio->scenario('each statement does what it says', sub {
+		my $alice = $aio->sessions('alice');
+		my $t = $aio->table('t', $blocks);
+		my %statements = statements($t);
+		for my $kind (sort grep { !/^set/ } keys %statements)
+		{
+			my $evicts = $kind eq 'evict';
+			$aio->evict($t, $alice);
+			$alice->sql("SELECT count(*) FROM $t") if $evicts;
+			$alice->sql($statements{$kind});
+			my $present = $aio->sql("SELECT count(buffer) FROM generate_series(0, $blocks - 1) b, buffer_state('$t', b)");
+			cmp_ok($present, $evicts ? '==' : '>', 0, $evicts ? "$kind: no block is left" : "$kind: blocks are read");
+		}
+	});
 
-		$aio->scenario("seed $seed", sub {
-			my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
-			my ($t, $u) = ($aio->table('t', $blocks), $aio->table('u', $blocks, kind => 'UNLOGGED'));
-			my %temp = map { $_->name => $aio->table('v', $blocks, kind => 'TEMP', session => $_) } @sessions;
-			$_->sql('SET client_min_messages = error') for @sessions;
-			my @wrong;
-			my $done = 0;
-			my $end = time + $seconds;
-			while (time < $end || $done < 100)
-			{
-				for my $session (@sessions)
-				{
-					next if !$session->has_ended;
-					my ($statement, $error) = ($session->statement, $session->error);
-					if ($error && $error->{all} !~ $expected) { push @wrong, "$statement: $error->{all}" }
-					elsif ($session->result ne '' && $statement !~ /SET|CALL/) { push @wrong, "$statement: ${\$session->result}" }
-					last if @wrong;
-					my $relation = ($t, $u, $temp{ $session->name })[ rand 3 ];
-					$done++;
-					$session->starts(rand() < 0.15 ? "SELECT evict_rel('$relation')" : statement($relation));
-				}
-				last if @wrong;
-				my $victim = $sessions[ rand @sessions ];
-				$aio->sql("SELECT pg_cancel_backend(${\$victim->pid})") if rand() < 0.02;
-			}
-			$_->wait_for_end for @sessions;
-			is(join("\n", @wrong), '', "TEST_AIO_SEED=$seed gives the same statements again");
-			$aio->proves($_) for $t, $u;
-			# the session may have been cancelled just now, and it must wait for its reads
+	$aio->scenario("seed $seed", sub {
+		my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
+		my ($t, $u) = ($aio->table('t', $blocks), $aio->table('u', $blocks, kind => 'UNLOGGED'));
+		my %temp = map { $_->name => $aio->table('v', $blocks, kind => 'TEMP', session => $_) } @sessions;
+		$_->sql('SET client_min_messages = error') for @sessions;
+		my @wrong;
+		my $done = 0;
+		my $end = time + $seconds;
+		while (time < $end || $done < 100)
+		{
 			for my $session (@sessions)
 			{
-				$session->starts('SELECT 1')->wait_for_end;
-				$aio->proves('v', session => $session);
+				next if !$session->has_ended;
+				my ($statement, $error) = ($session->statement, $session->error);
+				if ($error && $error->{all} !~ $expected) { push @wrong, "$statement: $error->{all}" }
+				elsif ($session->result ne '' && $statement !~ /SET|CALL/) { push @wrong, "$statement: ${\$session->result}" }
+				last if @wrong;
+				my $relation = ($t, $u, $temp{ $session->name })[ rand 3 ];
+				$done++;
+				$session->starts(rand() < 0.15 ? "SELECT evict_rel('$relation')" : statement($relation));
 			}
-		});
-	}, conf => { shared_buffers => $shared_buffers, io_max_concurrency => 8, io_max_combine_limit => 128 });
+			last if @wrong;
+			my $victim = $sessions[ rand @sessions ];
+			$aio->sql("SELECT pg_cancel_backend(${\$victim->pid})") if rand() < 0.02;
+		}
+		$_->wait_for_end for @sessions;
+		is(join("\n", @wrong), '', "TEST_AIO_SEED=$seed gives the same statements again");
+		$aio->proves($_) for $t, $u;
+		# the session may have been cancelled just now, and it must wait for its reads
+		for my $session (@sessions)
+		{
+			$session->starts('SELECT 1')->wait_for_end;
+			$aio->proves('v', session => $session);
+		}
+	});
+}, conf => { shared_buffers => $shared_buffers, io_max_concurrency => 8, io_max_combine_limit => 128 });

@@ -2,8 +2,7 @@
 # session ends, and every wait for it ends, too.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns a buffer on which a session has started I/O.
@@ -47,122 +46,119 @@ my %waits = (
 	'CHECKPOINT' => ['CHECKPOINT', 1],
 );
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		my %interrupts = (
-			terminated => ['pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/],
-			cancelled => ['pg_cancel_backend(%d)', '57014', qr/user request/],
-		);
-		for my $how (sort keys %interrupts)
-		{
-			my ($sql, $state, $message) = @{ $interrupts{$how} };
-			$aio->scenario("a session that waits is $how", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-				my $b = started($alice, $t);
-				$bob->starts("SELECT buffer_call_start_io($b, true, true)");
-				$bob->waits_on('BufferIo');
-				$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
-				$bob->raises($state, $message, "is $how");
-				$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');
-				end_io($alice, $b);
-				$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
-				$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-			}, log => $aio->terminated('bob'));
-		}
-
-		for my $what (sort keys %waits)
-		{
-			my ($statement, $output) = @{ $waits{$what} };
-			for my $how (sort keys %ends)
-			{
-				$aio->scenario("$what waits, and the owner of the I/O $how", sub {
-					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
-					if ($statement =~ /VACUUM/)
-					{
-						$aio->sql("DELETE FROM $t WHERE blk > 0");
-						$aio->sql("VACUUM (TRUNCATE off) $t");
-						$aio->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'an empty page, not written yet');
-					}
-					my $b = $output ? undef : started($alice, $t);
-					if ($statement =~ /VACUUM/)
-					{
-						$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
-						$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts output');
-					}
-					$b //= started_output($alice, $t);
-					$bob->starts($statement =~ s/%s/$t/r);
-					if ($what eq 'CHECKPOINT')
-					{
-						$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIo')");
-					}
-					else
-					{
-						$bob->waits_on('BufferIo');
-					}
-					$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
-					$bob->ends('goes on');
-					$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
-				}, log => $aio->terminated('alice'));
-			}
-		}
-
-		$aio->scenario('output, and a fast shutdown', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			started_output($alice, $t);
-			ok($aio->stop_with_sessions('INT'), 'the server stops');
-			$aio->launch->wait_until_ready;
-			$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
-		}, dies => 1, log => $aio->terminated('alice'));
-
-		$aio->scenario('later transactions', sub {
+for_each_io_method(sub {
+	my %interrupts = (
+		terminated => ['pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/],
+		cancelled => ['pg_cancel_backend(%d)', '57014', qr/user request/],
+	);
+	for my $how (sort keys %interrupts)
+	{
+		my ($sql, $state, $message) = @{ $interrupts{$how} };
+		$aio->scenario("a session that waits is $how", sub {
 			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			$alice->sql('BEGIN; SAVEPOINT s');
 			my $b = started($alice, $t);
-			$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
-			$alice->sql('ROLLBACK TO s; ROLLBACK');
-			$aio->gives("SELECT 'IO_IN_PROGRESS' = ANY (flags), refcount FROM buffer_state('$t', 2)", 't|1', 'the I/O goes on');
-			$bob->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'is not the owner');
+			$bob->starts("SELECT buffer_call_start_io($b, true, true)");
+			$bob->waits_on('BufferIo');
+			$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
+			$bob->raises($state, $message, "is $how");
+			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');
 			end_io($alice, $b);
-		});
-
-		$aio->scenario('as many as there may be', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
-			$alice->gives("SELECT count(*) FROM generate_series(0, 255) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 256, 'starts');
-			$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
-			$aio->end_session($alice);
-			$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'all have ended');
-		});
-
-		$aio->scenario('the session exits, with I/O on shared and local buffers', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
-			started($alice, $t);
-			started($alice, $own);
-			$aio->end_session($alice);
-			$aio->gives("SELECT refcount, 'IO_IN_PROGRESS' = ANY (flags) FROM buffer_state('$t', 2)", '0|f', 'they have ended');
+			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
 			$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-		});
+		}, log => $aio->terminated('bob'));
+	}
 
-		my %removals = (
-			'DROP' => ['', 'DROP TABLE own'],
-			'TRUNCATE' => ['', 'TRUNCATE own'],
-			'ON COMMIT DELETE ROWS' => ['ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT'],
-			'DISCARD TEMP' => ['', 'DISCARD TEMP'],
-		);
-		for my $what (sort keys %removals)
+	for my $what (sort keys %waits)
+	{
+		my ($statement, $output) = @{ $waits{$what} };
+		for my $how (sort keys %ends)
 		{
-			my ($option, $sql) = @{ $removals{$what} };
-			$aio->scenario("a temporary table: $what", sub {
-				my ($alice) = $aio->sessions('alice');
-				$alice->sql("CREATE TEMP TABLE own (i int) $option");
-				$alice->sql("BEGIN; SELECT grow_rel('own', 4)");
-				my $b = started($alice, 'own');
-				$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'a second time');
-				$alice->gives("COMMIT; $sql", '', $what);
-				$alice->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer/, 'it is forgotten');
-				$alice->gives('SELECT 1', 1, 'and the session goes on');
-			});
+			$aio->scenario("$what waits, and the owner of the I/O $how", sub {
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
+				if ($statement =~ /VACUUM/)
+				{
+					$aio->sql("DELETE FROM $t WHERE blk > 0");
+					$aio->sql("VACUUM (TRUNCATE off) $t");
+					$aio->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'an empty page, not written yet');
+				}
+				my $b = $output ? undef : started($alice, $t);
+				if ($statement =~ /VACUUM/)
+				{
+					$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+					$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts output');
+				}
+				$b //= started_output($alice, $t);
+				$bob->starts($statement =~ s/%s/$t/r);
+				if ($what eq 'CHECKPOINT')
+				{
+					$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIo')");
+				}
+				else
+				{
+					$bob->waits_on('BufferIo');
+				}
+				$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
+				$bob->ends('goes on');
+				$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
+			}, log => $aio->terminated('alice'));
 		}
-	}, leaves => 'nothing');
+	}
+
+	$aio->scenario('output, and a fast shutdown', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		started_output($alice, $t);
+		ok($aio->stop_with_sessions('INT'), 'the server stops');
+		$aio->launch->wait_until_ready;
+		$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
+	}, dies => 1, log => $aio->terminated('alice'));
+
+	$aio->scenario('later transactions', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$alice->sql('BEGIN; SAVEPOINT s');
+		my $b = started($alice, $t);
+		$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
+		$alice->sql('ROLLBACK TO s; ROLLBACK');
+		$aio->gives("SELECT 'IO_IN_PROGRESS' = ANY (flags), refcount FROM buffer_state('$t', 2)", 't|1', 'the I/O goes on');
+		$bob->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'is not the owner');
+		end_io($alice, $b);
+	});
+
+	$aio->scenario('as many as there may be', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+		$alice->gives("SELECT count(*) FROM generate_series(0, 255) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 256, 'starts');
+		$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
+		$aio->end_session($alice);
+		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'all have ended');
+	});
+
+	$aio->scenario('the session exits, with I/O on shared and local buffers', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
+		started($alice, $t);
+		started($alice, $own);
+		$aio->end_session($alice);
+		$aio->gives("SELECT refcount, 'IO_IN_PROGRESS' = ANY (flags) FROM buffer_state('$t', 2)", '0|f', 'they have ended');
+		$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
+	});
+
+	my %removals = (
+		'DROP' => ['', 'DROP TABLE own'],
+		'TRUNCATE' => ['', 'TRUNCATE own'],
+		'ON COMMIT DELETE ROWS' => ['ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT'],
+		'DISCARD TEMP' => ['', 'DISCARD TEMP'],
+	);
+	for my $what (sort keys %removals)
+	{
+		my ($option, $sql) = @{ $removals{$what} };
+		$aio->scenario("a temporary table: $what", sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql("CREATE TEMP TABLE own (i int) $option");
+			$alice->sql("BEGIN; SELECT grow_rel('own', 4)");
+			my $b = started($alice, 'own');
+			$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'a second time');
+			$alice->gives("COMMIT; $sql", '', $what);
+			$alice->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer/, 'it is forgotten');
+			$alice->gives('SELECT 1', 1, 'and the session goes on');
+		});
+	}
+}, leaves => 'nothing');

@@ -3,8 +3,7 @@
 # the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
 #
 # io_methods: sync; long: worker
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
@@ -42,25 +41,22 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 	END $$;
 	SQL
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('a toy of a block that cannot be read back', sub {
-			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 8);
-			$aio->sql(UNTIL_THEY_MEET);
-			$carol->sql('SELECT pg_advisory_lock(18)');
-			$aio->evict($t);
-			symlink $aio->file_of($t), $unreadable or die "$unreadable: $!";
-			$bob->starts("SELECT scenario.wants_block('$t')");
-			my $how_long = $PostgreSQL::Test::Utils::timeout_default / 2 . ' s';
-			$alice->gives("SELECT scenario.makes_toys('$t', '$how_long')", 't', 'meets the other session, and cannot read the block back');
-			$carol->sql('SELECT pg_advisory_unlock(18)');
-			$bob->ends;
-			$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');
-			unlink $unreadable or die "$unreadable: $!";
-		}, log => qr/LOG:  could not read blocks 3\.\.3 /);
-	}, own => 1);
+with_each_io_method(sub {
+	$aio->scenario('a toy of a block that cannot be read back', sub {
+		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 8);
+		$aio->sql(UNTIL_THEY_MEET);
+		$carol->sql('SELECT pg_advisory_lock(18)');
+		$aio->evict($t);
+		symlink $aio->file_of($t), $unreadable or die "$unreadable: $!";
+		$bob->starts("SELECT scenario.wants_block('$t')");
+		my $how_long = $PostgreSQL::Test::Utils::timeout_default / 2 . ' s';
+		$alice->gives("SELECT scenario.makes_toys('$t', '$how_long')", 't', 'meets the other session, and cannot read the block back');
+		$carol->sql('SELECT pg_advisory_unlock(18)');
+		$bob->ends;
+		$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');
+		unlink $unreadable or die "$unreadable: $!";
+	}, log => qr/LOG:  could not read blocks 3\.\.3 /);
+}, own => 1);
 
 unlink $unreadable;
 done_testing();

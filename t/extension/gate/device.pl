@@ -1,8 +1,7 @@
 # Simulated storage: how long reads take on it, and that they are right.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 
@@ -48,306 +47,303 @@ sub without_worker
 	return;
 }
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
+for_each_io_method(sub {
+	$aio->scenario('latency and queue depth', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
+		$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
+		submits($aio, $alice, map { "$t $_" } 0 .. 4);
+		is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
+		$aio->gives('SELECT in_progress, queued, reads FROM io_devices', '2|3|0');
+		$aio->gives("SELECT bool_and(pid = ${\$alice->pid}), bool_and(relation = '$t'::regclass), string_agg(DISTINCT fork, ''), sum(nblocks), bool_and(due_in BETWEEN 0 AND service_time) FROM io_device_reads", 't|t|main|5|t', 'the view shows them');
+		submits($aio, $bob, "$t 5", "$t 6");
+		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) = (max(due_in) FILTER (WHERE blockno = 4))::numeric(20, 3), (max(due_in) FILTER (WHERE blockno = 6) - max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) FROM io_device_reads",
+			't|10000.000', 'a later one goes to the place that is free first, whoever submits it');
+		end_devices($aio);
+		$aio->sql("SELECT io_device('10 s', rel => '$t')");
+		submits($aio, $alice, map { "$t $_" } 10 .. 17);
+		is(service_times($aio), join(' ', (10) x 8), 'a deep queue serves all at once');
+		$aio->gives('SELECT latency, queue_depth, in_progress, queued FROM io_devices', '10000|32|8|0');
+		end_devices($aio);
+		$aio->sql("SELECT io_device('1 ms', 2, rel => '$t')");
+		submits($aio, $alice, map { "$t $_ 2" } 20, 30, 40);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 20, 2)", 2, 'a read that is waited for');
+		$aio->wait_for('SELECT reads = 3 FROM io_devices');
+		$aio->gives('SELECT read_bytes, in_progress, queued FROM io_devices', '49152|0|0', 'all are counted');
+		$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
+	});
 
-		$aio->scenario('latency and queue depth', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
-			$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
-			submits($aio, $alice, map { "$t $_" } 0 .. 4);
-			is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
-			$aio->gives('SELECT in_progress, queued, reads FROM io_devices', '2|3|0');
-			$aio->gives("SELECT bool_and(pid = ${\$alice->pid}), bool_and(relation = '$t'::regclass), string_agg(DISTINCT fork, ''), sum(nblocks), bool_and(due_in BETWEEN 0 AND service_time) FROM io_device_reads", 't|t|main|5|t', 'the view shows them');
-			submits($aio, $bob, "$t 5", "$t 6");
-			$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) = (max(due_in) FILTER (WHERE blockno = 4))::numeric(20, 3), (max(due_in) FILTER (WHERE blockno = 6) - max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) FROM io_device_reads",
-				't|10000.000', 'a later one goes to the place that is free first, whoever submits it');
-			end_devices($aio);
-			$aio->sql("SELECT io_device('10 s', rel => '$t')");
-			submits($aio, $alice, map { "$t $_" } 10 .. 17);
-			is(service_times($aio), join(' ', (10) x 8), 'a deep queue serves all at once');
-			$aio->gives('SELECT latency, queue_depth, in_progress, queued FROM io_devices', '10000|32|8|0');
-			end_devices($aio);
-			$aio->sql("SELECT io_device('1 ms', 2, rel => '$t')");
-			submits($aio, $alice, map { "$t $_ 2" } 20, 30, 40);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 20, 2)", 2, 'a read that is waited for');
-			$aio->wait_for('SELECT reads = 3 FROM io_devices');
-			$aio->gives('SELECT read_bytes, in_progress, queued FROM io_devices', '49152|0|0', 'all are counted');
-			$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
-		});
+	$aio->scenario('bandwidth', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+		# one block a second
+		$aio->sql("SELECT io_device('10 s', bytes_per_second => 8192, rel => '$t')");
+		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
+		is(service_times($aio), '10 10 18', 'reads follow each other on the bus, and the latency is at least what it is');
+		submits($aio, $alice, "$t 30");
+		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 30) - max(due_in) FILTER (WHERE blockno = 8))::numeric(20, 3) FROM io_device_reads", '1000.000', 'so do later ones');
+		end_devices($aio);
+		$aio->evict($t);
+		$aio->sql("SELECT io_device('10 s', 1, bytes_per_second => 8192, rel => '$t')");
+		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
+		is(service_times($aio), '10 20 36', 'one at a time: the next begins when the one before is due');
+		end_devices($aio);
+	});
 
-		$aio->scenario('bandwidth', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
-			# one block a second
-			$aio->sql("SELECT io_device('10 s', bytes_per_second => 8192, rel => '$t')");
-			submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
-			is(service_times($aio), '10 10 18', 'reads follow each other on the bus, and the latency is at least what it is');
-			submits($aio, $alice, "$t 30");
-			$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 30) - max(due_in) FILTER (WHERE blockno = 8))::numeric(20, 3) FROM io_device_reads", '1000.000', 'so do later ones');
-			end_devices($aio);
-			$aio->evict($t);
-			$aio->sql("SELECT io_device('10 s', 1, bytes_per_second => 8192, rel => '$t')");
-			submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
-			is(service_times($aio), '10 20 36', 'one at a time: the next begins when the one before is due');
-			end_devices($aio);
-		});
-
-		$aio->scenario('jitter goes to both sides', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
-			$aio->sql("SELECT io_device('10 s', 1000, 0.5, rel => '$t')");
-			for my $from (0, 8, 16, 24)
-			{
-				submits($aio, $alice, map { "$t $_" } $from .. $from + 7);
-			}
-			my @times = split / /, service_times($aio);
-			is(grep({ $_ < 5 || $_ > 15 } @times), 0, 'by half of the latency at most') or diag("@times");
-			# 32 random numbers are all on one side of a third once in 400,000 runs
-			cmp_ok((sort { $a <=> $b } @times)[0], '<', 10 - 5 / 3, 'some are earlier');
-			cmp_ok((sort { $a <=> $b } @times)[-1], '>', 10 + 5 / 3, 'some are later');
-			end_devices($aio);
-		});
-
-		$aio->scenario('lateness', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
-			$aio->sql("SELECT io_device('1 ms', rel => '$t')");
-			$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
-			without_worker($aio, sub {
-				submits($aio, $alice, "$t 0");
-				$aio->wait_for('SELECT due_in < -300 FROM io_device_reads');
-			});
-			$aio->wait_for('SELECT max_lateness >= 300000 FROM io_devices');
-			my $late = $aio->sql('SELECT max_lateness FROM io_devices');
-			$aio->gives('SELECT mean_lateness FROM io_devices', $late, 'one read was late, that is the mean, too');
-			# performed by the worker, since nobody waits
-			for my $block (1 .. 9)
-			{
-				submits($aio, $alice, "$t $block");
-				$aio->wait_for("SELECT reads = $block + 1 FROM io_devices");
-			}
-			$aio->wait_for("SELECT mean_lateness < $late FROM io_devices");
-			$aio->gives("SELECT max_lateness >= $late, mean_lateness >= $late / 10 FROM io_devices", 't|t', 'the greatest stays, the mean is over all reads');
-			end_devices($aio);
-		});
-
-		$aio->scenario('whatever the order of submission, what is due goes first', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($s, $l) = map { $aio->table($_, 64) } qw(short long);
-			$aio->sql("SELECT io_device('1 ms', rel => '$s')");
-			my ($wrong, $count) = ('', 7);
-			for my $order (0 .. 2**$count - 1)
-			{
-				# some twenty of all are enough, chosen so that each place is taken by both
-				next if $order % 5;
-				my @tables = map { $order >> $_ & 1 ? $l : $s } 0 .. $count - 1;
-				my $long = grep { $_ eq $l } @tables;
-				$aio->evict($_) for $s, $l;
-				$aio->sql("SELECT io_device('50 s', 100, 0.1, rel => '$l')");
-				my $read = 0;
-				submits($aio, $alice, map { my $block = $read++; "$_ $block" } @tables);
-				$aio->poll(sub { $aio->sql("SELECT count(*) FROM io_device_reads WHERE relation = '$s'::regclass") eq '0' })
-				  or $wrong .= "in the order @tables a read stays; ";
-				my $left = $aio->sql('SELECT count(*) FROM io_device_reads');
-				$wrong .= "of @tables $left are left; " if $left != $long;
-				last if $wrong;
-				$aio->sql("SELECT io_device_end('$l')");
-				$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
-			}
-			is($wrong, '', 'short reads are performed, long ones stay');
-			end_devices($aio);
-		});
-
-		$aio->scenario('a device that ends hurries its own reads only', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = map { $aio->table($_, 64) } qw(t u);
-			$aio->sql("SELECT io_device('40 s', 100, 0.5, rel => '$_')") for $t, $u;
-			submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
-			submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
-			$aio->sql("SELECT io_device_end('$t')");
-			$aio->wait_for("SELECT count(*) = 7 FROM io_device_reads");
-			$aio->gives("SELECT count(*) FROM io_device_reads WHERE relation = '$u'::regclass AND service_time >= 20000", 7, 'those of the other stay');
-			end_devices($aio);
-		});
-
-		# In a critical section a process does not wait until its read is due.  The read's entry in the
-		# worker's queue stays behind, and when its time comes, the handle is in use for another read.
-		$aio->scenario('a read that its owner has performed leaves nothing to another read of its handle', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
-			my ($first, $second) = (0, 1);
-			$alice->sql("SELECT pg_relation_size('$t')");
-			# longer and longer, until nothing is due before the second read is submitted
-			for my $seconds (1 .. 10)
-			{
-				my $begin = time;
-				$aio->evict($t);
-				$aio->sql("SELECT io_device_end(), io_device('$seconds s', rel => '$u', keep => true), io_device('60 s', rel => '$t', keep => true)");
-				$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('$seconds s', rel => 'own', keep => true);"
-					  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
-				$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
-				$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
-				last if $first eq $second && time - $begin < $seconds;
-				$aio->sql('SELECT io_device_end()');
-			}
-			is($second, $first, 'another read has the same handle');
-			# this one is due later than the first was
-			$bob->sql("SELECT read_rel_block_ll('$u', 0, wait_complete => false)");
-			$aio->wait_for("SELECT count(*) = 0 FROM io_device_reads WHERE relation = '$u'::regclass");
-			$aio->gives('SELECT count(*), min(service_time) FROM io_device_reads', '1|60000', 'its read is still in hand');
-			end_devices($aio);
-		});
-
-		$aio->scenario('sessions that wait', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
-			$aio->sql("SELECT io_device('50s', rel => '$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoDevice');
-			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-			$bob->waits_on('IoDevice');
-			$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
-			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-			$alice->raises('57014', qr/user request/, 'is cancelled');
-			$aio->sql('SELECT io_device_end()');
-			$bob->returns('1', 'gets it at once when the device ends');
-		});
-
-		$aio->scenario('failing reads take their time as well, temporary tables too', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-			$aio->sql("SELECT io_device('50 s', keep => true)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoDevice');
-			$aio->gives("SELECT service_time, due_in > 0 FROM io_device_reads WHERE pid = ${\$alice->pid}", '50000|t', 'is in hand');
-			$aio->sql('SELECT io_device_end()');
-			$alice->returns('', 'reads when the device ends');
-			$alice->sql("SELECT io_device('1 ms')");
-			$alice->gives("SELECT count(*) FROM read_buffers('$t', 8, 2)", 1, 'reads when that is due');
-			$alice->gives('SELECT reads, read_bytes, mean_lateness IS NULL FROM io_devices', '1|16384|t', 'by itself');
-			$alice->sql("SELECT io_fail('$t', -5)");
-			$aio->sql("SELECT io_device('50 s', keep => true)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 4)");
-			$alice->waits_on('IoDevice');
-			$aio->gives("SELECT service_time FROM io_device_reads WHERE pid = ${\$alice->pid}", 50000, 'one that is to fail, too');
-			$aio->sql('SELECT io_device_end()');
-			$alice->raises('58030', qr/blocks 4\.\.4/, 'fails');
-			$alice->sql('SELECT io_fail_end()');
-		}, leaves => 'nothing', log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('the device ends with its session', sub {
-			my ($controller, $alice, $other) = $aio->sessions(qw(controller alice other));
-			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
-			$controller->sql("SELECT io_device('50s', rel => '$t')");
-			$other->sql("SELECT io_device('50s', rel => '$u')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoDevice');
-			$aio->end_session($controller);
-			$alice->returns('', 'reads at once');
-			$aio->gives('SELECT relation FROM io_devices', $u, 'that of another session stays');
-			$other->gives('SELECT io_device_end()', 1);
-		}, leaves => 'nothing');
-
-		$aio->scenario('a relation that is rewritten', sub {
-			my $t = $aio->table('t', 4, changes => 1);
-			$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
-			$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
-			$aio->gives("SELECT io_device_end('$t'), io_device_end('-'), io_hold_end()", '0|1|1', 'and end as such');
-		});
-
-		$aio->scenario('its worker is terminated and comes back', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $worker = $aio->sql('SELECT worker FROM io_gate');
-			# on a slow machine a read may have ended before anybody sees it wait
-			my $latency;
-			for (200, 2000, 20_000)
-			{
-				$latency = $_;
-				$aio->sql("SELECT io_device_end(), io_device('$latency ms', rel => '$t', keep => true)");
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				last if $alice->gets_to_wait('IoDevice');
-				$alice->wait_for_end;
-				$aio->evict($t);
-			}
-			$aio->sql("SELECT pg_terminate_backend($worker)");
-			$alice->returns('', 'reads');
-			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-			$aio->sql("SELECT io_device('50 s', rel => '$t', keep => true)");
-			$alice->sql("SELECT read_rel_block_ll('$t', 9, wait_complete => false)");
-			is(service_times($aio), 50, 'the device is back');
-			$aio->sql("SELECT io_device_end(), io_device('1 ms', rel => '$t', keep => true)");
-			$alice->sql("SELECT read_rel_block_ll('$t', 10)");
-			$aio->gives('SELECT reads FROM io_devices', 1, 'and served by the new worker');
-			$aio->end_gate;
-		}, log => $aio->gate_worker_ended);
-
-		$aio->scenario('its worker is terminated with a read that is due in hours', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-			$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
-			$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-			my $worker = $aio->sql('SELECT worker FROM io_gate');
-			$aio->sql("SELECT pg_terminate_backend($worker)");
-			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-			$aio->sql("SELECT io_device('1 ms', rel => '$u')");
-			$bob->sql("SELECT read_rel_block_ll('$u', 9, wait_complete => false)");
-			$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
-			$aio->gives("SELECT in_progress, service_time FROM io_devices JOIN io_device_reads USING (relation) WHERE relation = '$t'::regclass", '1|8192000', 'the read is still in progress');
-			$aio->end_gate;
-		}, log => $aio->gate_worker_ended);
-
-		$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-			$aio->evict($t, $alice);
-			$aio->trace("'$t'") if !$aio->lacks('trace');
-			$aio->sql("SELECT io_device('1ms', rel => '$t')");
-			$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
-			$alice->waits_on('advisory');
-			$aio->sql("SELECT io_device_end('$t')");
-			$aio->sql("SELECT io_device('50s', rel => '$u')");
-			$aio->resume;
-			$alice->ends('submits the staged read');
-			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
-			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
-			$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
-			$aio->end_trace if !$aio->lacks('trace');
-			$aio->end_gate;
-		});
-
-		$aio->scenario('the worker goes while a read is staged', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->evict($t, $alice);
-			$aio->trace("'$t'");
-			$aio->sql("SELECT io_device('50 s', rel => '$t')");
-			$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
-			$alice->waits_on('advisory');
-			my $worker = $aio->sql('SELECT worker FROM io_gate');
-			# would start another one
-			kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
-			$aio->sql("SELECT pg_terminate_backend($worker)");
-			$aio->wait_for('SELECT worker IS NULL FROM io_gate');
-			$aio->resume;
-			$alice->ends('submits the staged read');
-			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
-			kill 'CONT', $aio->postmaster_pid;
-			$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
-			$aio->traced('held', 'f', 'nor is it held, says the trace');
-			$aio->end_trace;
-			$aio->end_gate;
-			$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-		}, skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
-
-		for my $mode (qw(fast immediate))
+	$aio->scenario('jitter goes to both sides', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+		$aio->sql("SELECT io_device('10 s', 1000, 0.5, rel => '$t')");
+		for my $from (0, 8, 16, 24)
 		{
-			$aio->scenario("$mode shutdown with reads in hand", sub {
-				my $t = $aio->table('t', 20);
-				my ($alice) = $aio->sessions('alice');
-				# due in nine hours
-				$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)");
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				$alice->waits_on('IoDevice');
-				ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
-				$aio->launch->wait_until_ready;
-				$aio->observe;
-				$alice->wait_for_end->forget_warnings;
-			}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
+			submits($aio, $alice, map { "$t $_" } $from .. $from + 7);
 		}
-	}, needs => 'gate', conf => { io_max_concurrency => 64 });
+		my @times = split / /, service_times($aio);
+		is(grep({ $_ < 5 || $_ > 15 } @times), 0, 'by half of the latency at most') or diag("@times");
+		# 32 random numbers are all on one side of a third once in 400,000 runs
+		cmp_ok((sort { $a <=> $b } @times)[0], '<', 10 - 5 / 3, 'some are earlier');
+		cmp_ok((sort { $a <=> $b } @times)[-1], '>', 10 + 5 / 3, 'some are later');
+		end_devices($aio);
+	});
+
+	$aio->scenario('lateness', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
+		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
+		without_worker($aio, sub {
+			submits($aio, $alice, "$t 0");
+			$aio->wait_for('SELECT due_in < -300 FROM io_device_reads');
+		});
+		$aio->wait_for('SELECT max_lateness >= 300000 FROM io_devices');
+		my $late = $aio->sql('SELECT max_lateness FROM io_devices');
+		$aio->gives('SELECT mean_lateness FROM io_devices', $late, 'one read was late, that is the mean, too');
+		# performed by the worker, since nobody waits
+		for my $block (1 .. 9)
+		{
+			submits($aio, $alice, "$t $block");
+			$aio->wait_for("SELECT reads = $block + 1 FROM io_devices");
+		}
+		$aio->wait_for("SELECT mean_lateness < $late FROM io_devices");
+		$aio->gives("SELECT max_lateness >= $late, mean_lateness >= $late / 10 FROM io_devices", 't|t', 'the greatest stays, the mean is over all reads');
+		end_devices($aio);
+	});
+
+	$aio->scenario('whatever the order of submission, what is due goes first', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($s, $l) = map { $aio->table($_, 64) } qw(short long);
+		$aio->sql("SELECT io_device('1 ms', rel => '$s')");
+		my ($wrong, $count) = ('', 7);
+		for my $order (0 .. 2**$count - 1)
+		{
+			# some twenty of all are enough, chosen so that each place is taken by both
+			next if $order % 5;
+			my @tables = map { $order >> $_ & 1 ? $l : $s } 0 .. $count - 1;
+			my $long = grep { $_ eq $l } @tables;
+			$aio->evict($_) for $s, $l;
+			$aio->sql("SELECT io_device('50 s', 100, 0.1, rel => '$l')");
+			my $read = 0;
+			submits($aio, $alice, map { my $block = $read++; "$_ $block" } @tables);
+			$aio->poll(sub { $aio->sql("SELECT count(*) FROM io_device_reads WHERE relation = '$s'::regclass") eq '0' })
+			  or $wrong .= "in the order @tables a read stays; ";
+			my $left = $aio->sql('SELECT count(*) FROM io_device_reads');
+			$wrong .= "of @tables $left are left; " if $left != $long;
+			last if $wrong;
+			$aio->sql("SELECT io_device_end('$l')");
+			$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
+		}
+		is($wrong, '', 'short reads are performed, long ones stay');
+		end_devices($aio);
+	});
+
+	$aio->scenario('a device that ends hurries its own reads only', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = map { $aio->table($_, 64) } qw(t u);
+		$aio->sql("SELECT io_device('40 s', 100, 0.5, rel => '$_')") for $t, $u;
+		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
+		submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
+		$aio->sql("SELECT io_device_end('$t')");
+		$aio->wait_for("SELECT count(*) = 7 FROM io_device_reads");
+		$aio->gives("SELECT count(*) FROM io_device_reads WHERE relation = '$u'::regclass AND service_time >= 20000", 7, 'those of the other stay');
+		end_devices($aio);
+	});
+
+	# In a critical section a process does not wait until its read is due.  The read's entry in the
+	# worker's queue stays behind, and when its time comes, the handle is in use for another read.
+	$aio->scenario('a read that its owner has performed leaves nothing to another read of its handle', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
+		my ($first, $second) = (0, 1);
+		$alice->sql("SELECT pg_relation_size('$t')");
+		# longer and longer, until nothing is due before the second read is submitted
+		for my $seconds (1 .. 10)
+		{
+			my $begin = time;
+			$aio->evict($t);
+			$aio->sql("SELECT io_device_end(), io_device('$seconds s', rel => '$u', keep => true), io_device('60 s', rel => '$t', keep => true)");
+			$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('$seconds s', rel => 'own', keep => true);"
+				  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
+			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
+			$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
+			last if $first eq $second && time - $begin < $seconds;
+			$aio->sql('SELECT io_device_end()');
+		}
+		is($second, $first, 'another read has the same handle');
+		# this one is due later than the first was
+		$bob->sql("SELECT read_rel_block_ll('$u', 0, wait_complete => false)");
+		$aio->wait_for("SELECT count(*) = 0 FROM io_device_reads WHERE relation = '$u'::regclass");
+		$aio->gives('SELECT count(*), min(service_time) FROM io_device_reads', '1|60000', 'its read is still in hand');
+		end_devices($aio);
+	});
+
+	$aio->scenario('sessions that wait', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
+		$aio->sql("SELECT io_device('50s', rel => '$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoDevice');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+		$bob->waits_on('IoDevice');
+		$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
+		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+		$alice->raises('57014', qr/user request/, 'is cancelled');
+		$aio->sql('SELECT io_device_end()');
+		$bob->returns('1', 'gets it at once when the device ends');
+	});
+
+	$aio->scenario('failing reads take their time as well, temporary tables too', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+		$aio->sql("SELECT io_device('50 s', keep => true)");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoDevice');
+		$aio->gives("SELECT service_time, due_in > 0 FROM io_device_reads WHERE pid = ${\$alice->pid}", '50000|t', 'is in hand');
+		$aio->sql('SELECT io_device_end()');
+		$alice->returns('', 'reads when the device ends');
+		$alice->sql("SELECT io_device('1 ms')");
+		$alice->gives("SELECT count(*) FROM read_buffers('$t', 8, 2)", 1, 'reads when that is due');
+		$alice->gives('SELECT reads, read_bytes, mean_lateness IS NULL FROM io_devices', '1|16384|t', 'by itself');
+		$alice->sql("SELECT io_fail('$t', -5)");
+		$aio->sql("SELECT io_device('50 s', keep => true)");
+		$alice->starts("SELECT read_rel_block_ll('$t', 4)");
+		$alice->waits_on('IoDevice');
+		$aio->gives("SELECT service_time FROM io_device_reads WHERE pid = ${\$alice->pid}", 50000, 'one that is to fail, too');
+		$aio->sql('SELECT io_device_end()');
+		$alice->raises('58030', qr/blocks 4\.\.4/, 'fails');
+		$alice->sql('SELECT io_fail_end()');
+	}, leaves => 'nothing', log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('the device ends with its session', sub {
+		my ($controller, $alice, $other) = $aio->sessions(qw(controller alice other));
+		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+		$controller->sql("SELECT io_device('50s', rel => '$t')");
+		$other->sql("SELECT io_device('50s', rel => '$u')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoDevice');
+		$aio->end_session($controller);
+		$alice->returns('', 'reads at once');
+		$aio->gives('SELECT relation FROM io_devices', $u, 'that of another session stays');
+		$other->gives('SELECT io_device_end()', 1);
+	}, leaves => 'nothing');
+
+	$aio->scenario('a relation that is rewritten', sub {
+		my $t = $aio->table('t', 4, changes => 1);
+		$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
+		$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
+		$aio->gives("SELECT io_device_end('$t'), io_device_end('-'), io_hold_end()", '0|1|1', 'and end as such');
+	});
+
+	$aio->scenario('its worker is terminated and comes back', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $worker = $aio->sql('SELECT worker FROM io_gate');
+		# on a slow machine a read may have ended before anybody sees it wait
+		my $latency;
+		for (200, 2000, 20_000)
+		{
+			$latency = $_;
+			$aio->sql("SELECT io_device_end(), io_device('$latency ms', rel => '$t', keep => true)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			last if $alice->gets_to_wait('IoDevice');
+			$alice->wait_for_end;
+			$aio->evict($t);
+		}
+		$aio->sql("SELECT pg_terminate_backend($worker)");
+		$alice->returns('', 'reads');
+		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+		$aio->sql("SELECT io_device('50 s', rel => '$t', keep => true)");
+		$alice->sql("SELECT read_rel_block_ll('$t', 9, wait_complete => false)");
+		is(service_times($aio), 50, 'the device is back');
+		$aio->sql("SELECT io_device_end(), io_device('1 ms', rel => '$t', keep => true)");
+		$alice->sql("SELECT read_rel_block_ll('$t', 10)");
+		$aio->gives('SELECT reads FROM io_devices', 1, 'and served by the new worker');
+		$aio->end_gate;
+	}, log => $aio->gate_worker_ended);
+
+	$aio->scenario('its worker is terminated with a read that is due in hours', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+		my $worker = $aio->sql('SELECT worker FROM io_gate');
+		$aio->sql("SELECT pg_terminate_backend($worker)");
+		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+		$aio->sql("SELECT io_device('1 ms', rel => '$u')");
+		$bob->sql("SELECT read_rel_block_ll('$u', 9, wait_complete => false)");
+		$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
+		$aio->gives("SELECT in_progress, service_time FROM io_devices JOIN io_device_reads USING (relation) WHERE relation = '$t'::regclass", '1|8192000', 'the read is still in progress');
+		$aio->end_gate;
+	}, log => $aio->gate_worker_ended);
+
+	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->evict($t, $alice);
+		$aio->trace("'$t'") if !$aio->lacks('trace');
+		$aio->sql("SELECT io_device('1ms', rel => '$t')");
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
+		$alice->waits_on('advisory');
+		$aio->sql("SELECT io_device_end('$t')");
+		$aio->sql("SELECT io_device('50s', rel => '$u')");
+		$aio->resume;
+		$alice->ends('submits the staged read');
+		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
+		$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
+		$aio->end_trace if !$aio->lacks('trace');
+		$aio->end_gate;
+	});
+
+	$aio->scenario('the worker goes while a read is staged', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->evict($t, $alice);
+		$aio->trace("'$t'");
+		$aio->sql("SELECT io_device('50 s', rel => '$t')");
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
+		$alice->waits_on('advisory');
+		my $worker = $aio->sql('SELECT worker FROM io_gate');
+		# would start another one
+		kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
+		$aio->sql("SELECT pg_terminate_backend($worker)");
+		$aio->wait_for('SELECT worker IS NULL FROM io_gate');
+		$aio->resume;
+		$alice->ends('submits the staged read');
+		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+		kill 'CONT', $aio->postmaster_pid;
+		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
+		$aio->traced('held', 'f', 'nor is it held, says the trace');
+		$aio->end_trace;
+		$aio->end_gate;
+		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+	}, skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
+
+	for my $mode (qw(fast immediate))
+	{
+		$aio->scenario("$mode shutdown with reads in hand", sub {
+			my $t = $aio->table('t', 20);
+			my ($alice) = $aio->sessions('alice');
+			# due in nine hours
+			$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			$alice->waits_on('IoDevice');
+			ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
+			$aio->launch->wait_until_ready;
+			$aio->observe;
+			$alice->wait_for_end->forget_warnings;
+		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
+	}
+}, needs => 'gate', conf => { io_max_concurrency => 64 });

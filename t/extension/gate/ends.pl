@@ -1,174 +1,170 @@
 # Holds end, whatever happens to the sessions and in critical sections too: no session is left waiting.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for
 # it, with the session that issued the read, with time, and with the server.  The same holds
 # for inj_io_completion_wait(), whatever provides it.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('the session that holds exits', sub {
+		my $t = $aio->table('t', 20);
+		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		$aio->end_session($controller);
+		$issuer->returns('', 'reads');
+		$waiter->returns('1', 'gets it');
+		$aio->gives('SELECT count(*) FROM io_filters', 0, 'the filter is gone');
+	}, leaves => 'nothing');
 
-		$aio->scenario('the session that holds exits', sub {
+	$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
+		my $t = $aio->table('t', 20);
+		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+		$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
+		$aio->gate_holds(1, 'still held');
+		$aio->gives('SELECT owner IS NULL FROM io_filters', 't', 'nobody owns the filter');
+		$aio->end_gate;
+		$issuer->returns('', 'reads');
+		$waiter->returns('1', 'gets it');
+	}, leaves => 'nothing', log => $aio->terminated('controller'));
+
+	$aio->scenario('cancel and timeout', sub {
+		my $t = $aio->table('t', 20);
+		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
+		$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->gate_holds(1, 'and its read is still held');
+		$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
+		$waiter->raises('57014', qr/user request/, 'is cancelled');
+		$waiter->sql("SET statement_timeout = '50ms'");
+		$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
+		$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
+		$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
+	});
+
+	$aio->scenario('the issuer is terminated', sub {
+		my $t = $aio->table('t', 20);
+		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
+		$waiter->returns('1', 'gets what the other has read at its exit');
+		$aio->gate_holds(0);
+		$aio->end_gate;
+	}, leaves => 'nothing', log => $aio->terminated('issuer'));
+
+	$aio->scenario('the hold timeout', sub {
+		my $t = $aio->table('t', 20);
+		$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
+		my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
+		$controller->sql("SELECT io_hold('$t', max_reads => 2)");
+		$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
+		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
+		$aio->gate_holds(0, 'and that ends as well');
+		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
+	}, log => $aio->hold_expired);
+
+	for my $mode (qw(smart fast immediate))
+	{
+		$aio->scenario("$mode shutdown", sub {
 			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
-			$aio->end_session($controller);
-			$issuer->returns('', 'reads');
-			$waiter->returns('1', 'gets it');
-			$aio->gives('SELECT count(*) FROM io_filters', 0, 'the filter is gone');
-		}, leaves => 'nothing');
-
-		$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
-			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
-			$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
-			$aio->gate_holds(1, 'still held');
-			$aio->gives('SELECT owner IS NULL FROM io_filters', 't', 'nobody owns the filter');
-			$aio->end_gate;
-			$issuer->returns('', 'reads');
-			$waiter->returns('1', 'gets it');
-		}, leaves => 'nothing', log => $aio->terminated('controller'));
-
-		$aio->scenario('cancel and timeout', sub {
-			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
-			$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
-			$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
-			$aio->gate_holds(1, 'and its read is still held');
-			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
-			$waiter->raises('57014', qr/user request/, 'is cancelled');
-			$waiter->sql("SET statement_timeout = '50ms'");
-			$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
-			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
-			$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
-		});
-
-		$aio->scenario('the issuer is terminated', sub {
-			my $t = $aio->table('t', 20);
-			my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
-			$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
-			$waiter->returns('1', 'gets what the other has read at its exit');
-			$aio->gate_holds(0);
-			$aio->end_gate;
-		}, leaves => 'nothing', log => $aio->terminated('issuer'));
-
-		$aio->scenario('the hold timeout', sub {
-			my $t = $aio->table('t', 20);
-			$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
-			my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
-			$controller->sql("SELECT io_hold('$t', max_reads => 2)");
-			$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
-			$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
-			$aio->gate_holds(0, 'and that ends as well');
-			$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
-		}, log => $aio->hold_expired);
-
-		for my $mode (qw(smart fast immediate))
-		{
-			$aio->scenario("$mode shutdown", sub {
-				my $t = $aio->table('t', 20);
-				my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
-				# a smart shutdown waits for the sessions, which must not wait for the hold
-				my $read = sub { $_->ends('reads') for @sessions[1, 2] };
-				if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
-				else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
-				$aio->launch->wait_until_ready;
-				$aio->restarted;
-				$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
-			}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
-		}
-
-		# not the first read alone: a second for each of them would be longer than the test waits
-		$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 250);
-			$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
-			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
-			$alice->starts("SELECT count(*) FROM $t");
-			$aio->holds(1);
-			ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
+			my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+			# a smart shutdown waits for the sessions, which must not wait for the hold
+			my $read = sub { $_->ends('reads') for @sessions[1, 2] };
+			if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
+			else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
 			$aio->launch->wait_until_ready;
 			$aio->restarted;
-		}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
+			$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
+		}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
+	}
 
-		$aio->scenario('the hold timeout of a completion', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$alice->returns('', 'reads at last');
-			$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
-			$bob->sql('SELECT inj_io_completion_continue()');
-			$alice->wait_for_end->forget_warnings;
-		}, leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
+	# not the first read alone: a second for each of them would be longer than the test waits
+	$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 250);
+		$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
+		$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+		$alice->starts("SELECT count(*) FROM $t");
+		$aio->holds(1);
+		ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
+		$aio->launch->wait_until_ready;
+		$aio->restarted;
+	}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
 
-		# what is kept in a database ends with the SQL there that could end it
-		my %drops = (
-			'the extension' => 'DROP EXTENSION test_aio',
-			'the extension, by a savepoint' => 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT',
-			'the database' => undef);
-		for my $dropped (sort keys %drops)
-		{
-			$aio->scenario("dropped: $dropped", sub {
-				# it has the extension
-				$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
-				$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
-				$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-				  . " io_device('50 s', rel => 'here', keep => true)");
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				$aio->gate_holds(1);
-				$bob->sql($drops{$dropped}) if $drops{$dropped};
-				$bob->quit;
-				$aio->sql('DROP DATABASE elsewhere');
-				$alice->returns('', 'reads');
-				$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
-			}, leaves => 'nothing');
-		}
+	$aio->scenario('the hold timeout of a completion', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		$alice->returns('', 'reads at last');
+		$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+		$bob->sql('SELECT inj_io_completion_continue()');
+		$alice->wait_for_end->forget_warnings;
+	}, leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
-		$aio->scenario('kept while the extension is dropped', sub {
+	# what is kept in a database ends with the SQL there that could end it
+	my %drops = (
+		'the extension' => 'DROP EXTENSION test_aio',
+		'the extension, by a savepoint' => 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT',
+		'the database' => undef);
+	for my $dropped (sort keys %drops)
+	{
+		$aio->scenario("dropped: $dropped", sub {
+			# it has the extension
 			$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
-			my ($bob, $carol) = map { TestAio::Session->new($aio, $_, dbname => 'elsewhere') } qw(bob carol);
-			$bob->sql('BEGIN; DROP EXTENSION test_aio');
-			$carol->starts('SELECT io_hold(pid => 1, keep => true)');
-			$carol->waits_on('object');
-			$bob->sql('COMMIT');
-			$carol->raises('42704', qr/extension "test_aio" does not exist/, 'is refused');
-			$_->quit for $bob, $carol;
-			$aio->sql('DROP DATABASE elsewhere');
-		}, leaves => 'nothing');
-
-		my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
-		$aio->scenario('the session that shows completion_wait is terminated', sub {
-			my ($owner, $alice, $bob, $t) = $aio->sessions_and_table('owner alice bob', 20);
-			$aio->hold(relation => $t);
-			$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-			my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
-			$alice->starts($wants);
-			$aio->holds(1);
-			$bob->starts($wants);
-			$bob->waits_on('AioIoCompletion');
-			$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
-			$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
-			$aio->holds(1);
-			$aio->release;
-			$bob->returns('1', 'gets the block');
-		}, log => $aio->terminated('alice'),
-			skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
-
-		$aio->scenario('fast shutdown with a completion held', sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->hold(relation => $t);
+			my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
+			$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
+			$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
+			  . " io_device('50 s', rel => 'here', keep => true)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->holds(1);
-			ok($aio->node->stop('fast', fail_ok => 1), 'stops');
-			$aio->launch->wait_until_ready;
-			$aio->observe;
-			$alice->wait_for_end->forget_warnings;
-		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
-	}, needs => 'gate');
+			$aio->gate_holds(1);
+			$bob->sql($drops{$dropped}) if $drops{$dropped};
+			$bob->quit;
+			$aio->sql('DROP DATABASE elsewhere');
+			$alice->returns('', 'reads');
+			$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
+		}, leaves => 'nothing');
+	}
+
+	$aio->scenario('kept while the extension is dropped', sub {
+		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
+		my ($bob, $carol) = map { TestAio::Session->new($aio, $_, dbname => 'elsewhere') } qw(bob carol);
+		$bob->sql('BEGIN; DROP EXTENSION test_aio');
+		$carol->starts('SELECT io_hold(pid => 1, keep => true)');
+		$carol->waits_on('object');
+		$bob->sql('COMMIT');
+		$carol->raises('42704', qr/extension "test_aio" does not exist/, 'is refused');
+		$_->quit for $bob, $carol;
+		$aio->sql('DROP DATABASE elsewhere');
+	}, leaves => 'nothing');
+
+	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
+	$aio->scenario('the session that shows completion_wait is terminated', sub {
+		my ($owner, $alice, $bob, $t) = $aio->sessions_and_table('owner alice bob', 20);
+		$aio->hold(relation => $t);
+		$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+		$alice->starts($wants);
+		$aio->holds(1);
+		$bob->starts($wants);
+		$bob->waits_on('AioIoCompletion');
+		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
+		$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
+		$aio->holds(1);
+		$aio->release;
+		$bob->returns('1', 'gets the block');
+	}, log => $aio->terminated('alice'),
+		skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
+
+	$aio->scenario('fast shutdown with a completion held', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->hold(relation => $t);
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		$aio->holds(1);
+		ok($aio->node->stop('fast', fail_ok => 1), 'stops');
+		$aio->launch->wait_until_ready;
+		$aio->observe;
+		$alice->wait_for_end->forget_warnings;
+	}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
+}, needs => 'gate');
 
 # Waits for held and delayed reads that cannot be interrupted: in critical sections
 # (truncation), with temporary tables, without the gate's worker.  Each wait ends at once,
@@ -232,34 +228,31 @@ my %conf = ('test_aio.reach_synchronous_reads' => 'off');
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => { %conf });
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('the end of a device ends reads of temporary tables', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+		$aio->sql("SELECT io_device('40 s')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoDevice');
+		$aio->gives('SELECT io_device_end()', 1);
+		ok($alice->has_ended(20), 'the session goes on at once');
+		$alice->returns('', 'reads');
+	});
 
-		$aio->scenario('the end of a device ends reads of temporary tables', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-			$aio->sql("SELECT io_device('40 s')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoDevice');
-			$aio->gives('SELECT io_device_end()', 1);
-			ok($alice->has_ended(20), 'the session goes on at once');
-			$alice->returns('', 'reads');
-		});
-
-		$aio->scenario('the hold timeout of all', sub {
-			my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
-			$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoGateHeld');
-			$aio->gate_release;
-			$alice->returns('', 'reads');
-			$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$alice->waits_on('IoDevice');
-			$controller->sql('SELECT io_device_end()');
-			$alice->returns('', 'reads');
-		});
-	}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
+	$aio->scenario('the hold timeout of all', sub {
+		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
+		$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoGateHeld');
+		$aio->gate_release;
+		$alice->returns('', 'reads');
+		$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$alice->waits_on('IoDevice');
+		$controller->sql('SELECT io_device_end()');
+		$alice->returns('', 'reads');
+	});
+}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
 
 done_testing();

@@ -1,95 +1,91 @@
 # Reads that fail: those that the I/O gate makes fail, and those of a process that cannot open the file.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a
 # run in which no filter fires; then each fails for good.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('the n-th read fails once', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 48);
-			my $failed = 0;
-			for my $n (0 .. 20)
-			{
-				$aio->evict($t);
-				$aio->sql("SELECT io_fail('$t', -errno_from_string('EIO'), skip => $n, times => 1)");
-				$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))")->wait_for_end;
-				my $fired = $aio->sql('SELECT fired FROM io_filters');
-				$aio->sql('SELECT io_fail_end()');
-				if (!$fired)
-				{
-					$alice->returns('48', 'reads once no filter fires');
-					last;
-				}
-				$alice->raises('58030', qr/could not read blocks \d+\.\.\d+ in file .*: Input\/output error/, "read $n fails");
-				$failed++;
-				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-				$aio->proves($t);
-			}
-			ok($failed >= 3, "$failed reads have failed, one after the other");
-		}, log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('short reads of a stream are retried', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 48);
-			$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
-			$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
-			$aio->sql('SELECT io_fail_end()');
-		});
-
-		$aio->scenario('a block, a process, until ended', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
-			$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
-			$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
-			$alice->fails("SELECT read_rel_block_ll('$t', 7)", '58030', qr/blocks 7\.\.7/, 'again');
-			$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
-			$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
-			$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
-			$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
+with_each_io_method(sub {
+	$aio->scenario('the n-th read fails once', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 48);
+		my $failed = 0;
+		for my $n (0 .. 20)
+		{
 			$aio->evict($t);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 9)");
-			$aio->wait_for('SELECT count(*) = 1 FROM io_held');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
-			$alice->returns('', 'the next read of the handle has a result of its own');
+			$aio->sql("SELECT io_fail('$t', -errno_from_string('EIO'), skip => $n, times => 1)");
+			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))")->wait_for_end;
+			my $fired = $aio->sql('SELECT fired FROM io_filters');
 			$aio->sql('SELECT io_fail_end()');
-		}, log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('temporary tables', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-			$alice->sql("SELECT io_fail('$t', -5, times => 1)");
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58030', qr/blocks 3\.\.4 in file "base\/\d+\/t\d+_/, 'fails');
-			$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '', 'and no more');
-			$alice->sql('SELECT io_fail_end()');
-		}, log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('bad input', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 2);
-			$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
-			for my $case (["io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/],
-				["io_fail('$t', NULL)", '22004', qr/result must not be null/], ["io_fail('v', -5)", '42809', qr/has no storage/],
-				["io_fail('$t', -5, -1)", '22023', qr/blockno must be between/], ["io_fail('$t', -5, times => 0)", '22023', qr/times must be at least 1/],
-				["io_fail('$t', -5, skip => -1)", '22023', qr/skip must be at least 0/], ["io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/],
-				["io_hold('$t', pid => 0)", '22023', qr/pid must be positive/], ["io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/],
-				["io_hold(max_reads => 0)", '22023', qr/at least 1/], ['io_hold_end(0)', '22023', qr/filter must be positive/],
-				['io_release(1, -1)', '22023', qr/io_id must be between/], ['io_release(NULL, 1)', '22004', qr/must not be null/],
-				['io_release_all(-5000)', '22023', qr/smallest errno/], ["io_device(NULL)", '22004', qr/latency must not be null/],
-				["io_device('-1ms')", '22023', qr/between 0 and 60/], ["io_device('1 mon')", '22023', qr/between 0 and 60/],
-				["io_device('1ms', 0)", '22023', qr/between 1 and 1024/], ["io_device('1ms', jitter => 'NaN')", '22023', qr/between 0 and 1/],
-				["io_device('1ms', bytes_per_second => 0)", '22023', qr/between 1 and/])
+			if (!$fired)
 			{
-				$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
+				$alice->returns('48', 'reads once no filter fires');
+				last;
 			}
-			$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
-		});
-	},
+			$alice->raises('58030', qr/could not read blocks \d+\.\.\d+ in file .*: Input\/output error/, "read $n fails");
+			$failed++;
+			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+			$aio->proves($t);
+		}
+		ok($failed >= 3, "$failed reads have failed, one after the other");
+	}, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('short reads of a stream are retried', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 48);
+		$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
+		$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
+		$aio->sql('SELECT io_fail_end()');
+	});
+
+	$aio->scenario('a block, a process, until ended', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
+		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
+		$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
+		$alice->fails("SELECT read_rel_block_ll('$t', 7)", '58030', qr/blocks 7\.\.7/, 'again');
+		$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
+		$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
+		$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
+		$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
+		$aio->evict($t);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 9)");
+		$aio->wait_for('SELECT count(*) = 1 FROM io_held');
+		$aio->sql('SELECT io_hold_end(), io_release_all()');
+		$alice->returns('', 'the next read of the handle has a result of its own');
+		$aio->sql('SELECT io_fail_end()');
+	}, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('temporary tables', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+		$alice->sql("SELECT io_fail('$t', -5, times => 1)");
+		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58030', qr/blocks 3\.\.4 in file "base\/\d+\/t\d+_/, 'fails');
+		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '', 'and no more');
+		$alice->sql('SELECT io_fail_end()');
+	}, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('bad input', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 2);
+		$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
+		for my $case (["io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/],
+			["io_fail('$t', NULL)", '22004', qr/result must not be null/], ["io_fail('v', -5)", '42809', qr/has no storage/],
+			["io_fail('$t', -5, -1)", '22023', qr/blockno must be between/], ["io_fail('$t', -5, times => 0)", '22023', qr/times must be at least 1/],
+			["io_fail('$t', -5, skip => -1)", '22023', qr/skip must be at least 0/], ["io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/],
+			["io_hold('$t', pid => 0)", '22023', qr/pid must be positive/], ["io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/],
+			["io_hold(max_reads => 0)", '22023', qr/at least 1/], ['io_hold_end(0)', '22023', qr/filter must be positive/],
+			['io_release(1, -1)', '22023', qr/io_id must be between/], ['io_release(NULL, 1)', '22004', qr/must not be null/],
+			['io_release_all(-5000)', '22023', qr/smallest errno/], ["io_device(NULL)", '22004', qr/latency must not be null/],
+			["io_device('-1ms')", '22023', qr/between 0 and 60/], ["io_device('1 mon')", '22023', qr/between 0 and 60/],
+			["io_device('1ms', 0)", '22023', qr/between 1 and 1024/], ["io_device('1ms', jitter => 'NaN')", '22023', qr/between 0 and 1/],
+			["io_device('1ms', bytes_per_second => 0)", '22023', qr/between 1 and/])
+		{
+			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
+		}
+		$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
+	});
+},
 	# with io_method=sync all reads are synchronous
 	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
@@ -97,44 +93,41 @@ with_each_io_method(
 # raises an error, as it would for lack of memory: the server opens files for reading and writing,
 # and here the file is read-only.
 # io_methods: io_uring; long: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# process that performs the read => how the read is delayed
+	my %performers = (
+		'the session that releases the read' => { hold => "io_hold('%s')", release => 'SELECT io_release_all()' },
+		"the gate's worker, for a device" => { hold => "io_device('100 ms', rel => '%s')", reads => 'SELECT reads FROM io_devices' },
+		"the gate's worker, after the hold timeout" => { hold => "io_hold('%s')", hold_timeout => '100ms' });
 
-		# process that performs the read => how the read is delayed
-		my %performers = (
-			'the session that releases the read' => { hold => "io_hold('%s')", release => 'SELECT io_release_all()' },
-			"the gate's worker, for a device" => { hold => "io_device('100 ms', rel => '%s')", reads => 'SELECT reads FROM io_devices' },
-			"the gate's worker, after the hold timeout" => { hold => "io_hold('%s')", hold_timeout => '100ms' });
-
-		for my $performer (sort keys %performers)
-		{
-			my %its = %{ $performers{$performer} };
-			$aio->scenario("performed by $performer", sub {
-				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 20);
-				my $file = $aio->file_of($t);
-				# this session has the file open; no other can open it
-				$alice->sql("SELECT read_rel_block_ll('$t', 12)");
-				chmod 0444, $file or die "$file: $!";
-				$carol->fails("SELECT count(*) FROM $t", '42501', qr/could not open file "\S+": Permission denied/, 'the server cannot open the file');
-				$aio->sql("SET test_aio.hold_timeout = '$its{hold_timeout}'") if $its{hold_timeout};
-				$aio->sql('SELECT ' . sprintf $its{hold}, $t);
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				if ($its{release})
-				{
-					$alice->waits_on('IoGateHeld');
-					$bob->sql($its{release});
-				}
-				$alice->returns('', 'gets its blocks');
-				$aio->gives($its{reads}, 1, 'from the device') if $its{reads};
-				$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{hold_timeout};
-				$aio->sql('RESET test_aio.hold_timeout');
-				chmod 0644, $file or die "$file: $!";
-				$aio->end_gate;
-				$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
-			}, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
-		}
-	},
+	for my $performer (sort keys %performers)
+	{
+		my %its = %{ $performers{$performer} };
+		$aio->scenario("performed by $performer", sub {
+			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 20);
+			my $file = $aio->file_of($t);
+			# this session has the file open; no other can open it
+			$alice->sql("SELECT read_rel_block_ll('$t', 12)");
+			chmod 0444, $file or die "$file: $!";
+			$carol->fails("SELECT count(*) FROM $t", '42501', qr/could not open file "\S+": Permission denied/, 'the server cannot open the file');
+			$aio->sql("SET test_aio.hold_timeout = '$its{hold_timeout}'") if $its{hold_timeout};
+			$aio->sql('SELECT ' . sprintf $its{hold}, $t);
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			if ($its{release})
+			{
+				$alice->waits_on('IoGateHeld');
+				$bob->sql($its{release});
+			}
+			$alice->returns('', 'gets its blocks');
+			$aio->gives($its{reads}, 1, 'from the device') if $its{reads};
+			$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{hold_timeout};
+			$aio->sql('RESET test_aio.hold_timeout');
+			chmod 0644, $file or die "$file: $!";
+			$aio->end_gate;
+			$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
+		}, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
+	}
+},
 	needs => 'gate');
 
 done_testing();

@@ -7,8 +7,7 @@
 #	TEST_AIO_SEED				replays the statements and actions of an earlier run
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Stress;
 
@@ -63,10 +62,8 @@ my @expected = (
 	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/reports/create-database-error.md)
 	qr/client backend s\d FATAL:  starting batch while batch already in progress/);
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario("random actions under mixed load, seed $seed", sub { stress($aio) },
-			skip => $aio->lacks('gate'), log => \@expected);
-	},
+for_each_io_method(sub {
+	$aio->scenario("random actions under mixed load, seed $seed", sub { stress($aio) },
+		skip => $aio->lacks('gate'), log => \@expected);
+},
 	leaves => 'nothing', needs => 'gate', conf => \%conf, io_methods => ($ENV{TEST_AIO_STRESS_METHODS} // '') =~ tr/,/ /r);

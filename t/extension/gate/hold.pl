@@ -1,143 +1,139 @@
 # Reads that the I/O gate holds: which reads, those of synchronous methods, of batches and other processes, of relations that change, and filters that end meanwhile.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 
 # Reads that the I/O gate holds, on any server: which reads, who waits for them, and their
 # release in any order, whole, short or failed.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('held, seen, released', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		$alice->waits_on('IoGateHeld');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
+		$bob->waits_on('IoGateHeld');
+		$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
+			$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two waiters');
+		$aio->gives('SELECT state, off, length FROM pg_aios JOIN io_held USING (pid, io_id, io_generation, off, length)',
+			'SUBMITTED|24576|32768', 'and pg_aios says the same');
+		$aio->gives('SELECT io_release(pid, io_id) FROM io_held', 't', 'released');
+		$alice->returns('', 'reads');
+		$bob->returns('1', 'gets its block');
+		$aio->gives('SELECT io_hold_end(), io_hold_end()', '1|0', 'the filter ends once');
+	});
 
-		$aio->scenario('held, seen, released', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$alice->waits_on('IoGateHeld');
-			$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-			$bob->waits_on('IoGateHeld');
-			$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
-				$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two waiters');
-			$aio->gives('SELECT state, off, length FROM pg_aios JOIN io_held USING (pid, io_id, io_generation, off, length)',
-				'SUBMITTED|24576|32768', 'and pg_aios says the same');
-			$aio->gives('SELECT io_release(pid, io_id) FROM io_held', 't', 'released');
-			$alice->returns('', 'reads');
-			$bob->returns('1', 'gets its block');
-			$aio->gives('SELECT io_hold_end(), io_hold_end()', '1|0', 'the filter ends once');
-		});
+	# a client that does not read would block a process that has the gate's lock
+	$aio->scenario('what the server says of a captured read goes to its log alone', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
+		$alice->sql('SET client_min_messages = debug5');
+		$alice->sql("SELECT read_rel_block_ll('$t', 1)");
+		my @staged = grep { /STAGED/ } my @said = $alice->notices;
+		cmp_ok(scalar @staged, '>', 0, 'the read is staged, as the server says');
+		is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } @said ], [], 'it says no more');
+		$alice->starts("SELECT read_rel_block_ll('$t', 2)");
+		$alice->waits_on('IoGateHeld');
+		$aio->sql('SELECT io_release_all()');
+		$alice->returns('', 'reads');
+		is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } $alice->notices ], [], 'nor of a held one');
+		$alice->sql('RESET client_min_messages');
+		$aio->sql("SELECT io_hold_end(), io_device_end()");
+	});
 
-		# a client that does not read would block a process that has the gate's lock
-		$aio->scenario('what the server says of a captured read goes to its log alone', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
-			$alice->sql('SET client_min_messages = debug5');
-			$alice->sql("SELECT read_rel_block_ll('$t', 1)");
-			my @staged = grep { /STAGED/ } my @said = $alice->notices;
-			cmp_ok(scalar @staged, '>', 0, 'the read is staged, as the server says');
-			is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } @said ], [], 'it says no more');
-			$alice->starts("SELECT read_rel_block_ll('$t', 2)");
-			$alice->waits_on('IoGateHeld');
-			$aio->sql('SELECT io_release_all()');
-			$alice->returns('', 'reads');
-			is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } $alice->notices ], [], 'nor of a held one');
-			$alice->sql('RESET client_min_messages');
-			$aio->sql("SELECT io_hold_end(), io_device_end()");
-		});
+	$aio->scenario('several at once, last first', sub {
+		my @readers = $aio->sessions(qw(r0 r1 r2 r3));
+		my $t = $aio->table('t', 40);
+		$aio->sql("SELECT io_hold('$t')");
+		$readers[$_]->starts("SELECT read_rel_block_ll('$t', 10 * $_, nblocks => 2)") for 0 .. 3;
+		$aio->gate_holds(4);
+		for my $i (2, 0, 3, 1)
+		{
+			is($aio->gate_release_block(10 * $i), 't', "read of block ${\(10 * $i)} is released");
+			$readers[$i]->returns('', 'reads');
+		}
+		$aio->sql('SELECT io_hold_end()');
+	});
 
-		$aio->scenario('several at once, last first', sub {
-			my @readers = $aio->sessions(qw(r0 r1 r2 r3));
-			my $t = $aio->table('t', 40);
-			$aio->sql("SELECT io_hold('$t')");
-			$readers[$_]->starts("SELECT read_rel_block_ll('$t', 10 * $_, nblocks => 2)") for 0 .. 3;
-			$aio->gate_holds(4);
-			for my $i (2, 0, 3, 1)
-			{
-				is($aio->gate_release_block(10 * $i), 't', "read of block ${\(10 * $i)} is released");
-				$readers[$i]->returns('', 'reads');
-			}
-			$aio->sql('SELECT io_hold_end()');
-		});
-
-		$aio->scenario('results', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("SELECT io_hold('$t')");
-			for my $case ([-5, qr/blocks 3\.\.6 in file .*Input\/output error/], [0, qr/read only 0 of 32768 bytes/],
-				[8191, qr/read only 0 of 32768 bytes/])
-			{
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				$aio->gate_holds(1);
-				$aio->gate_release_block(3, $case->[0]);
-				$alice->raises($case->[0] == -5 ? '58030' : 'XX001', $case->[1], "result $case->[0]");
-			}
+	$aio->scenario('results', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("SELECT io_hold('$t')");
+		for my $case ([-5, qr/blocks 3\.\.6 in file .*Input\/output error/], [0, qr/read only 0 of 32768 bytes/],
+			[8191, qr/read only 0 of 32768 bytes/])
+		{
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
-			$aio->gate_release_block(3, 16384);
-			$alice->returns('', 'result 16384');
-			$alice->warns(qr/read only 16384 of 32768 bytes/);
-			is($aio->cached($t), '3,4', 'two of four blocks came');
+			$aio->gate_release_block(3, $case->[0]);
+			$alice->raises($case->[0] == -5 ? '58030' : 'XX001', $case->[1], "result $case->[0]");
+		}
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		$aio->gate_holds(1);
+		$aio->gate_release_block(3, 16384);
+		$alice->returns('', 'result 16384');
+		$alice->warns(qr/read only 16384 of 32768 bytes/);
+		is($aio->cached($t), '3,4', 'two of four blocks came');
+		$aio->sql('SELECT io_hold_end()');
+	}, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('which reads', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, max_reads => 1)");
+		$alice->gives("SELECT read_rel_block_ll('$t', 6, nblocks => 4)", '', 'another block');
+		$alice->gives("SELECT read_rel_block_ll('$u', 5)", '', 'another process');
+		$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
+		$bob->starts("SELECT read_rel_block_ll('$u', 9); SELECT read_rel_block_ll('$u', 10)");
+		$aio->gate_shows('relation, blockno', "$t|2\n$u|9");
+		$aio->gives('SELECT relation, blockno, pid, times, fired FROM io_filters ORDER BY filter', "$t|5|||1\n$u||${\$bob->pid}|1|1");
+		$aio->gives('SELECT io_release_all()', 2, 'both are released');
+		$alice->returns('', 'reads');
+		$bob->returns("\n", 'reads, and the second is not held');
+		$aio->sql('SELECT io_hold_end()');
+	});
+
+	$aio->scenario('an ended filter lets go of nothing', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+		$aio->gate_holds(1);
+		$aio->gives('SELECT io_hold_end()', 1);
+		$aio->gate_holds(1, 'still held');
+		$aio->gives("SELECT io_release(${\$alice->pid} + 1, io_id) FROM io_held", 'f', 'not of another process');
+		$aio->gives('SELECT io_release_all()', 1);
+		$alice->returns('', 'reads');
+		$aio->gives("SELECT io_release(${\$alice->pid}, 0)", 'f', 'nothing is held there');
+	});
+
+	$aio->scenario('temporary tables', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+		for my $result ('NULL', -5)
+		{
+			$aio->sql("SELECT io_hold(pid => ${\$alice->pid}, max_reads => 1)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+			$alice->waits_on('IoGateHeld');
+			$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
+			$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
+			$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
 			$aio->sql('SELECT io_hold_end()');
-		}, log => qr/LOG:  could not read blocks/);
+		}
+	}, log => qr/LOG:  could not read blocks/);
 
-		$aio->scenario('which reads', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-			$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, max_reads => 1)");
-			$alice->gives("SELECT read_rel_block_ll('$t', 6, nblocks => 4)", '', 'another block');
-			$alice->gives("SELECT read_rel_block_ll('$u', 5)", '', 'another process');
-			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
-			$bob->starts("SELECT read_rel_block_ll('$u', 9); SELECT read_rel_block_ll('$u', 10)");
-			$aio->gate_shows('relation, blockno', "$t|2\n$u|9");
-			$aio->gives('SELECT relation, blockno, pid, times, fired FROM io_filters ORDER BY filter', "$t|5|||1\n$u||${\$bob->pid}|1|1");
-			$aio->gives('SELECT io_release_all()', 2, 'both are released');
-			$alice->returns('', 'reads');
-			$bob->returns("\n", 'reads, and the second is not held');
-			$aio->sql('SELECT io_hold_end()');
-		});
-
-		$aio->scenario('an ended filter lets go of nothing', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-			$aio->gate_holds(1);
-			$aio->gives('SELECT io_hold_end()', 1);
-			$aio->gate_holds(1, 'still held');
-			$aio->gives("SELECT io_release(${\$alice->pid} + 1, io_id) FROM io_held", 'f', 'not of another process');
-			$aio->gives('SELECT io_release_all()', 1);
-			$alice->returns('', 'reads');
-			$aio->gives("SELECT io_release(${\$alice->pid}, 0)", 'f', 'nothing is held there');
-		});
-
-		$aio->scenario('temporary tables', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-			for my $result ('NULL', -5)
-			{
-				$aio->sql("SELECT io_hold(pid => ${\$alice->pid}, max_reads => 1)");
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-				$alice->waits_on('IoGateHeld');
-				$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
-				$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
-				$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
-				$aio->sql('SELECT io_hold_end()');
-			}
-		}, log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('a temporary table whose owner does not wait', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice, changes => 1);
-			$alice->sql("SELECT io_hold('$t')");
-			$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-			$aio->gate_holds(1);
-			$aio->gives('SELECT io_release_all()', 1, 'is released');
-			$aio->gate_holds(1, 'and stays, since nobody else can perform it');
-			$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
-			$aio->gate_holds(0);
-			$alice->sql('SELECT io_hold_end()');
-		});
-	}, leaves => 'nothing', needs => 'gate');
+	$aio->scenario('a temporary table whose owner does not wait', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice, changes => 1);
+		$alice->sql("SELECT io_hold('$t')");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+		$aio->gate_holds(1);
+		$aio->gives('SELECT io_release_all()', 1, 'is released');
+		$aio->gate_holds(1, 'and stays, since nobody else can perform it');
+		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
+		$aio->gate_holds(0);
+		$alice->sql('SELECT io_hold_end()');
+	});
+}, leaves => 'nothing', needs => 'gate');
 
 # Filters that end while a read is staged and not yet submitted: they do not affect the read.
 # io_methods: worker; long: all
@@ -156,103 +152,98 @@ sub staged_meanwhile
 	return $alice;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my %filters = (
-			'io_hold' => ["io_hold('%s')", 'io_hold_end()'],
-			'io_fail' => ["io_fail('%s', -5)", 'io_fail_end()'],
-			'inj_io_completion_wait' => ["inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()'],
-			'inj_io_short_read_attach' => ["inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()'],
-			'inj_io_reopen_attach' => ['inj_io_reopen_attach()', 'inj_io_reopen_detach()'],
-		);
-		for my $filter (sort keys %filters)
-		{
-			my ($begin, $end) = @{ $filters{$filter} };
-			my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
-			$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
-			$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
-			  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
-			$aio->scenario($filter, sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
-				staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
-				$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-				# waits until the read has ended
-				$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
-				$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
-			}, skip => $skip);
-		}
-
-		$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
-			my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
-			$controller->sql("SELECT io_hold('$t')");
-			staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
+with_each_io_method(sub {
+	my %filters = (
+		'io_hold' => ["io_hold('%s')", 'io_hold_end()'],
+		'io_fail' => ["io_fail('%s', -5)", 'io_fail_end()'],
+		'inj_io_completion_wait' => ["inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()'],
+		'inj_io_short_read_attach' => ["inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()'],
+		'inj_io_reopen_attach' => ['inj_io_reopen_attach()', 'inj_io_reopen_detach()'],
+	);
+	for my $filter (sort keys %filters)
+	{
+		my ($begin, $end) = @{ $filters{$filter} };
+		my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
+		$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
+		$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
+		  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
+		$aio->scenario($filter, sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
+			staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-		});
-	}, needs => 'gate');
+			# waits until the read has ended
+			$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
+			$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
+		}, skip => $skip);
+	}
+
+	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
+		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
+		$controller->sql("SELECT io_hold('$t')");
+		staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
+		$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+	});
+}, needs => 'gate');
 
 # Held reads of relations that are dropped, truncated, vacuumed and moved, and of others:
 # statements that need the held blocks wait, all others do not, and the data is right
 # afterwards.
 # io_methods: sync; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# hold, statement whose read is held, statement of another session
-		my %ddl = (
-			'DROP TABLE' => ['DROP TABLE %s', 0],
-			'TRUNCATE' => ['TRUNCATE %s', 0],
-			'VACUUM' => ['VACUUM (TRUNCATE off) %s', 1],
-			'ALTER TABLE SET TABLESPACE' => ["SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1],
-		);
-		for my $what (sort keys %ddl)
-		{
-			my ($sql, $stays) = @{ $ddl{$what} };
-			$aio->scenario("$what of a relation with a held read", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
-				my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
-				$aio->sql("SELECT io_hold('$t', 3)");
-				# the reader moves on and gives up its lock
-				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-				$aio->gate_holds(1);
-				$bob->starts(sprintf $sql, $t);
-				$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
-				$aio->gate_release;
-				$bob->returns(qr/^$/, 'and goes on');
-				$aio->proves($t) if $stays;
-			  SKIP: {
-					skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
-					$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
-				}
-			});
-		}
-
-		$aio->scenario('a DROP TABLE that is cancelled while it cannot be', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+with_each_io_method(sub {
+	# hold, statement whose read is held, statement of another session
+	my %ddl = (
+		'DROP TABLE' => ['DROP TABLE %s', 0],
+		'TRUNCATE' => ['TRUNCATE %s', 0],
+		'VACUUM' => ['VACUUM (TRUNCATE off) %s', 1],
+		'ALTER TABLE SET TABLESPACE' => ["SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1],
+	);
+	for my $what (sort keys %ddl)
+	{
+		my ($sql, $stays) = @{ $ddl{$what} };
+		$aio->scenario("$what of a relation with a held read", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
+			my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
 			$aio->sql("SELECT io_hold('$t', 3)");
+			# the reader moves on and gives up its lock
 			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-			$bob->starts("DROP TABLE $t");
-			$bob->waits_on('IoGateHeld');
-			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
-			$bob->wait_for_end;
-			$aio->gate_holds(0, 'performs the read itself, to get on');
-			$aio->end_gate;
-		});
-
-		$aio->scenario('DROP DATABASE of another database', sub {
-			$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("SELECT io_hold('$t', 3)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 			$aio->gate_holds(1);
-			$aio->gives('DROP DATABASE other153', '', 'is dropped meanwhile');
-			$aio->gives('CHECKPOINT', '', 'and so is a checkpoint');
+			$bob->starts(sprintf $sql, $t);
+			$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
 			$aio->gate_release;
-			$alice->returns('', 'reads');
-		}, leaves => 'nothing');
-	}, needs => 'gate');
+			$bob->returns(qr/^$/, 'and goes on');
+			$aio->proves($t) if $stays;
+		  SKIP: {
+				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
+				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
+			}
+		});
+	}
+
+	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$aio->sql("SELECT io_hold('$t', 3)");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+		$bob->starts("DROP TABLE $t");
+		$bob->waits_on('IoGateHeld');
+		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+		$bob->wait_for_end;
+		$aio->gate_holds(0, 'performs the read itself, to get on');
+		$aio->end_gate;
+	});
+
+	$aio->scenario('DROP DATABASE of another database', sub {
+		$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("SELECT io_hold('$t', 3)");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+		$aio->gate_holds(1);
+		$aio->gives('DROP DATABASE other153', '', 'is dropped meanwhile');
+		$aio->gives('CHECKPOINT', '', 'and so is a checkpoint');
+		$aio->gate_release;
+		$alice->returns('', 'reads');
+	}, leaves => 'nothing');
+}, needs => 'gate');
 
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
 # io_gate says so; with it, which is the default, the gate holds them, too, and counts what escapes.
@@ -264,117 +255,113 @@ my %reads = (
 	'without look-ahead' => ["SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1],
 );
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		for my $what (sort keys %reads)
-		{
-			my ($sql, $result) = @{ $reads{$what} };
-			$aio->scenario("$what, not reached", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				my ($bob) = $aio->sessions('bob');
-				for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
-				{
-					$bob->sql("SELECT $made");
-					is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
-				}
-				$alice->gives(sprintf($sql, $t), $result, 'is not held');
-				$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
-				$aio->end_gate;
-			}, leaves => 'nothing');
-		}
-	}, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
-
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		for my $what (sort keys %reads)
-		{
-			my ($sql, $result) = @{ $reads{$what} };
-			$aio->scenario("$what, reached", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-				$aio->sql("SELECT io_hold('$t')");
-				$alice->starts(sprintf $sql, $t);
-				$alice->waits_on('IoGateHeld');
-				$bob->starts(sprintf $sql, $t);
-				$bob->waits_on('IoGateHeld');
-				$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
-				$aio->gate_release;
-				$_->returns($result, 'reads') for $alice, $bob;
-			}, leaves => 'nothing');
-		}
-
-		$aio->scenario('an index, which fails and is held', sub {
+with_each_io_method(sub {
+	for my $what (sort keys %reads)
+	{
+		my ($sql, $result) = @{ $reads{$what} };
+		$aio->scenario("$what, not reached", sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("CREATE INDEX ti ON $t (blk)");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-			my $query = "SELECT count(*) FROM $t WHERE blk = 7";
-			$alice->sql($query);
-			$aio->evict('scenario.ti');
-			$aio->sql("SELECT io_fail('scenario.ti', -5, times => 1)");
-			$alice->fails($query, '58030', qr/could not read blocks \d+\.\.\d+ in file/, 'fails');
-			$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', max_reads => 1)");
-			$alice->starts($query);
-			$alice->waits_on('IoGateHeld');
-			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-			$alice->raises('57014', qr/user request/, 'is cancelled');
+			my ($bob) = $aio->sessions('bob');
+			for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
+			{
+				$bob->sql("SELECT $made");
+				is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
+			}
+			$alice->gives(sprintf($sql, $t), $result, 'is not held');
+			$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
 			$aio->end_gate;
-			$alice->gives($query, 1, 'finds it');
-		}, log => qr/LOG:  could not read blocks/);
-
-		# a result longer than the read changes nothing
-		for my $escape (
-			[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub { $aio->end_session($_[0]) } ],
-			[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub { } ])
-		{
-			my ($who, $rel, $why, $do) = @$escape;
-			$aio->scenario("reads of $who escape", sub {
-				my ($alice) = $aio->sessions('alice');
-				$alice->sql('CREATE TEMP TABLE own (i int)');
-				$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
-				$do->($alice);
-				# others may read the block first
-				$aio->poll(sub {
-					$aio->sql("SELECT evict_rel('$rel')");
-					$aio->sql('SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e') eq 't';
-				}) or fail('one of its reads escapes');
-				$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
-				$aio->end_gate;
-			}, leaves => 'nothing');
-		}
-
-		$aio->scenario('connecting while catalogs are held', sub {
-			my $t = $aio->table('t', 2);
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET test_aio.hold_timeout = 100');
-			$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
-			$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
-			$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
-			$aio->end_gate;
-		}, leaves => 'nothing', log => $aio->hold_expired);
-
-		$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
-			$alice->sql('SELECT io_hold(keep => true)');
-			$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
-			$alice->sql('SELECT io_hold_end(), io_release_all()');
 		}, leaves => 'nothing');
+	}
+}, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
-		$aio->scenario('a synchronous read in a batch', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-			$aio->evict($t, $alice);
-			$aio->evict($u, $alice);
-			$aio->sql("SELECT io_hold('$u')");
-			$alice->starts("SELECT batch_start(), read_rel_block_ll('$t', 5, wait_complete => false),"
-				  . " (SELECT count(*) FROM $u WHERE ctid = '(3,1)'), batch_end()");
-			$aio->gate_holds(1);
+with_each_io_method(sub {
+	for my $what (sort keys %reads)
+	{
+		my ($sql, $result) = @{ $reads{$what} };
+		$aio->scenario("$what, reached", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+			$aio->sql("SELECT io_hold('$t')");
+			$alice->starts(sprintf $sql, $t);
+			$alice->waits_on('IoGateHeld');
+			$bob->starts(sprintf $sql, $t);
+			$bob->waits_on('IoGateHeld');
+			$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
 			$aio->gate_release;
-			$alice->returns('||1|', 'and the batch goes on');
-			$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
-		});
-	}, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
+			$_->returns($result, 'reads') for $alice, $bob;
+		}, leaves => 'nothing');
+	}
+
+	$aio->scenario('an index, which fails and is held', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("CREATE INDEX ti ON $t (blk)");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		my $query = "SELECT count(*) FROM $t WHERE blk = 7";
+		$alice->sql($query);
+		$aio->evict('scenario.ti');
+		$aio->sql("SELECT io_fail('scenario.ti', -5, times => 1)");
+		$alice->fails($query, '58030', qr/could not read blocks \d+\.\.\d+ in file/, 'fails');
+		$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', max_reads => 1)");
+		$alice->starts($query);
+		$alice->waits_on('IoGateHeld');
+		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+		$alice->raises('57014', qr/user request/, 'is cancelled');
+		$aio->end_gate;
+		$alice->gives($query, 1, 'finds it');
+	}, log => qr/LOG:  could not read blocks/);
+
+	# a result longer than the read changes nothing
+	for my $escape (
+		[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub { $aio->end_session($_[0]) } ],
+		[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub { } ])
+	{
+		my ($who, $rel, $why, $do) = @$escape;
+		$aio->scenario("reads of $who escape", sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('CREATE TEMP TABLE own (i int)');
+			$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
+			$do->($alice);
+			# others may read the block first
+			$aio->poll(sub {
+				$aio->sql("SELECT evict_rel('$rel')");
+				$aio->sql('SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e') eq 't';
+			}) or fail('one of its reads escapes');
+			$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
+			$aio->end_gate;
+		}, leaves => 'nothing');
+	}
+
+	$aio->scenario('connecting while catalogs are held', sub {
+		my $t = $aio->table('t', 2);
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET test_aio.hold_timeout = 100');
+		$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
+		$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
+		$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
+		$aio->end_gate;
+	}, leaves => 'nothing', log => $aio->hold_expired);
+
+	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
+		$alice->sql('SELECT io_hold(keep => true)');
+		$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
+		$alice->sql('SELECT io_hold_end(), io_release_all()');
+	}, leaves => 'nothing');
+
+	$aio->scenario('a synchronous read in a batch', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->evict($t, $alice);
+		$aio->evict($u, $alice);
+		$aio->sql("SELECT io_hold('$u')");
+		$alice->starts("SELECT batch_start(), read_rel_block_ll('$t', 5, wait_complete => false),"
+			  . " (SELECT count(*) FROM $u WHERE ctid = '(3,1)'), batch_end()");
+		$aio->gate_holds(1);
+		$aio->gate_release;
+		$alice->returns('||1|', 'and the batch goes on');
+		$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
+	});
+}, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
 
 # The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O
 # workers' queue is full.
@@ -400,114 +387,111 @@ sub with_autovacuum
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('batch mode, and more reads than handles', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		# opens the relation, so that the batch reads no catalogs
+		$aio->evict($t, $alice);
+		$aio->sql("SELECT io_hold('$t', max_reads => 3)");
+		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8));
+		$aio->gate_holds(3);
+		$aio->gives('SELECT io_release_all()', 3);
+		$alice->returns(qr/^\n*$/, 'goes on');
+		$aio->sql('SELECT io_hold_end()');
+	});
 
-		$aio->scenario('batch mode, and more reads than handles', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			# opens the relation, so that the batch reads no catalogs
-			$aio->evict($t, $alice);
-			$aio->sql("SELECT io_hold('$t', max_reads => 3)");
-			$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8));
-			$aio->gate_holds(3);
-			$aio->gives('SELECT io_release_all()', 3);
-			$alice->returns(qr/^\n*$/, 'goes on');
-			$aio->sql('SELECT io_hold_end()');
-		});
+	$aio->scenario('parallel query', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 400);
+		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
+			. 'SET seq_page_cost = 0');
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT count(*) FROM $t");
+		my $processes = "SELECT string_agg(DISTINCT backend_type, ', '), count(DISTINCT pid) FROM io_held JOIN pg_stat_activity USING (pid)";
+		$aio->wait_for("SELECT (q.*)::text = '(\"client backend, parallel worker\",3)' FROM ($processes) q");
+		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+		$alice->raises('57014', qr/user request/, 'is cancelled, workers and all');
+		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'", 0, 'they have gone');
+		$aio->sql('SELECT io_release_all()');
+		$aio->evict($t);
+		$alice->starts("SELECT count(*) FROM $t");
+		$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
+		$aio->gate_release;
+		$alice->returns('400', 'counts');
+	}, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
-		$aio->scenario('parallel query', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 400);
-			$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
-				. 'SET seq_page_cost = 0');
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT count(*) FROM $t");
-			my $processes = "SELECT string_agg(DISTINCT backend_type, ', '), count(DISTINCT pid) FROM io_held JOIN pg_stat_activity USING (pid)";
-			$aio->wait_for("SELECT (q.*)::text = '(\"client backend, parallel worker\",3)' FROM ($processes) q");
-			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-			$alice->raises('57014', qr/user request/, 'is cancelled, workers and all');
-			$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'", 0, 'they have gone');
-			$aio->sql('SELECT io_release_all()');
-			$aio->evict($t);
-			$alice->starts("SELECT count(*) FROM $t");
-			$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
-			$aio->gate_release;
-			$alice->returns('400', 'counts');
-		}, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
+	$aio->scenario('autovacuum', sub {
+		my ($bob, $t) = $aio->sessions_and_table('bob', 100);
+		$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)");
+		my $begun = $aio->sql('SELECT clock_timestamp()');
+		$aio->sql("DELETE FROM $t WHERE blk = 50");
+		$aio->sql('SELECT pg_stat_force_next_flush()');
+		$aio->evict($t);
+		$aio->sql("SELECT io_hold('$t')");
+		my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
+		with_autovacuum($aio, sub {
+				$aio->wait_for($is_held);
+				$bob->sql("SET deadlock_timeout = '10ms'");
+				$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
+				$aio->sql('SELECT io_release_all()');
+				$aio->wait_for($is_held);
+				$aio->gate_release;
+				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+				$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
+				$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
+			});
+		$aio->proves($t, except => 'block 50 has no row');
+	}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
 
-		$aio->scenario('autovacuum', sub {
-			my ($bob, $t) = $aio->sessions_and_table('bob', 100);
-			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)");
-			my $begun = $aio->sql('SELECT clock_timestamp()');
-			$aio->sql("DELETE FROM $t WHERE blk = 50");
-			$aio->sql('SELECT pg_stat_force_next_flush()');
-			$aio->evict($t);
-			$aio->sql("SELECT io_hold('$t')");
-			my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
-			with_autovacuum($aio, sub {
-					$aio->wait_for($is_held);
-					$bob->sql("SET deadlock_timeout = '10ms'");
-					$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
-					$aio->sql('SELECT io_release_all()');
-					$aio->wait_for($is_held);
-					$aio->gate_release;
-					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-					$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
-					$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
-				});
-			$aio->proves($t, except => 'block 50 has no row');
-		}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
+	# the leader tells its workers of costs that a reload has changed
+	$aio->scenario('parallel autovacuum', sub {
+		my $t = 'scenario.a';
+		$aio->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(0, 4999); CREATE INDEX a_up ON $t (n); CREATE INDEX a_down ON $t (n DESC)");
+		$aio->sql("DELETE FROM $t WHERE n % 2 = 0; SELECT pg_stat_force_next_flush()");
+		$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_parallel_workers = 1)");
+		$aio->evict($_) for 'scenario.a_up', 'scenario.a_down';
+		$aio->sql("SELECT io_hold('scenario.a_up'), io_hold('scenario.a_down')");
+		$aio->alter_system(autovacuum_max_parallel_workers => 1, min_parallel_index_scan_size => 0, log_min_messages => 'debug2');
+		my $since = $aio->log_size;
+		with_autovacuum($aio, sub {
+				$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
+				$aio->alter_system(vacuum_cost_page_miss => 7);
+				$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
+				$aio->sql('SELECT io_hold_end()');
+				$aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker'");
+				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
+				$aio->sql('SELECT io_release_all()');
+				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+			});
+		like($aio->log_text($since), qr/DEBUG:  parallel autovacuum worker updated cost params: .*cost_page_miss=7\b/, 'the worker has the new cost');
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
+	}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');
 
-		# the leader tells its workers of costs that a reload has changed
-		$aio->scenario('parallel autovacuum', sub {
-			my $t = 'scenario.a';
-			$aio->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(0, 4999); CREATE INDEX a_up ON $t (n); CREATE INDEX a_down ON $t (n DESC)");
-			$aio->sql("DELETE FROM $t WHERE n % 2 = 0; SELECT pg_stat_force_next_flush()");
-			$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_parallel_workers = 1)");
-			$aio->evict($_) for 'scenario.a_up', 'scenario.a_down';
-			$aio->sql("SELECT io_hold('scenario.a_up'), io_hold('scenario.a_down')");
-			$aio->alter_system(autovacuum_max_parallel_workers => 1, min_parallel_index_scan_size => 0, log_min_messages => 'debug2');
-			my $since = $aio->log_size;
-			with_autovacuum($aio, sub {
-					$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
-					$aio->alter_system(vacuum_cost_page_miss => 7);
-					$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
-					$aio->sql('SELECT io_hold_end()');
-					$aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker'");
-					$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
-					$aio->sql('SELECT io_release_all()');
-					$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-				});
-			like($aio->log_text($since), qr/DEBUG:  parallel autovacuum worker updated cost params: .*cost_page_miss=7\b/, 'the worker has the new cost');
-			$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
-		}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');
-
-		# 64 places, of which 18 leaves one empty
-		$aio->scenario('the queue of the I/O workers is full', sub {
-			my @readers = $aio->sessions(map { "r$_" } 0 .. 19);
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
-			$aio->evict($u, $alice);
-			my @workers = $aio->stop_idle_workers;
-			my $lived = eval {
-				my $block = 0;
-				$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;
-				my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
-				ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
-				is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
-				$aio->sql("SELECT io_hold('$u')");
-				$alice->starts("SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
-				$alice->waits_on('IoGateHeld');
-				$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
-				$bob->waits_on('AioIoCompletion', 'waits for one in the queue');
-				$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
-				$alice->returns('', 'needs no I/O worker');
-				1;
-			};
-			kill 'CONT', @workers;
-			$lived or die $@;
-			$bob->returns('1', 'has it now');
-		}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
-	}, needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
+	# 64 places, of which 18 leaves one empty
+	$aio->scenario('the queue of the I/O workers is full', sub {
+		my @readers = $aio->sessions(map { "r$_" } 0 .. 19);
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
+		$aio->evict($u, $alice);
+		my @workers = $aio->stop_idle_workers;
+		my $lived = eval {
+			my $block = 0;
+			$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;
+			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
+			ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
+			is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
+			$aio->sql("SELECT io_hold('$u')");
+			$alice->starts("SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
+			$alice->waits_on('IoGateHeld');
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
+			$bob->waits_on('AioIoCompletion', 'waits for one in the queue');
+			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
+			$alice->returns('', 'needs no I/O worker');
+			1;
+		};
+		kill 'CONT', @workers;
+		$lived or die $@;
+		$bob->returns('1', 'has it now');
+	}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
+}, needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
 
 done_testing();

@@ -2,8 +2,7 @@
 # settings.  sql/privileges.sql tests who may use it.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -33,41 +32,35 @@ sub refuses
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
-	}, leaves => 'nothing', suffix => 'off', io_methods => 'sync', conf => { 'test_aio.gate' => 'off' });
+with_each_io_method(sub {
+	$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
+}, leaves => 'nothing', suffix => 'off', io_methods => 'sync', conf => { 'test_aio.gate' => 'off' });
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
-	}, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
+with_each_io_method(sub {
+	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
+}, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
 
 # a server without background workers
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('without its worker', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
-			$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
-			$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
-			$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
-			$aio->sql("SELECT io_hold('$t', keep => true)");
-			$bob->starts("SELECT read_rel_block_ll('$t', 9)");
-			$bob->waits_on('IoGateHeld');
-			$aio->gives('SELECT io_release_all()', 1);
-			$bob->returns('', 'reads when it is released');
-			$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
-			$bob->starts("DROP TABLE $t");
-			$bob->waits_on('IoGateHeld', 'cannot be interrupted');
-			ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
-			$aio->launch->wait_until_ready;
-			$aio->restarted;
-		}, dies => 1, log => $aio->terminated(qw(alice bob)));
-	}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
+with_each_io_method(sub {
+	$aio->scenario('without its worker', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
+		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
+		$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
+		$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
+		$aio->sql("SELECT io_hold('$t', keep => true)");
+		$bob->starts("SELECT read_rel_block_ll('$t', 9)");
+		$bob->waits_on('IoGateHeld');
+		$aio->gives('SELECT io_release_all()', 1);
+		$bob->returns('', 'reads when it is released');
+		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
+		$bob->starts("DROP TABLE $t");
+		$bob->waits_on('IoGateHeld', 'cannot be interrupted');
+		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
+		$aio->launch->wait_until_ready;
+		$aio->restarted;
+	}, dies => 1, log => $aio->terminated(qw(alice bob)));
+}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
 
 # Returns the shared memory of a server with many possible processes, in MB.
 sub shared_memory
@@ -86,23 +79,20 @@ subtest 'the size of its shared memory' => sub {
 	cmp_ok($with - $without, '<', 10, 'its library needs room for the handles that there will be, not for all that there could be');
 };
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
+for_each_io_method(sub {
+	$aio->scenario('settings', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
+		$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
+		$alice->fails('SET test_aio.hold_timeout = 0', '22023', qr/outside the valid range/, 'hold_timeout');
+		$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
+	});
 
-		$aio->scenario('settings', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
-			$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
-			$alice->fails('SET test_aio.hold_timeout = 0', '22023', qr/outside the valid range/, 'hold_timeout');
-			$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
-		});
-
-		$aio->scenario('what io_gate says', sub {
-			my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
-			$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
-				$aio->method . "|t||$points|t|0");
-			$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
-				$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
-		});
-	}, leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
+	$aio->scenario('what io_gate says', sub {
+		my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
+		$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
+			$aio->method . "|t||$points|t|0");
+		$aio->gives("SELECT cardinality(can_hold), cannot_hold::text LIKE '%synchronous%' FROM io_gate",
+			$aio->method eq 'sync' ? '0|t' : '1|t', 'some reads can be held and some cannot');
+	});
+}, leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });

@@ -5,18 +5,15 @@
 # thirds of those that restart the server do not run.  TEST_AIO_WAITS=all runs all on all servers.
 #
 # io_methods: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 
 for my $has_worker (1, 0)
 {
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
-		},
+	with_each_io_method(sub {
+		run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
+	},
 		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
 		# holds and devices for all relations are not to delay what sessions read of the catalogs
 		conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });

@@ -1,128 +1,124 @@
 # The right to do a buffer's I/O, what the buffer's header says meanwhile, and races for it.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:
 # in one session, and with other sessions that wait for it (StartSharedBufferIO, WaitIO).
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("one session, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind);
-				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-				cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? ('t', 'starts again: the server does not note I/O on local buffers') : ('f', 'does not start a second time'));
-				$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts again after an error');
-				$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
-				$aio->evict($t, $alice);
-			});
-		}
-
-		$aio->scenario('another waits, the I/O succeeds', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("one session, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
-			$bob->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'does not wait');
-			$bob->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)");
-			$bob->waits_on('BufferIo');
+			cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? ('t', 'starts again: the server does not note I/O on local buffers') : ('f', 'does not start a second time'));
+			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts again after an error');
 			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
-			$bob->returns('f', 'need not start');
-		});
-
-		# what has "succeeded" is done: nothing that was committed is lost
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("rows before and after, $kind", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, kind => $kind, changes => 1);
-				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-				$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
-				$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
-				$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
-				$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
-				$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts to write');
-				($kind ? $alice : $bob)->sql("DELETE FROM $t WHERE ctid = '(2,1)'");
-				$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => true, io_error => false, release_aio => false)");
-				$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
-				$alice->sql("SELECT invalidate_rel_block('$t', 2)");
-				$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
-			});
-		}
-
-		# a buffer must forget the read that has filled it
-		$aio->scenario('another waits to write what has been read', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
+			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
 			$aio->evict($t, $alice);
-			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
+		});
+	}
+
+	$aio->scenario('another waits, the I/O succeeds', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+		$bob->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'does not wait');
+		$bob->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)");
+		$bob->waits_on('BufferIo');
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
+		$bob->returns('f', 'need not start');
+	});
+
+	# what has "succeeded" is done: nothing that was committed is lost
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("rows before and after, $kind", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, kind => $kind, changes => 1);
+			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+			$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
+			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
-			$bob->starts("SELECT buffer_call_start_io($b, for_input => false, wait => true)");
-			$bob->waits_on('BufferIo');
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => false)");
-			$bob->returns('t', 'starts it himself');
-			$bob->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => true)");
-			$aio->evict($t, $alice);
+			$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+			$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts to write');
+			($kind ? $alice : $bob)->sql("DELETE FROM $t WHERE ctid = '(2,1)'");
+			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => true, io_error => false, release_aio => false)");
+			$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
+			$alice->sql("SELECT invalidate_rel_block('$t', 2)");
+			$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
 		});
+	}
 
-		$aio->scenario('another waits, the I/O fails', sub {
-			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 4);
-			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
-			$_->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => false)");
-			$aio->poll(sub { $bob->has_ended || $carol->has_ended });
-			my ($next, $last) = $bob->has_ended ? ($bob, $carol) : ($carol, $bob);
-			$next->returns('t', 'one of the two starts');
-			$last->waits_on('BufferIo', 'the other goes on waiting');
-			$next->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
-			$last->returns('t', 'and starts when that fails');
-			$last->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
-		});
+	# a buffer must forget the read that has filled it
+	$aio->scenario('another waits to write what has been read', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$aio->evict($t, $alice);
+		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
+		$bob->starts("SELECT buffer_call_start_io($b, for_input => false, wait => true)");
+		$bob->waits_on('BufferIo');
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => false)");
+		$bob->returns('t', 'starts it himself');
+		$bob->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => true)");
+		$aio->evict($t, $alice);
+	});
 
-		for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
-		{
-			$aio->scenario("a reader waits: $read", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-				my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-				$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
-				$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
-				$bob->waits_on('BufferIo');
-				$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
-				$bob->returns('1', 'reads');
-			});
-		}
+	$aio->scenario('another waits, the I/O fails', sub {
+		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 4);
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+		$_->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => false)");
+		$aio->poll(sub { $bob->has_ended || $carol->has_ended });
+		my ($next, $last) = $bob->has_ended ? ($bob, $carol) : ($carol, $bob);
+		$next->returns('t', 'one of the two starts');
+		$last->waits_on('BufferIo', 'the other goes on waiting');
+		$next->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
+		$last->returns('t', 'and starts when that fails');
+		$last->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
+	});
 
-		$aio->scenario('a waiting reader is cancelled', sub {
+	for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
+	{
+		$aio->scenario("a reader waits: $read", sub {
 			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
-			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
+			$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
 			$bob->waits_on('BufferIo');
-			$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
-			$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '4', 'and reads later');
-		}, leaves => 'COMPLETED_SHARED');
-
-		$aio->scenario('the session ends that has started it', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
-			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
-			$bob->waits_on('BufferIo');
-			$aio->end_session($alice);
-			$bob->returns('4', 'reads');
+			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
+			$bob->returns('1', 'reads');
 		});
-	}, leaves => 'nothing');
+	}
+
+	$aio->scenario('a waiting reader is cancelled', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
+		$bob->waits_on('BufferIo');
+		$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
+		$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '4', 'and reads later');
+	}, leaves => 'COMPLETED_SHARED');
+
+	$aio->scenario('the session ends that has started it', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
+		$bob->waits_on('BufferIo');
+		$aio->end_session($alice);
+		$bob->returns('4', 'reads');
+	});
+}, leaves => 'nothing');
 
 # What a buffer's header says before, during and after a read: its pins, and BM_IO_ERROR,
 # which a failed read sets and the next successful read clears (TerminateBufferIO).
@@ -137,66 +133,64 @@ sub headers
 		  . " FROM unnest(ARRAY[" . join(',', @blocks) . "]) WITH ORDINALITY b (blk, n), buffer_state('$t', blk)");
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
-		my $cleanup_wait = $aio->major >= 19 ? 'BufferCleanup' : 'BufferPin';
+with_each_io_method(sub {
+	my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
+	my $cleanup_wait = $aio->major >= 19 ? 'BufferCleanup' : 'BufferPin';
 
-		for my $kind ('', 'UNLOGGED', 'TEMP')
-		{
-			my $permanent = $kind ? '' : '+PERMANENT';
-			my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
+	for my $kind ('', 'UNLOGGED', 'TEMP')
+	{
+		my $permanent = $kind ? '' : '+PERMANENT';
+		my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
 
-			$aio->scenario("a read fails, and the next does not, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-				is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
-				$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-				$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
-				is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
-				$aio->tell_truth;
-				$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
-				is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
-				is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
-				$aio->proves($t, session => $alice);
-				is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
-			}, skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
+		$aio->scenario("a read fails, and the next does not, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
+			$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+			$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
+			is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
+			$aio->tell_truth;
+			$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
+			is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
+			is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
+			$aio->proves($t, session => $alice);
+			is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
+		}, skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
 
-			$aio->scenario("a bad page among good ones, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
-				$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-				$aio->evict($t, $alice);
-				$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
-				is(headers($alice, $t, 3, 4, 5), "$valid, $failed, $valid", 'only the bad one has failed');
-				$alice->sql("SET zero_damaged_pages = on; SELECT * FROM read_buffers('$t', 3, 3)");
-				$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
-				is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
-				$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
-			}, skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
-		}
+		$aio->scenario("a bad page among good ones, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
+			$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+			$aio->evict($t, $alice);
+			$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
+			is(headers($alice, $t, 3, 4, 5), "$valid, $failed, $valid", 'only the bad one has failed');
+			$alice->sql("SET zero_damaged_pages = on; SELECT * FROM read_buffers('$t', 3, 3)");
+			$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
+			is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
+			$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
+		}, skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
+	}
 
-		$aio->scenario('pins of a read under way', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
-			$aio->hold(relation => $t);
-			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
-			$aio->holds(1);
-			my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
-			is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
-			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
-			$bob->waits_on('AioIoCompletion');
-			is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');
-			$aio->release;
-			$alice->returns(3, 'reads');
-			$bob->returns(1, 'gets it');
-			is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
-		}, skip => $aio->no_faults);
+	$aio->scenario('pins of a read under way', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+		$aio->hold(relation => $t);
+		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
+		$aio->holds(1);
+		my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
+		is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
+		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
+		$bob->waits_on('AioIoCompletion');
+		is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');
+		$aio->release;
+		$alice->returns(3, 'reads');
+		$bob->returns(1, 'gets it');
+		is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
+	}, skip => $aio->no_faults);
 
-		# by its resource owner from 19 on
-		$aio->scenario('the lock of a page ends with an error', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			# btree compares with a page locked
-			$aio->sql(<<"END");
+	# by its resource owner from 19 on
+	$aio->scenario('the lock of a page ends with an error', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		# btree compares with a page locked
+		$aio->sql(<<"END");
 CREATE FUNCTION scenario.compare(int, int) RETURNS int LANGUAGE plpgsql AS \$\$
 BEGIN
 	IF current_setting('regress.fail', true) = 'yes' THEN RAISE 'cannot compare'; END IF;
@@ -205,80 +199,80 @@ END \$\$;
 CREATE OPERATOR CLASS scenario.fails FOR TYPE int USING btree AS OPERATOR 3 =, FUNCTION 1 scenario.compare(int, int);
 CREATE INDEX ON $t (blk scenario.fails)
 END
-			$alice->sql('SET enable_seqscan = off; SET regress.fail = yes');
-			$alice->fails("SELECT gen FROM $t WHERE blk = 2", 'P0001', qr/cannot compare/, 'fails');
-			$bob->starts("INSERT INTO $t VALUES ('$t', 4, 0, proof('$t', 4, 0))");
-			$bob->ends('writes to the page');
-			$alice->sql('RESET regress.fail');
-			$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
-			$aio->proves($t, blocks => 5);
-		});
+		$alice->sql('SET enable_seqscan = off; SET regress.fail = yes');
+		$alice->fails("SELECT gen FROM $t WHERE blk = 2", 'P0001', qr/cannot compare/, 'fails');
+		$bob->starts("INSERT INTO $t VALUES ('$t', 4, 0, proof('$t', 4, 0))");
+		$bob->ends('writes to the page');
+		$alice->sql('RESET regress.fail');
+		$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
+		$aio->proves($t, blocks => 5);
+	});
 
-		$aio->scenario('vacuum waits for the pin of an I/O', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
-			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
-			$bob->starts("VACUUM (FREEZE) $t");
+	$aio->scenario('vacuum waits for the pin of an I/O', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
+		$bob->starts("VACUUM (FREEZE) $t");
+		$bob->waits_on($cleanup_wait);
+		$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
+		$bob->ends('is woken');
+	});
+
+	# the wait goes on after a wake-up for another reason
+	$aio->scenario('vacuum waits for a pin, and is woken meanwhile', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+		$bob->starts("VACUUM (FREEZE) $t");
+		for my $time (1, 2)
+		{
 			$bob->waits_on($cleanup_wait);
-			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
-			$bob->ends('is woken');
-		});
+			$aio->sql("SELECT pg_log_backend_memory_contexts(${\$bob->pid})");
+			ok($aio->poll(sub { (() = $aio->log_text =~ /logging memory contexts of PID ${\$bob->pid}\b/g) == $time }), 'is woken');
+		}
+		$bob->waits_on($cleanup_wait, 'waits again');
+		$alice->sql('COMMIT');
+		$bob->ends('gets the lock');
+	});
 
-		# the wait goes on after a wake-up for another reason
-		$aio->scenario('vacuum waits for a pin, and is woken meanwhile', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
-			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
-			$bob->starts("VACUUM (FREEZE) $t");
-			for my $time (1, 2)
-			{
-				$bob->waits_on($cleanup_wait);
-				$aio->sql("SELECT pg_log_backend_memory_contexts(${\$bob->pid})");
-				ok($aio->poll(sub { (() = $aio->log_text =~ /logging memory contexts of PID ${\$bob->pid}\b/g) == $time }), 'is woken');
-			}
-			$bob->waits_on($cleanup_wait, 'waits again');
-			$alice->sql('COMMIT');
-			$bob->ends('gets the lock');
-		});
+	# one process at a time may wait
+	$aio->scenario('vacuum waits for a pin, and is canceled', sub {
+		my ($alice, $bob, $carol, $dave, $t) = $aio->sessions_and_table('alice bob carol dave', 4);
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
+		# with one pin, the end of the waiter's own would wake it, and take its request back
+		$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;
+		$bob->starts("VACUUM (FREEZE) $t");
+		$bob->waits_on($cleanup_wait);
+		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
+		$bob->raises('57014', qr/canceling statement due to user request/, 'is canceled');
+		$carol->starts("VACUUM (FREEZE) $t");
+		$carol->waits_on($cleanup_wait, 'waits in its place');
+		$_->sql('COMMIT') for $alice, $dave;
+		$carol->ends('gets the lock');
+	});
 
-		# one process at a time may wait
-		$aio->scenario('vacuum waits for a pin, and is canceled', sub {
-			my ($alice, $bob, $carol, $dave, $t) = $aio->sessions_and_table('alice bob carol dave', 4);
-			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
-			# with one pin, the end of the waiter's own would wake it, and take its request back
-			$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;
-			$bob->starts("VACUUM (FREEZE) $t");
-			$bob->waits_on($cleanup_wait);
-			$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
-			$bob->raises('57014', qr/canceling statement due to user request/, 'is canceled');
-			$carol->starts("VACUUM (FREEZE) $t");
-			$carol->waits_on($cleanup_wait, 'waits in its place');
-			$_->sql('COMMIT') for $alice, $dave;
-			$carol->ends('gets the lock');
-		});
-
-		# a deletion keeps a pin while it waits for another transaction, and releases it together with its lock
-		$aio->scenario('vacuum waits for a pin that is released with a lock', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			my $t = 'scenario.d';
-			$aio->sql("CREATE TABLE $t (n int, gen int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 0 FROM generate_series(0, 2) i");
-			# the scan, and its pin, end before the deletion
-			my $delete = "DELETE FROM $t USING generate_series(1, 9999) g WHERE n = g AND n < 2";
-			$bob->sql('SET enable_nestloop = off; SET enable_mergejoin = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
-			like($bob->sql("EXPLAIN (COSTS OFF) $delete"), qr/->  Hash\n +->  Seq Scan on d$/m, 'the plan');
-			$alice->sql("BEGIN; UPDATE $t SET gen = 1 WHERE n = 1");
-			$bob->starts($delete);
-			$bob->waits_on('transactionid');
-			$carol->starts("VACUUM (FREEZE) $t");
-			$carol->waits_on($cleanup_wait);
-			$alice->sql('COMMIT');
-			$bob->raises('40001', qr/could not serialize access due to concurrent update/, 'gives the page back');
-			$carol->ends('gets the lock');
-			$bob->sql('ROLLBACK');
-			$aio->gives("SELECT string_agg(gen::text, '' ORDER BY n) FROM $t", '010', 'the rows');
-		});
-	}, leaves => 'nothing');
+	# a deletion keeps a pin while it waits for another transaction, and releases it together with its lock
+	$aio->scenario('vacuum waits for a pin that is released with a lock', sub {
+		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+		my $t = 'scenario.d';
+		$aio->sql("CREATE TABLE $t (n int, gen int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 0 FROM generate_series(0, 2) i");
+		# the scan, and its pin, end before the deletion
+		my $delete = "DELETE FROM $t USING generate_series(1, 9999) g WHERE n = g AND n < 2";
+		$bob->sql('SET enable_nestloop = off; SET enable_mergejoin = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
+		like($bob->sql("EXPLAIN (COSTS OFF) $delete"), qr/->  Hash\n +->  Seq Scan on d$/m, 'the plan');
+		$alice->sql("BEGIN; UPDATE $t SET gen = 1 WHERE n = 1");
+		$bob->starts($delete);
+		$bob->waits_on('transactionid');
+		$carol->starts("VACUUM (FREEZE) $t");
+		$carol->waits_on($cleanup_wait);
+		$alice->sql('COMMIT');
+		$bob->raises('40001', qr/could not serialize access due to concurrent update/, 'gives the page back');
+		$carol->ends('gets the lock');
+		$bob->sql('ROLLBACK');
+		$aio->gives("SELECT string_agg(gen::text, '' ORDER BY n) FROM $t", '010', 'the rows');
+	});
+}, leaves => 'nothing');
 
 # Two sessions that want the same block, or the same buffer, at the same time (BufferAlloc,
 # GetVictimBuffer).  The first one, alice, has found that the block is in no buffer, has chosen one,
@@ -329,42 +323,39 @@ sub while_she_makes_room
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('another session reads the block', sub {
+		my ($alice, $bob, $t, $others) = prepare($aio);
+		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 3)", 3, 'bob reads it, too');
+		});
+	}, skip => $no_strace);
 
-		$aio->scenario('another session reads the block', sub {
-			my ($alice, $bob, $t, $others) = prepare($aio);
-			while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
-				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 3)", 3, 'bob reads it, too');
-			});
-		}, skip => $no_strace);
+	$aio->scenario('the read of another session has not ended', sub {
+		my ($alice, $bob, $t, $others) = prepare($aio);
+		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
+			$aio->hold(pid => $bob->pid, relation => $t);
+			$bob->starts("SELECT read_rel_block_ll('$t', 4, nblocks => 4)");
+			$aio->holds(1);
+		}, sub {
+			$alice->waits_on('AioIoCompletion');
+			$aio->release;
+			$bob->ends('bob goes on');
+		});
+	}, skip => $no_strace // $aio->no_faults);
 
-		$aio->scenario('the read of another session has not ended', sub {
-			my ($alice, $bob, $t, $others) = prepare($aio);
-			while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
-				$aio->hold(pid => $bob->pid, relation => $t);
-				$bob->starts("SELECT read_rel_block_ll('$t', 4, nblocks => 4)");
-				$aio->holds(1);
-			}, sub {
-				$alice->waits_on('AioIoCompletion');
-				$aio->release;
-				$bob->ends('bob goes on');
-			});
-		}, skip => $no_strace // $aio->no_faults);
-
-		$aio->scenario('another session pins what is written', sub {
-			my ($alice, $bob, $t, $others) = prepare($aio);
-			my $written;
-			while_she_makes_room($aio, $alice, $t, $others, '8192|0', sub {
-				$written = $aio->sql('SELECT blockno FROM buffers_in_progress()');
-				$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n, length(body) FROM $others WHERE ctid >= '($written,1)' AND ctid < '(${\($written + 1)},1)'");
-				$bob->gives('FETCH 1 FROM c', "$written|700", "bob's cursor is on the page");
-			});
-			$aio->gives("SELECT refcount FROM buffer_state('$others', $written)", 1, 'it has kept its buffer');
-			$bob->gives('FETCH RELATIVE 0 FROM c', "$written|700", 'and its row');
-			$bob->sql('COMMIT');
-		}, skip => $no_strace);
-	}, conf => { shared_buffers => '256kB', max_connections => 10, bgwriter_lru_maxpages => 0 });
+	$aio->scenario('another session pins what is written', sub {
+		my ($alice, $bob, $t, $others) = prepare($aio);
+		my $written;
+		while_she_makes_room($aio, $alice, $t, $others, '8192|0', sub {
+			$written = $aio->sql('SELECT blockno FROM buffers_in_progress()');
+			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n, length(body) FROM $others WHERE ctid >= '($written,1)' AND ctid < '(${\($written + 1)},1)'");
+			$bob->gives('FETCH 1 FROM c', "$written|700", "bob's cursor is on the page");
+		});
+		$aio->gives("SELECT refcount FROM buffer_state('$others', $written)", 1, 'it has kept its buffer');
+		$bob->gives('FETCH RELATIVE 0 FROM c', "$written|700", 'and its row');
+		$bob->sql('COMMIT');
+	}, skip => $no_strace);
+}, conf => { shared_buffers => '256kB', max_connections => 10, bgwriter_lru_maxpages => 0 });
 
 done_testing();

@@ -1,8 +1,7 @@
 # Blocks that pg_prewarm reads, by its function and at a start.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils ();
 
@@ -10,249 +9,241 @@ use PostgreSQL::Test::Utils ();
 # autoprewarm, and pg_buffercache_evict() and its kin.
 sub blocks { my ($from, $to) = @_; return join ',', $from .. $to }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		return $aio->scenario('pg_prewarm', sub { }, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'))
-		  if $aio->lacks('pg_prewarm') || $aio->lacks('pg_buffercache');
+with_each_io_method(sub {
+	return $aio->scenario('pg_prewarm', sub { }, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'))
+	  if $aio->lacks('pg_prewarm') || $aio->lacks('pg_buffercache');
 
-		$aio->scenario('ranges', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			my @cases = ([ 'NULL, NULL', 0, 59 ], [ '0, 0', 0, 0 ], [ '59, 59', 59, 59 ], [ '7, 40', 7, 40 ], [ '50, NULL', 50, 59 ], [ 'NULL, 3', 0, 3 ]);
-			for my $mode ('buffer', 'read', 'prefetch')
+	$aio->scenario('ranges', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		my @cases = ([ 'NULL, NULL', 0, 59 ], [ '0, 0', 0, 0 ], [ '59, 59', 59, 59 ], [ '7, 40', 7, 40 ], [ '50, NULL', 50, 59 ], [ 'NULL, 3', 0, 3 ]);
+		for my $mode ('buffer', 'read', 'prefetch')
+		{
+			for my $case (@cases)
 			{
-				for my $case (@cases)
-				{
-					my ($range, $first, $last) = @$case;
-					my $count = $last - $first + 1;
-					$aio->evict($t);
-					# before 19, mode "read" counts in pg_stat_io as well
-					my $io = $aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', 'main', $range)", $count, "$mode: $range") });
-					is($aio->cached($t), $mode eq 'buffer' ? blocks($first, $last) : '', 'blocks in the buffer pool');
-					is($io =~ s{.*/}{}r, $count * 8192, 'bytes') if $mode eq 'buffer';
-				}
-				# all blocks are cached
-				$alice->sql("SELECT count(*) FROM $t");
-				is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode')", 60, "$mode: cached") }) =~ s{.*/}{}r, 0, 'nothing is read') if $mode eq 'buffer';
-				$alice->fails("SELECT pg_prewarm('$t', '$mode', 'main', $_->[0])", '22023', $_->[1], "$mode: $_->[0]")
-				  for [ '-1, 3', qr/starting block number must be between 0 and 59/ ], [ '60, NULL', qr/starting block number must be between 0 and 59/ ], [ '5, 60', qr/ending block number must be between 0 and 59/ ];
+				my ($range, $first, $last) = @$case;
+				my $count = $last - $first + 1;
+				$aio->evict($t);
+				# before 19, mode "read" counts in pg_stat_io as well
+				my $io = $aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', 'main', $range)", $count, "$mode: $range") });
+				is($aio->cached($t), $mode eq 'buffer' ? blocks($first, $last) : '', 'blocks in the buffer pool');
+				is($io =~ s{.*/}{}r, $count * 8192, 'bytes') if $mode eq 'buffer';
 			}
-			$alice->fails("SELECT pg_prewarm('$t', 'hot')", '22023', qr/invalid prewarm type/, 'no such mode');
-			$aio->evict($t);
-			$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'vm')", 1, 'the visibility map');
-			is($aio->cached($t), '', 'no block of the main fork');
-		});
+			# all blocks are cached
+			$alice->sql("SELECT count(*) FROM $t");
+			is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode')", 60, "$mode: cached") }) =~ s{.*/}{}r, 0, 'nothing is read') if $mode eq 'buffer';
+			$alice->fails("SELECT pg_prewarm('$t', '$mode', 'main', $_->[0])", '22023', $_->[1], "$mode: $_->[0]")
+			  for [ '-1, 3', qr/starting block number must be between 0 and 59/ ], [ '60, NULL', qr/starting block number must be between 0 and 59/ ], [ '5, 60', qr/ending block number must be between 0 and 59/ ];
+		}
+		$alice->fails("SELECT pg_prewarm('$t', 'hot')", '22023', qr/invalid prewarm type/, 'no such mode');
+		$aio->evict($t);
+		$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'vm')", 1, 'the visibility map');
+		is($aio->cached($t), '', 'no block of the main fork');
+	});
 
-		$aio->scenario('privileges', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
-			$alice->sql('SET ROLE reader');
-			$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
-			$aio->sql("GRANT SELECT ON $t TO reader");
-			# 18.0 asks for a privilege on the index, of which there is none
-			$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, $aio->setting('server_version_num') < 180001 ? () : 'scenario.t_i';
-			$alice->sql('RESET ROLE');
-			$aio->sql('DROP OWNED BY reader; DROP ROLE reader');
-		});
+	$aio->scenario('privileges', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
+		$alice->sql('SET ROLE reader');
+		$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
+		$aio->sql("GRANT SELECT ON $t TO reader");
+		# 18.0 asks for a privilege on the index, of which there is none
+		$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, $aio->setting('server_version_num') < 180001 ? () : 'scenario.t_i';
+		$alice->sql('RESET ROLE');
+		$aio->sql('DROP OWNED BY reader; DROP ROLE reader');
+	});
 
-		$aio->scenario('pg_prewarm of a bad block', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
-			$aio->sql("SELECT modify_rel_block('$t', 20, corrupt_header => true)");
-			$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 30)", 'XX001', qr/invalid page in block 20 of relation/, 'buffer');
-			$alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 10, 30)", 21, 'read does not look at pages');
-			$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'main', 21, 39)", 19, 'buffer, behind the bad block');
-			is(join(',', grep { $_ > 20 } split /,/, $aio->cached($t)), blocks(21, 39), 'the blocks behind it are cached');
-		}, log => qr/LOG:  invalid page in block 20 of relation/);
+	$aio->scenario('pg_prewarm of a bad block', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+		$aio->sql("SELECT modify_rel_block('$t', 20, corrupt_header => true)");
+		$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 30)", 'XX001', qr/invalid page in block 20 of relation/, 'buffer');
+		$alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 10, 30)", 21, 'read does not look at pages');
+		$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'main', 21, 39)", 19, 'buffer, behind the bad block');
+		is(join(',', grep { $_ > 20 } split /,/, $aio->cached($t)), blocks(21, 39), 'the blocks behind it are cached');
+	}, log => qr/LOG:  invalid page in block 20 of relation/);
 
-		$aio->scenario('pg_buffercache_evict and its kin', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = map { $aio->table($_, 30) } qw(t u);
-			$alice->sql("SELECT count(*) FROM $_") for $t, $u;
-			my $of = sub { my ($table, $block) = @_; return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
-			$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($t, 7)})", 't|f', 'one buffer is evicted');
-			is($aio->cached($t), join(',', grep { $_ != 7 } 0 .. 29), 'the others stay');
-			$alice->sql("DELETE FROM $u WHERE blk = 9");
-			$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 9)})", 't|t', 'a dirty buffer is written and evicted');
-			$aio->gives("SELECT count(*) FROM $u WHERE ctid >= '(9,0)' AND ctid < '(10,0)'", 0, 'the block is read as it was written');
-			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $u; MOVE 3 FROM c");
-			$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 2)})", 'f|f', 'a pinned buffer stays');
-			my ($evicted, $flushed, $skipped) = split /\|/, $alice->sql("SELECT * FROM pg_buffercache_evict_relation('$u')");
-			cmp_ok($skipped, '>=', 1, 'pg_buffercache_evict_relation() skips pinned buffers');
-			cmp_ok($skipped, '<=', 4, 'it skips few buffers');
-			cmp_ok($evicted + $skipped, '>=', 30, 'it counts every buffer');
-			$bob->gives('FETCH 1 FROM c', 3, 'the cursor goes on');
-			$bob->sql('ROLLBACK');
-			my $cached = () = split /,/, $aio->cached($t);
-			$alice->gives("SELECT buffers_evicted >= $cached, buffers_skipped FROM pg_buffercache_evict_relation('$t')", 't|0', 'it evicts all cached blocks');
-			is($aio->cached($t), '', 'no block of the table is cached');
-			$aio->proves($t);
-			$alice->sql("SELECT count(*) FROM $_; DELETE FROM $u WHERE blk = 10") for $t, $u;
-			($evicted, $flushed, $skipped) = split /\|/, $alice->sql('SELECT * FROM pg_buffercache_evict_all()');
-			cmp_ok($evicted, '>=', 60, 'pg_buffercache_evict_all() evicts');
-			cmp_ok($flushed, '>=', 1, 'it writes dirty buffers');
-			is($aio->cached($t) . $aio->cached($u), '', 'no block of the tables is cached');
-			$aio->proves($t);
-			$aio->proves($u, except => "block 9 has no row\nblock 10 has no row");
-			$alice->fails('SELECT pg_buffercache_evict(0)', 'XX000', qr/bad buffer ID: 0/, 'no such buffer');
-		}, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname IN ('pg_buffercache_evict_all', 'pg_buffercache_evict_relation')") == 2 ? undef : 'pg_buffercache is older than 1.6');
+	$aio->scenario('pg_buffercache_evict and its kin', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = map { $aio->table($_, 30) } qw(t u);
+		$alice->sql("SELECT count(*) FROM $_") for $t, $u;
+		my $of = sub { my ($table, $block) = @_; return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
+		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($t, 7)})", 't|f', 'one buffer is evicted');
+		is($aio->cached($t), join(',', grep { $_ != 7 } 0 .. 29), 'the others stay');
+		$alice->sql("DELETE FROM $u WHERE blk = 9");
+		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 9)})", 't|t', 'a dirty buffer is written and evicted');
+		$aio->gives("SELECT count(*) FROM $u WHERE ctid >= '(9,0)' AND ctid < '(10,0)'", 0, 'the block is read as it was written');
+		$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $u; MOVE 3 FROM c");
+		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 2)})", 'f|f', 'a pinned buffer stays');
+		my ($evicted, $flushed, $skipped) = split /\|/, $alice->sql("SELECT * FROM pg_buffercache_evict_relation('$u')");
+		cmp_ok($skipped, '>=', 1, 'pg_buffercache_evict_relation() skips pinned buffers');
+		cmp_ok($skipped, '<=', 4, 'it skips few buffers');
+		cmp_ok($evicted + $skipped, '>=', 30, 'it counts every buffer');
+		$bob->gives('FETCH 1 FROM c', 3, 'the cursor goes on');
+		$bob->sql('ROLLBACK');
+		my $cached = () = split /,/, $aio->cached($t);
+		$alice->gives("SELECT buffers_evicted >= $cached, buffers_skipped FROM pg_buffercache_evict_relation('$t')", 't|0', 'it evicts all cached blocks');
+		is($aio->cached($t), '', 'no block of the table is cached');
+		$aio->proves($t);
+		$alice->sql("SELECT count(*) FROM $_; DELETE FROM $u WHERE blk = 10") for $t, $u;
+		($evicted, $flushed, $skipped) = split /\|/, $alice->sql('SELECT * FROM pg_buffercache_evict_all()');
+		cmp_ok($evicted, '>=', 60, 'pg_buffercache_evict_all() evicts');
+		cmp_ok($flushed, '>=', 1, 'it writes dirty buffers');
+		is($aio->cached($t) . $aio->cached($u), '', 'no block of the tables is cached');
+		$aio->proves($t);
+		$aio->proves($u, except => "block 9 has no row\nblock 10 has no row");
+		$alice->fails('SELECT pg_buffercache_evict(0)', 'XX000', qr/bad buffer ID: 0/, 'no such buffer');
+	}, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname IN ('pg_buffercache_evict_all', 'pg_buffercache_evict_relation')") == 2 ? undef : 'pg_buffercache is older than 1.6');
 
-		# loads the blocks that a file lists, after a restart
-		$aio->scenario('autoprewarm', sub {
-			# the dump is sorted by file; tables that are made later have higher numbers
-			my ($first, $t, $u, $last) = map { $aio->table(@$_) } [ 'first', 10 ], [ 't', 50 ], [ 'u', 30, changes => 1 ], [ 'last', 20 ];
-			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 5, 44)");
-			$aio->sql("SELECT pg_prewarm('$_', 'buffer')") for $first, $u, $last;
-			$aio->gives('SELECT autoprewarm_dump_now() > 90', 't', 'the dump has more than 90 blocks');
-			my $file = $aio->node->data_dir . '/autoprewarm.blocks';
-			ok(-s $file, 'it is in a file');
-			# one of the tables becomes shorter, and the first and the last one are dropped
-			$aio->sql("DELETE FROM $u WHERE blk >= 10; VACUUM (TRUNCATE on) $u; DROP TABLE $first, $last");
-			open my $fh, '<', $file or die "$file: $!";
-			my @dump = <$fh>;
-			close $fh;
-			# the shutdown writes a new dump; the test puts the old one back
-			ok($aio->stop, 'the server stops');
-			open $fh, '>', $file or die "$file: $!";
-			print $fh @dump or die "$file: $!";
-			close $fh or die "$file: $!";
-			$aio->start_again;
-			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
-			my ($loaded, $known) = $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/;
-			cmp_ok($loaded, '>=', 50, "autoprewarm loads $loaded of $known blocks");
-			cmp_ok($loaded, '<=', $known - 50, 'without blocks that no longer exist');
-			is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
-			is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
-		});
-	}, conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
+	# loads the blocks that a file lists, after a restart
+	$aio->scenario('autoprewarm', sub {
+		# the dump is sorted by file; tables that are made later have higher numbers
+		my ($first, $t, $u, $last) = map { $aio->table(@$_) } [ 'first', 10 ], [ 't', 50 ], [ 'u', 30, changes => 1 ], [ 'last', 20 ];
+		$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 5, 44)");
+		$aio->sql("SELECT pg_prewarm('$_', 'buffer')") for $first, $u, $last;
+		$aio->gives('SELECT autoprewarm_dump_now() > 90', 't', 'the dump has more than 90 blocks');
+		my $file = $aio->node->data_dir . '/autoprewarm.blocks';
+		ok(-s $file, 'it is in a file');
+		# one of the tables becomes shorter, and the first and the last one are dropped
+		$aio->sql("DELETE FROM $u WHERE blk >= 10; VACUUM (TRUNCATE on) $u; DROP TABLE $first, $last");
+		open my $fh, '<', $file or die "$file: $!";
+		my @dump = <$fh>;
+		close $fh;
+		# the shutdown writes a new dump; the test puts the old one back
+		ok($aio->stop, 'the server stops');
+		open $fh, '>', $file or die "$file: $!";
+		print $fh @dump or die "$file: $!";
+		close $fh or die "$file: $!";
+		$aio->start_again;
+		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
+		my ($loaded, $known) = $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/;
+		cmp_ok($loaded, '>=', 50, "autoprewarm loads $loaded of $known blocks");
+		cmp_ok($loaded, '<=', $known - 50, 'without blocks that no longer exist');
+		is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
+		is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
+	});
+}, conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
 
 # autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too, and so does
 # each database.  It loads no more blocks than there are buffers.  A dump that fails can be made again.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('forks', sub {
+		my ($t, $u, $v) = ($aio->table('t', 50), $aio->table('u', 50), $aio->table('v', 30, kind => 'UNLOGGED'));
+		# the cached blocks of the maps have other numbers than those of the main fork
+		$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm'), pg_prewarm('$v', 'buffer', 'main', 7, 8)");
+		my $there = sub {
+			return $aio->sql(join ' UNION ALL ', map { "SELECT '$_ ' || fork || ' ' || string_agg(blockno::text, ',' ORDER BY blockno) FROM buffers_in_file(pg_relation_filenode('$_')) GROUP BY fork" } $t, $u, $v);
+		};
+		my $before = join "\n", sort split /\n/, $there->();
+		like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0\n\Q$v\E main 7,8$/, 'before the restart');
+		ok($aio->stop, 'the server stops');
+		$aio->start_again;
+		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+		is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
+	}, skip => $aio->lacks('pg_prewarm'));
 
-		$aio->scenario('forks', sub {
-			my ($t, $u, $v) = ($aio->table('t', 50), $aio->table('u', 50), $aio->table('v', 30, kind => 'UNLOGGED'));
-			# the cached blocks of the maps have other numbers than those of the main fork
-			$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm'), pg_prewarm('$v', 'buffer', 'main', 7, 8)");
-			my $there = sub {
-				return $aio->sql(join ' UNION ALL ', map { "SELECT '$_ ' || fork || ' ' || string_agg(blockno::text, ',' ORDER BY blockno) FROM buffers_in_file(pg_relation_filenode('$_')) GROUP BY fork" } $t, $u, $v);
-			};
-			my $before = join "\n", sort split /\n/, $there->();
-			like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0\n\Q$v\E main 7,8$/, 'before the restart');
-			ok($aio->stop, 'the server stops');
-			$aio->start_again;
-			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
-			is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
-		}, skip => $aio->lacks('pg_prewarm'));
+	$aio->scenario('a dump that cannot be written', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		$aio->warm($t);
+		my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
+		mkdir $file or die "cannot make $file: $!\n";
+		$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
+		rmdir $file or die "cannot remove $file: $!\n";
+		$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
+	}, skip => $aio->lacks('pg_prewarm'));
 
-		$aio->scenario('a dump that cannot be written', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			$aio->warm($t);
-			my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
-			mkdir $file or die "cannot make $file: $!\n";
-			$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
-			rmdir $file or die "cannot remove $file: $!\n";
-			$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
-		}, skip => $aio->lacks('pg_prewarm'));
+	# one worker after the other loads the blocks of a database
+	$aio->scenario('databases', sub {
+		my $t = $aio->table('t', 30);
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+		my $bob = $aio->session('bob', dbname => 'other');
+		$bob->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 3, 9)");
+		$aio->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 20, 25)");
+		# the copy has the same numbers of files
+		my $there = "SELECT string_agg(datname || ': ' || blocks, '; ' ORDER BY datname) FROM (SELECT datname, string_agg(relblocknumber::text, ',' ORDER BY relblocknumber) AS blocks"
+		  . " FROM pg_buffercache JOIN pg_database d ON d.oid = reldatabase WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 GROUP BY 1) b";
+		my $before = 'other: 3,4,5,6,7,8,9; postgres: 20,21,22,23,24,25';
+		$aio->gives($there, $before, 'before the restart');
+		$aio->end_session($bob);
+		ok($aio->stop, 'the server stops');
+		$aio->start_again;
+		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+		$aio->gives($there, $before, 'after it, the same blocks in each');
+	}, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 
-		# one worker after the other loads the blocks of a database
-		$aio->scenario('databases', sub {
-			my $t = $aio->table('t', 30);
-			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
-			my $bob = $aio->session('bob', dbname => 'other');
-			$bob->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 3, 9)");
-			$aio->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 20, 25)");
-			# the copy has the same numbers of files
-			my $there = "SELECT string_agg(datname || ': ' || blocks, '; ' ORDER BY datname) FROM (SELECT datname, string_agg(relblocknumber::text, ',' ORDER BY relblocknumber) AS blocks"
-			  . " FROM pg_buffercache JOIN pg_database d ON d.oid = reldatabase WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 GROUP BY 1) b";
-			my $before = 'other: 3,4,5,6,7,8,9; postgres: 20,21,22,23,24,25';
-			$aio->gives($there, $before, 'before the restart');
-			$aio->end_session($bob);
-			ok($aio->stop, 'the server stops');
-			$aio->start_again;
-			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
-			$aio->gives($there, $before, 'after it, the same blocks in each');
-		}, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
-
-		# the last scenario: it leaves the pool small
-		$aio->scenario('a smaller pool', sub {
-			my $t = $aio->table('t', 1500);
-			$aio->sql("SELECT pg_prewarm('$t')");
-			ok($aio->stop, 'the server stops');
-			$aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n");
-			$aio->start_again;
-			$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
-			my ($loaded, $wanted) = $aio->log_text =~ /successfully prewarmed (\d+) of (\d+) previously-loaded/;
-			is($wanted, 1024, 'it wants to load as many blocks as there are buffers');
-			cmp_ok($loaded, '<=', 1024, 'and loads no more');
-		}, skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
-	}, conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
+	# the last scenario: it leaves the pool small
+	$aio->scenario('a smaller pool', sub {
+		my $t = $aio->table('t', 1500);
+		$aio->sql("SELECT pg_prewarm('$t')");
+		ok($aio->stop, 'the server stops');
+		$aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n");
+		$aio->start_again;
+		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+		my ($loaded, $wanted) = $aio->log_text =~ /successfully prewarmed (\d+) of (\d+) previously-loaded/;
+		is($wanted, 1024, 'it wants to load as many blocks as there are buffers');
+		cmp_ok($loaded, '<=', 1024, 'and loads no more');
+	}, skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
+}, conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
 
 # What autoprewarm loads where tablespaces have files of the same number, and that it begins again after
 # a crash.  Guards server commits 64e7fa43a9, b5d084c535 and bcd5b4bcbe.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# a tablespace gives out numbers that other tablespaces have given out, too
+	$aio->scenario('files of the same number', sub {
+		my @tables = ($aio->table('t', 20));
+		# gives the table a number that is no object's
+		$aio->sql("VACUUM (FULL, FREEZE) $tables[0]; VACUUM pg_class");
+		my $number = $aio->sql("SELECT pg_relation_filenode('$tables[0]')");
+		ok($aio->stop, 'the server stops');
+		PostgreSQL::Test::Utils::system_or_bail('pg_resetwal', '--pgdata' => $aio->node->data_dir, '--next-oid' => $number - 60);
+		my $size = $aio->log_size;
+		my $loaded = sub { $aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously-loaded blocks/ }) or fail('autoprewarm loads all blocks') };
+		$aio->start_again;
+		$loaded->();
+		$aio->sql("DO \$\$ BEGIN WHILE lo_create(0) <> $number - 1 LOOP END LOOP; END \$\$");
+		$aio->sql("SET default_tablespace = elsewhere; CREATE TABLE scenario.u (LIKE $tables[0] INCLUDING ALL); RESET default_tablespace");
+		push @tables, 'scenario.u';
+		$aio->gives("SELECT pg_relation_filenode('scenario.u')", $number, 'another file has the same number');
+		$aio->sql("INSERT INTO scenario.u SELECT 'scenario.u', blk, gen, proof('scenario.u', blk, 0) FROM $tables[0]; VACUUM (FREEZE) scenario.u");
+		my @blocks = ([ 3 .. 9 ], [ 12 .. 19 ]);
+		$aio->evict($tables[$_]) for 0, 1;
+		$aio->warm($tables[$_], @{ $blocks[$_] }) for 0, 1;
+		my $there = sub { return $aio->sql("SELECT string_agg(reltablespace || ':' || relblocknumber, ' ' ORDER BY reltablespace, relblocknumber) FROM pg_buffercache WHERE relfilenode = $number AND relforknumber = 0") };
+		my $before = $there->();
+		ok($aio->stop, 'the server stops again');
+		$size = $aio->log_size;
+		$aio->start_again;
+		$loaded->();
+		is($there->(), $before, 'the same blocks of each');
+		$aio->proves($tables[0]);
+		$aio->proves($tables[1], blocks => 20);
+		$aio->sql('DROP TABLE scenario.u');
+	}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 
-		# a tablespace gives out numbers that other tablespaces have given out, too
-		$aio->scenario('files of the same number', sub {
-			my @tables = ($aio->table('t', 20));
-			# gives the table a number that is no object's
-			$aio->sql("VACUUM (FULL, FREEZE) $tables[0]; VACUUM pg_class");
-			my $number = $aio->sql("SELECT pg_relation_filenode('$tables[0]')");
-			ok($aio->stop, 'the server stops');
-			PostgreSQL::Test::Utils::system_or_bail('pg_resetwal', '--pgdata' => $aio->node->data_dir, '--next-oid' => $number - 60);
+	$aio->scenario('a crash', sub {
+		my ($alice) = $aio->sessions('alice');
+		# pg_stat_activity has no row for its process
+		my $leader = sub {
+			my ($session) = @_;
+			$session->starts('SELECT autoprewarm_start_worker()')->wait_for_end;
+			return (($session->error // { message => '' })->{message} =~ /autoprewarm worker is already running under PID (\d+)/)[0];
+		};
+		my $t = $aio->table('t', 20);
+		$aio->warm($t, 0 .. 9);
+		# a dump by a session; the leader is still registered
+		$alice->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump');
+		for my $victim ('alice', 'leader')
+		{
 			my $size = $aio->log_size;
-			my $loaded = sub { $aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously-loaded blocks/ }) or fail('autoprewarm loads all blocks') };
-			$aio->start_again;
-			$loaded->();
-			$aio->sql("DO \$\$ BEGIN WHILE lo_create(0) <> $number - 1 LOOP END LOOP; END \$\$");
-			$aio->sql("SET default_tablespace = elsewhere; CREATE TABLE scenario.u (LIKE $tables[0] INCLUDING ALL); RESET default_tablespace");
-			push @tables, 'scenario.u';
-			$aio->gives("SELECT pg_relation_filenode('scenario.u')", $number, 'another file has the same number');
-			$aio->sql("INSERT INTO scenario.u SELECT 'scenario.u', blk, gen, proof('scenario.u', blk, 0) FROM $tables[0]; VACUUM (FREEZE) scenario.u");
-			my @blocks = ([ 3 .. 9 ], [ 12 .. 19 ]);
-			$aio->evict($tables[$_]) for 0, 1;
-			$aio->warm($tables[$_], @{ $blocks[$_] }) for 0, 1;
-			my $there = sub { return $aio->sql("SELECT string_agg(reltablespace || ':' || relblocknumber, ' ' ORDER BY reltablespace, relblocknumber) FROM pg_buffercache WHERE relfilenode = $number AND relforknumber = 0") };
-			my $before = $there->();
-			ok($aio->stop, 'the server stops again');
-			$size = $aio->log_size;
-			$aio->start_again;
-			$loaded->();
-			is($there->(), $before, 'the same blocks of each');
-			$aio->proves($tables[0]);
-			$aio->proves($tables[1], blocks => 20);
-			$aio->sql('DROP TABLE scenario.u');
-		}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
-
-		$aio->scenario('a crash', sub {
-			my ($alice) = $aio->sessions('alice');
-			# pg_stat_activity has no row for its process
-			my $leader = sub {
-				my ($session) = @_;
-				$session->starts('SELECT autoprewarm_start_worker()')->wait_for_end;
-				return (($session->error // { message => '' })->{message} =~ /autoprewarm worker is already running under PID (\d+)/)[0];
-			};
-			my $t = $aio->table('t', 20);
-			$aio->warm($t, 0 .. 9);
-			# a dump by a session; the leader is still registered
-			$alice->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump');
-			for my $victim ('alice', 'leader')
-			{
-				my $size = $aio->log_size;
-				kill 'KILL', $victim eq 'alice' ? $alice->pid : $leader->($aio->session('bob')) // die "no process\n";
-				$aio->poll(sub { $aio->log_text($size) =~ /all server processes terminated; reinitializing/ }) or fail('a crash');
-				$aio->restarted;
-				$aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously/ }) or fail('autoprewarm loads again');
-				$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
-			}
-			$aio->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump by another session');
-		}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
-	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace },
+			kill 'KILL', $victim eq 'alice' ? $alice->pid : $leader->($aio->session('bob')) // die "no process\n";
+			$aio->poll(sub { $aio->log_text($size) =~ /all server processes terminated; reinitializing/ }) or fail('a crash');
+			$aio->restarted;
+			$aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously/ }) or fail('autoprewarm loads again');
+			$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
+		}
+		$aio->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump by another session');
+	}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
+}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace },
 	conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', restart_after_crash => 'on' });
 
 # Functions that go through all buffers, cancelled meanwhile: they end at once, and the rest of the
@@ -260,101 +251,97 @@ with_each_io_method(
 # io_methods: worker
 my $no_strace = no_strace();
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $skip = $no_strace // $aio->lacks('pg_buffercache');
+with_each_io_method(sub {
+	my $skip = $no_strace // $aio->lacks('pg_buffercache');
 
-		for my $function (qw(evict_rel pg_buffercache_evict_relation pg_buffercache_evict_all))
+	for my $function (qw(evict_rel pg_buffercache_evict_relation pg_buffercache_evict_all))
+	{
+		for my $end (qw(cancel terminate))
 		{
-			for my $end (qw(cancel terminate))
-			{
-				$aio->scenario("$function, $end", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 100);
-					$aio->sql("UPDATE $t SET gen = gen");
-					my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
-					my $before = $aio->sql($dirty);
-					ok(while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($t), "SELECT * FROM $function(" . ($function =~ /all/ ? '' : "'$t'") . ')', sub { $aio->wait_event($alice->pid) eq 'DataFileWrite' }, sub {
-						$aio->sql("SELECT pg_${end}_backend(${\$alice->pid})");
-					}), 'the session stops while it writes a buffer');
-					$alice->raises($end eq 'cancel' ? '57014' : '57P01', qr/canceling statement|terminating connection/, 'it ends');
-					my $left = $aio->sql($dirty);
-					cmp_ok($left, '>=', $before - 10, "$left of $before buffers are as they were");
-					$aio->sql("VACUUM (FULL, FREEZE) $t");
-					$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 100, 'the rows');
-				}, skip => $skip, $end eq 'terminate' ? (log => $aio->terminated('alice')) : ());
-			}
+			$aio->scenario("$function, $end", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+				$aio->sql("UPDATE $t SET gen = gen");
+				my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
+				my $before = $aio->sql($dirty);
+				ok(while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($t), "SELECT * FROM $function(" . ($function =~ /all/ ? '' : "'$t'") . ')', sub { $aio->wait_event($alice->pid) eq 'DataFileWrite' }, sub {
+					$aio->sql("SELECT pg_${end}_backend(${\$alice->pid})");
+				}), 'the session stops while it writes a buffer');
+				$alice->raises($end eq 'cancel' ? '57014' : '57P01', qr/canceling statement|terminating connection/, 'it ends');
+				my $left = $aio->sql($dirty);
+				cmp_ok($left, '>=', $before - 10, "$left of $before buffers are as they were");
+				$aio->sql("VACUUM (FULL, FREEZE) $t");
+				$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 100, 'the rows');
+			}, skip => $skip, $end eq 'terminate' ? (log => $aio->terminated('alice')) : ());
 		}
-	}, leaves => 'nothing');
+	}
+}, leaves => 'nothing');
 
 # What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
 # read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		# the extension, the call, whether it accepts an index or a sequence, and the error
-		my @calls = (
-			(map { [ 'pg_prewarm', "pg_prewarm('%s', '$_')", 'index sequence', '42809' ] } qw(buffer read prefetch)),
-			[ 'pg_visibility', "pg_visibility_map_summary('%s')", '', '42809' ],
-			[ 'pg_visibility', "pg_check_visible('%s')", '', '42809' ],
-			[ 'pg_freespacemap', "pg_freespace('%s')", 'index sequence', 'none' ],
-			[ 'pgstattuple', "pgstattuple('%s')", 'index sequence', '0A000' ],
-			[ 'pgstattuple', "pgstattuple_approx('%s')", '', '0A000' ],
-			[ 'amcheck', "verify_heapam('%s')", 'sequence', '42809' ]);
+with_each_io_method(sub {
+	# the extension, the call, whether it accepts an index or a sequence, and the error
+	my @calls = (
+		(map { [ 'pg_prewarm', "pg_prewarm('%s', '$_')", 'index sequence', '42809' ] } qw(buffer read prefetch)),
+		[ 'pg_visibility', "pg_visibility_map_summary('%s')", '', '42809' ],
+		[ 'pg_visibility', "pg_check_visible('%s')", '', '42809' ],
+		[ 'pg_freespacemap', "pg_freespace('%s')", 'index sequence', 'none' ],
+		[ 'pgstattuple', "pgstattuple('%s')", 'index sequence', '0A000' ],
+		[ 'pgstattuple', "pgstattuple_approx('%s')", '', '0A000' ],
+		[ 'amcheck', "verify_heapam('%s')", 'sequence', '42809' ]);
 
-		$aio->scenario('relations without blocks', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 3);
-			$aio->sql("CREATE VIEW scenario.v AS SELECT 1; CREATE TYPE scenario.c AS (n int); CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE INDEX p_n ON scenario.p (n);"
-				  . "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE scenario.f (n int) SERVER s; CREATE SEQUENCE scenario.sequence; CREATE INDEX index ON $t (blk)");
-			for my $call (@calls)
+	$aio->scenario('relations without blocks', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 3);
+		$aio->sql("CREATE VIEW scenario.v AS SELECT 1; CREATE TYPE scenario.c AS (n int); CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE INDEX p_n ON scenario.p (n);"
+			  . "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE scenario.f (n int) SERVER s; CREATE SEQUENCE scenario.sequence; CREATE INDEX index ON $t (blk)");
+		for my $call (@calls)
+		{
+			my ($extension, $function, $accepts, $sqlstate) = @$call;
+			next if $aio->lacks($extension);
+			for my $relation (qw(v c p p_n f), grep { $accepts !~ $_ } qw(index sequence))
 			{
-				my ($extension, $function, $accepts, $sqlstate) = @$call;
-				next if $aio->lacks($extension);
-				for my $relation (qw(v c p p_n f), grep { $accepts !~ $_ } qw(index sequence))
-				{
-					$alice->starts('SELECT count(*) FROM ' . sprintf($function, "scenario.$relation"))->wait_for_end;
-					my $error = $alice->error;
-					is(($error // { sqlstate => 'none' })->{sqlstate}, $sqlstate, sprintf($function, $relation) . ': ' . ($error // { message => 'no error' })->{message});
-				}
-				$alice->sql('SELECT count(*) FROM ' . sprintf($function, $_)) for $t, map { "scenario.$_" } split ' ', $accepts;
+				$alice->starts('SELECT count(*) FROM ' . sprintf($function, "scenario.$relation"))->wait_for_end;
+				my $error = $alice->error;
+				is(($error // { sqlstate => 'none' })->{sqlstate}, $sqlstate, sprintf($function, $relation) . ': ' . ($error // { message => 'no error' })->{message});
 			}
-			$aio->sql('DROP FOREIGN DATA WRAPPER w CASCADE');
-		});
+			$alice->sql('SELECT count(*) FROM ' . sprintf($function, $_)) for $t, map { "scenario.$_" } split ' ', $accepts;
+		}
+		$aio->sql('DROP FOREIGN DATA WRAPPER w CASCADE');
+	});
 
-		# a caller of a function that returns any row names its columns
-		$aio->scenario('rows of another shape', sub {
-			my ($alice) = $aio->sessions('alice');
-			$aio->lacks($_) for qw(pg_buffercache pg_walinspect pageinspect);
-			my @functions = split /\n/, $aio->sql(q{SELECT oid::regprocedure FROM pg_proc p WHERE prorettype = 'record'::regtype AND proargmodes IS NULL AND proretset AND provolatile <> 'c'
-				AND pronargs <= 1 AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e') ORDER BY 1});
-			for my $function (@functions)
+	# a caller of a function that returns any row names its columns
+	$aio->scenario('rows of another shape', sub {
+		my ($alice) = $aio->sessions('alice');
+		$aio->lacks($_) for qw(pg_buffercache pg_walinspect pageinspect);
+		my @functions = split /\n/, $aio->sql(q{SELECT oid::regprocedure FROM pg_proc p WHERE prorettype = 'record'::regtype AND proargmodes IS NULL AND proretset AND provolatile <> 'c'
+			AND pronargs <= 1 AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e') ORDER BY 1});
+		for my $function (@functions)
+		{
+			for my $columns (1 .. 12)
 			{
-				for my $columns (1 .. 12)
-				{
-					my $call = ($function =~ s/\(boolean\)/(false)/r) . ' AS f(' . join(', ', map { "c$_ boolean" } 1 .. $columns) . ')';
-					$alice->starts("SELECT * FROM $call")->wait_for_end;
-					like($alice->error ? $alice->error->{message} : 'no error', qr/return row do not match|incorrect number of output arguments/, $call);
-				}
+				my $call = ($function =~ s/\(boolean\)/(false)/r) . ' AS f(' . join(', ', map { "c$_ boolean" } 1 .. $columns) . ')';
+				$alice->starts("SELECT * FROM $call")->wait_for_end;
+				like($alice->error ? $alice->error->{message} : 'no error', qr/return row do not match|incorrect number of output arguments/, $call);
 			}
-			cmp_ok(scalar @functions, '>=', 1, join ' ', @functions);
-		}, skip => $aio->lacks('pg_buffercache'));
+		}
+		cmp_ok(scalar @functions, '>=', 1, join ' ', @functions);
+	}, skip => $aio->lacks('pg_buffercache'));
 
-		# a stream that is left before its end
-		$aio->scenario('amcheck ends at the first corruption', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			for my $bad ([ 0 ], [ 7, 30 ], [ 59 ])
-			{
-				my $file = $aio->file_of($t);
-				# the first line pointer points behind the page
-				$aio->overwrite($file, $_ * 8192 + 24, pack('V', 0x7ff0 | 1 << 15 | 100 << 17)) for @$bad;
-				# which gets its checksum
-				$aio->sql("SELECT modify_rel_block('$t', $_)") for @$bad;
-				$alice->gives("SELECT DISTINCT blkno FROM verify_heapam('$t', on_error_stop => true)", $bad->[0], "block $bad->[0]");
-				$aio->sql("DROP TABLE $t");
-				$t = $aio->table('t', 60);
-			}
-		}, skip => $aio->lacks('amcheck'));
-	}, leaves => 'nothing');
+	# a stream that is left before its end
+	$aio->scenario('amcheck ends at the first corruption', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		for my $bad ([ 0 ], [ 7, 30 ], [ 59 ])
+		{
+			my $file = $aio->file_of($t);
+			# the first line pointer points behind the page
+			$aio->overwrite($file, $_ * 8192 + 24, pack('V', 0x7ff0 | 1 << 15 | 100 << 17)) for @$bad;
+			# which gets its checksum
+			$aio->sql("SELECT modify_rel_block('$t', $_)") for @$bad;
+			$alice->gives("SELECT DISTINCT blkno FROM verify_heapam('$t', on_error_stop => true)", $bad->[0], "block $bad->[0]");
+			$aio->sql("DROP TABLE $t");
+			$t = $aio->table('t', 60);
+		}
+	}, skip => $aio->lacks('amcheck'));
+}, leaves => 'nothing');
 
 done_testing();

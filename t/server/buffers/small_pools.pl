@@ -2,8 +2,7 @@
 # read; what cannot be read raises an error and leaves nothing.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Pins the buffers of the first blocks of a table, each by a cursor.
@@ -14,168 +13,162 @@ sub pin_blocks
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('local buffers that are pinned', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET temp_buffers = 100');
-			my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
-			for my $pinned (50, 90, 99)
+with_each_io_method(sub {
+	$aio->scenario('local buffers that are pinned', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET temp_buffers = 100');
+		my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
+		for my $pinned (50, 90, 99)
+		{
+			$alice->sql('BEGIN');
+			pin_blocks($alice, $t, $pinned);
+			my @queries = ("SELECT problems('$t')", "SELECT count(*) - 150 FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 149)))",
+				"SELECT sum(nblocks) - 1 FROM read_buffers('$t', 120, 1)");
+			# a scan needs more than one buffer
+			splice @queries, 0, 2 if $pinned == 99;
+			for my $query (@queries)
 			{
-				$alice->sql('BEGIN');
-				pin_blocks($alice, $t, $pinned);
-				my @queries = ("SELECT problems('$t')", "SELECT count(*) - 150 FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 149)))",
-					"SELECT sum(nblocks) - 1 FROM read_buffers('$t', 120, 1)");
-				# a scan needs more than one buffer
-				splice @queries, 0, 2 if $pinned == 99;
-				for my $query (@queries)
-				{
-					$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 buffers are pinned: $query");
-				}
-				# what extends a table by many blocks at once has to do with the rest
-				if ($pinned < 99)
-				{
-					$alice->sql('CREATE TEMP TABLE u AS SELECT generate_series(1, 60 * 226) n');
-					$alice->gives("SELECT count(*), pg_relation_size('u') / 8192 >= 60 FROM u", '13560|t', 'a table of 60 blocks is made');
-				}
-				$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
-				$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
+				$alice->gives($query, $query =~ /problems/ ? '' : 0, "$pinned of 100 buffers are pinned: $query");
 			}
-			$alice->sql('BEGIN');
-			pin_blocks($alice, $t, 100);
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: read_buffers()');
-			$alice->sql('ROLLBACK');
-			$alice->sql('BEGIN');
-			pin_blocks($alice, $t, 100);
-			$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: a scan');
-			$alice->sql('ROLLBACK');
-			$alice->sql('BEGIN');
-			pin_blocks($alice, $t, 100);
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
-			$alice->sql('ROLLBACK');
-			$aio->proves($t, session => $alice);
-			$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'a session cannot get more buffers any more');
-			$aio->sql('CREATE ROLE later');
-			$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
-			$aio->sql('DROP ROLE later');
-		});
+			# what extends a table by many blocks at once has to do with the rest
+			if ($pinned < 99)
+			{
+				$alice->sql('CREATE TEMP TABLE u AS SELECT generate_series(1, 60 * 226) n');
+				$alice->gives("SELECT count(*), pg_relation_size('u') / 8192 >= 60 FROM u", '13560|t', 'a table of 60 blocks is made');
+			}
+			$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
+			$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
+		}
+		$alice->sql('BEGIN');
+		pin_blocks($alice, $t, 100);
+		$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: read_buffers()');
+		$alice->sql('ROLLBACK');
+		$alice->sql('BEGIN');
+		pin_blocks($alice, $t, 100);
+		$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: a scan');
+		$alice->sql('ROLLBACK');
+		$alice->sql('BEGIN');
+		pin_blocks($alice, $t, 100);
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
+		$alice->sql('ROLLBACK');
+		$aio->proves($t, session => $alice);
+		$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'a session cannot get more buffers any more');
+		$aio->sql('CREATE ROLE later');
+		$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
+		$aio->sql('DROP ROLE later');
+	});
 
-		$aio->scenario('a block of a temporary table that cannot be read, and later ones', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET temp_buffers = 100');
-			my ($t, $u) = map { $aio->table($_, 150, kind => 'TEMP', session => $alice) } qw(t u);
-			$alice->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
-			for (1 .. 3)
-			{
-				$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 149)))", 150, 'all buffers are used for others');
-			}
-			$aio->proves($u, session => $alice);
-			$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
-			$aio->proves($t, session => $alice, except => "block 7 has no row\nblock 8 has no row");
-		}, log => qr/LOG:  invalid page in block [78] of relation/);
-	}, suffix => 'local');
+	$aio->scenario('a block of a temporary table that cannot be read, and later ones', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET temp_buffers = 100');
+		my ($t, $u) = map { $aio->table($_, 150, kind => 'TEMP', session => $alice) } qw(t u);
+		$alice->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+		for (1 .. 3)
+		{
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 149)))", 150, 'all buffers are used for others');
+		}
+		$aio->proves($u, session => $alice);
+		$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
+		$aio->proves($t, session => $alice, except => "block 7 has no row\nblock 8 has no row");
+	}, log => qr/LOG:  invalid page in block [78] of relation/);
+}, suffix => 'local');
 
 # INSERT would run out of buffers with 16, which is the minimum
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('thirty-two buffers', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
-			$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
-			$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
-			for my $concurrency (0, 1, 200)
-			{
-				$alice->sql("SET effective_io_concurrency = $concurrency; SET maintenance_io_concurrency = $concurrency");
-				$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', "effective_io_concurrency = $concurrency: a scan");
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'a stream');
-				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-				$alice->sql("ANALYZE $t");
-			}
-			# two sessions at the same time
-			$alice->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
-			$bob->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
-			$_->returns('5', 'scans again and again') for $alice, $bob;
-			# a ring is an eighth of the pool at most, and gets its buffers from others at first
-			for my $case ([ 'bulkread', "SELECT count(*) FROM $t" ], [ 'vacuum', "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t" ])
-			{
-				my ($context, $sql) = @$case;
-				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 59)))");
-				my $added = $aio->io_counts_during($alice, "relation/$context", sub { $alice->sql($sql) });
-				is($added->{evictions} + $added->{reuses}, $added->{read_bytes} / 8192, "$context: each block takes the buffer of another one");
-				is_between($added->{evictions}, 4, 16, 'evictions until there is a ring of four buffers');
-				$aio->evict($t);
-				$alice->sql($sql);
-				my $kept = () = $aio->lacks('pg_buffercache') ? () : split /,/, $aio->cached($t);
-				cmp_ok($kept, '<=', 8, 'blocks that stay in the pool');
-			}
-			$aio->sql("CREATE INDEX t_i ON $t (blk)");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-			$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
-		});
+with_each_io_method(sub {
+	$aio->scenario('thirty-two buffers', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+		$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
+		$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
+		for my $concurrency (0, 1, 200)
+		{
+			$alice->sql("SET effective_io_concurrency = $concurrency; SET maintenance_io_concurrency = $concurrency");
+			$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', "effective_io_concurrency = $concurrency: a scan");
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'a stream');
+			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+			$alice->sql("ANALYZE $t");
+		}
+		# two sessions at the same time
+		$alice->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
+		$bob->starts("SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT count(*) + i FROM $t) s");
+		$_->returns('5', 'scans again and again') for $alice, $bob;
+		# a ring is an eighth of the pool at most, and gets its buffers from others at first
+		for my $case ([ 'bulkread', "SELECT count(*) FROM $t" ], [ 'vacuum', "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t" ])
+		{
+			my ($context, $sql) = @$case;
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 59)))");
+			my $added = $aio->io_counts_during($alice, "relation/$context", sub { $alice->sql($sql) });
+			is($added->{evictions} + $added->{reuses}, $added->{read_bytes} / 8192, "$context: each block takes the buffer of another one");
+			is_between($added->{evictions}, 4, 16, 'evictions until there is a ring of four buffers');
+			$aio->evict($t);
+			$alice->sql($sql);
+			my $kept = () = $aio->lacks('pg_buffercache') ? () : split /,/, $aio->cached($t);
+			cmp_ok($kept, '<=', 8, 'blocks that stay in the pool');
+		}
+		$aio->sql("CREATE INDEX t_i ON $t (blk)");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
+	});
 
-		# its buffer is the next one's
-		$aio->scenario('a block that cannot be read, and later ones', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = map { $aio->table($_, 60) } qw(t u);
-			$aio->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
-			$alice->sql('SET io_combine_limit = 4');
-			for (1 .. 3)
-			{
-				$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 59)))", 60, 'all buffers are used for others');
-			}
-			$aio->proves($u);
-			$aio->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
-			$aio->proves($t, except => "block 7 has no row\nblock 8 has no row");
-		}, log => qr/LOG:  invalid page in block [78] of relation/);
+	# its buffer is the next one's
+	$aio->scenario('a block that cannot be read, and later ones', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = map { $aio->table($_, 60) } qw(t u);
+		$aio->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+		$alice->sql('SET io_combine_limit = 4');
+		for (1 .. 3)
+		{
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 59)))", 60, 'all buffers are used for others');
+		}
+		$aio->proves($u);
+		$aio->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
+		$aio->proves($t, except => "block 7 has no row\nblock 8 has no row");
+	}, log => qr/LOG:  invalid page in block [78] of relation/);
 
-		# while it lasts, no other session gets a buffer, not even for a catalog
-		$aio->scenario('all buffers are pinned', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
+	# while it lasts, no other session gets a buffer, not even for a catalog
+	$aio->scenario('all buffers are pinned', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
+		{
+			# so that nothing has to be looked up later
+			$alice->sql("BEGIN; SAVEPOINT s; $read; ROLLBACK TO s; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(0,1)'; COMMIT");
+			$alice->sql('BEGIN');
+			my ($pinned, $error) = (0);
+			while (!$error && $pinned < 40)
 			{
-				# so that nothing has to be looked up later
-				$alice->sql("BEGIN; SAVEPOINT s; $read; ROLLBACK TO s; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(0,1)'; COMMIT");
-				$alice->sql('BEGIN');
-				my ($pinned, $error) = (0);
-				while (!$error && $pinned < 40)
-				{
-					my $cursor = "c$pinned";
-					$error = $alice->starts("SAVEPOINT s; DECLARE $cursor CURSOR FOR SELECT blk FROM $t WHERE ctid = '($pinned,1)'; MOVE 1 FROM $cursor")->wait_for_end->error;
-					$pinned++ if !$error;
-				}
-				like($error->{message} // '', qr/^no unpinned buffers available$/, "a cursor after $pinned others");
-				cmp_ok($pinned, '<=', 32, 'not more than there are buffers');
-				$alice->sql('ROLLBACK TO s');
-				$alice->fails($read, 'XX000', qr/no unpinned buffers available/, $read);
-				$alice->sql('ROLLBACK');
-				$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
+				my $cursor = "c$pinned";
+				$error = $alice->starts("SAVEPOINT s; DECLARE $cursor CURSOR FOR SELECT blk FROM $t WHERE ctid = '($pinned,1)'; MOVE 1 FROM $cursor")->wait_for_end->error;
+				$pinned++ if !$error;
 			}
-		});
-	}, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
+			like($error->{message} // '', qr/^no unpinned buffers available$/, "a cursor after $pinned others");
+			cmp_ok($pinned, '<=', 32, 'not more than there are buffers');
+			$alice->sql('ROLLBACK TO s');
+			$alice->fails($read, 'XX000', qr/no unpinned buffers available/, $read);
+			$alice->sql('ROLLBACK');
+			$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
+		}
+	});
+}, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
 
 # By default io_max_concurrency is the number of buffers for each process, at most 64.
 for my $case ([ '1MB', 20 ], [ '16MB', 20 ], [ '64MB', 200 ], [ '128MB', 10 ])
 {
 	my ($buffers, $connections) = @$case;
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			$aio->scenario("automatic io_max_concurrency, $buffers for $connections connections", sub {
-				my %setting = map { $_ => $aio->sql("SELECT setting FROM pg_settings WHERE name = '$_'") }
-				  qw(shared_buffers max_connections autovacuum_worker_slots max_worker_processes max_wal_senders io_max_concurrency);
-				# 34 to 44 more processes: 32 I/O workers and other auxiliary processes
-				my $processes = $setting{max_connections} + $setting{autovacuum_worker_slots} + $setting{max_worker_processes} + $setting{max_wal_senders};
-				my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
-				is_between($setting{io_max_concurrency}, $least, $most, 'io_max_concurrency');
-				my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-				$aio->proves($t);
-				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
-				$alice->sql("SELECT count(*) FROM $t");
-				$aio->gives("SELECT count(*) <= $setting{io_max_concurrency} FROM pg_aios WHERE pid = ${\$alice->pid}", 't', 'no session has more handles in use');
-			});
-		}, conf => { shared_buffers => $buffers, max_connections => $connections }, io_methods => 'worker', suffix => "auto_$buffers");
+	with_each_io_method(sub {
+		$aio->scenario("automatic io_max_concurrency, $buffers for $connections connections", sub {
+			my %setting = map { $_ => $aio->sql("SELECT setting FROM pg_settings WHERE name = '$_'") }
+			  qw(shared_buffers max_connections autovacuum_worker_slots max_worker_processes max_wal_senders io_max_concurrency);
+			# 34 to 44 more processes: 32 I/O workers and other auxiliary processes
+			my $processes = $setting{max_connections} + $setting{autovacuum_worker_slots} + $setting{max_worker_processes} + $setting{max_wal_senders};
+			my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
+			is_between($setting{io_max_concurrency}, $least, $most, 'io_max_concurrency');
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+			$aio->proves($t);
+			$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
+			$alice->sql("SELECT count(*) FROM $t");
+			$aio->gives("SELECT count(*) <= $setting{io_max_concurrency} FROM pg_aios WHERE pid = ${\$alice->pid}", 't', 'no session has more handles in use');
+		});
+	}, conf => { shared_buffers => $buffers, max_connections => $connections }, io_methods => 'worker', suffix => "auto_$buffers");
 }
 done_testing();

@@ -1,8 +1,7 @@
 # Two waits that hang with io_uring.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
@@ -63,14 +62,12 @@ sub one_round
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('a wait for a read that is not submitted yet', sub {
-			my $t = $aio->table('t', 20);
-			one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
-		}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
-	});
+with_each_io_method(sub {
+	$aio->scenario('a wait for a read that is not submitted yet', sub {
+		my $t = $aio->table('t', 20);
+		one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
+	}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
+});
 
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
 # idle (doc/reports/io_uring-buffer-wait-hang.md).  With io_uring the session sleeps until another session
@@ -99,34 +96,32 @@ sub one_round_at_the_buffer
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('a wait for a buffer without a wait reference', sub {
-			my $t = $aio->table('t', 20);
-			one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
-		});
-
-		$aio->scenario('the waiter is cancelled', sub {
-			my ($owner, $waiter, $t) = $aio->sessions_and_table('owner waiter', 20);
-			my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
-			$owner->sql("SELECT buffer_call_read($b)");
-			# a waiter that has been woken sleeps
-			$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
-			$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
-			$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
-			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
-		});
-
-		$aio->scenario('no session wants the block', sub {
-			my ($owner, $t) = $aio->sessions_and_table('owner', 20);
-			my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
-			$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
-			$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
-			$owner->sql("SELECT buffer_call_read($b)");
-			$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
-			$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
-		});
+with_each_io_method(sub {
+	$aio->scenario('a wait for a buffer without a wait reference', sub {
+		my $t = $aio->table('t', 20);
+		one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
 	});
+
+	$aio->scenario('the waiter is cancelled', sub {
+		my ($owner, $waiter, $t) = $aio->sessions_and_table('owner waiter', 20);
+		my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
+		$owner->sql("SELECT buffer_call_read($b)");
+		# a waiter that has been woken sleeps
+		$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
+		$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
+		$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
+	});
+
+	$aio->scenario('no session wants the block', sub {
+		my ($owner, $t) = $aio->sessions_and_table('owner', 20);
+		my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
+		$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
+		$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
+		$owner->sql("SELECT buffer_call_read($b)");
+		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
+		$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
+	});
+});
 
 done_testing();

@@ -3,8 +3,7 @@
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles
@@ -73,36 +72,34 @@ sub crashes
 
 my $turn = 0;
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
-		my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
+for_each_io_method(sub {
+	my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
+	my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
 
-		for my $case (@cases)
+	for my $case (@cases)
+	{
+		my ($damage, $setting, $message, $failures, $wrong, $wrong_temp, $assertion) = @$case;
+		for my $kind ('', 'TEMP')
 		{
-			my ($damage, $setting, $message, $failures, $wrong, $wrong_temp, $assertion) = @$case;
-			for my $kind ('', 'TEMP')
+			my $what = join ', ', "bad $damage", $setting // 'no setting', $kind || 'shared';
+			my @log = (qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /);
+			for my $nbad (127, $has_bug && $asserts ? () : 128)
 			{
-				my $what = join ', ', "bad $damage", $setting // 'no setting', $kind || 'shared';
-				my @log = (qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /);
-				for my $nbad (127, $has_bug && $asserts ? () : 128)
-				{
-					$aio->scenario("$nbad blocks: $what", sub {
-						my ($alice, $t) = reader($aio, $kind, $damage, $setting, $nbad);
-						my @expected = $has_bug && $nbad == 128 ? (0, $kind ? $wrong_temp : $wrong) : ($nbad, $nbad * $failures);
-						reports($aio, $alice, $t, $_, $message, @expected) for @names;
-						$aio->logs(qr/LOG: .*(?:invalid page|ignoring checksum failure) in block \d+/, $nbad * @names, 'each block is logged');
-					}, log => \@log);
-				}
-				next if !$has_bug || !$asserts;
-				$aio->scenario("128 blocks: $what", sub {
-					my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
-					crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
-				}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
-						qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
+				$aio->scenario("$nbad blocks: $what", sub {
+					my ($alice, $t) = reader($aio, $kind, $damage, $setting, $nbad);
+					my @expected = $has_bug && $nbad == 128 ? (0, $kind ? $wrong_temp : $wrong) : ($nbad, $nbad * $failures);
+					reports($aio, $alice, $t, $_, $message, @expected) for @names;
+					$aio->logs(qr/LOG: .*(?:invalid page|ignoring checksum failure) in block \d+/, $nbad * @names, 'each block is logged');
+				}, log => \@log);
 			}
+			next if !$has_bug || !$asserts;
+			$aio->scenario("128 blocks: $what", sub {
+				my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
+				crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
+			}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
+					qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
 		}
-	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
+	}
+}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
 		# each crash leaves rings behind, one for each possible process
 		max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

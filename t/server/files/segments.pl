@@ -1,8 +1,7 @@
 # Forks, and tables of three segments.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use File::Basename qw(basename);
 
@@ -25,366 +24,357 @@ sub reads_of
 	return @reads;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my @boundaries = boundaries($aio);
-		my $segment = $boundaries[0];
-		my $size = 2 * $segment + SIDE;
+with_each_io_method(sub {
+	my @boundaries = boundaries($aio);
+	my $segment = $boundaries[0];
+	my $size = 2 * $segment + SIDE;
 
-		# DROP DATABASE has all processes close their files
-		$aio->scenario('a process that begins with the third segment', sub {
-			$aio->sql('CREATE DATABASE dropped TEMPLATE postgres');
+	# DROP DATABASE has all processes close their files
+	$aio->scenario('a process that begins with the third segment', sub {
+		$aio->sql('CREATE DATABASE dropped TEMPLATE postgres');
+		my ($alice) = $aio->sessions('alice');
+		my ($t) = long_table($aio, 't');
+		$aio->evict($t);
+		$aio->sql('DROP DATABASE dropped');
+		$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment + 1)");
+		is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
+	}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
+
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("at the boundaries, $kind", sub {
 			my ($alice) = $aio->sessions('alice');
-			my ($t) = long_table($aio, 't');
-			$aio->evict($t);
-			$aio->sql('DROP DATABASE dropped');
-			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment + 1)");
-			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
-		}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("at the boundaries, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
-				$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
-				is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
-				$aio->evict($t, $alice);
-				for my $boundary (@boundaries)
+			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
+			$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
+			is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
+			$aio->evict($t, $alice);
+			for my $boundary (@boundaries)
+			{
+				# distance of the first block from the boundary, blocks
+				for my $case ([ -4, 4 ], [ 0, 4 ], [ -4, 8 ], [ -1, 1 ], [ 0, 1 ], [ -1, 2 ], [ -SIDE, SIDE + 1 ])
 				{
-					# distance of the first block from the boundary, blocks
-					for my $case ([ -4, 4 ], [ 0, 4 ], [ -4, 8 ], [ -1, 1 ], [ 0, 1 ], [ -1, 2 ], [ -SIDE, SIDE + 1 ])
+					my ($distance, $count) = @$case;
+					my $first = $boundary + $distance;
+					my $last = $first + $count - 1;
+					for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+						[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+						[ 16, "read_buffers('$t', $first, $count)" ])
 					{
-						my ($distance, $count) = @$case;
-						my $first = $boundary + $distance;
-						my $last = $first + $count - 1;
-						for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-							[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-							[ 16, "read_buffers('$t', $first, $count)" ])
-						{
-							my ($limit, $read) = @$way;
-							my @reads = reads_of($first, $count, $limit, $segment);
-							my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
-							$alice->sql("SET io_combine_limit = $limit");
-							$aio->evict($t, $alice);
-							$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
-							is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
-								@reads . '/' . $count * 8192, "$name: reads and bytes");
-							if (!$aio->lacks('trace'))
-							{
-								$aio->end_trace;
-								# the catalogs and the index are short
-								$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
-									join(', ', @reads), "$name: where");
-							}
-							is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
-						}
-					}
-					$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
-					for my $block ($boundary - 1, $boundary)
-					{
+						my ($limit, $read) = @$way;
+						my @reads = reads_of($first, $count, $limit, $segment);
+						my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
+						$alice->sql("SET io_combine_limit = $limit");
 						$aio->evict($t, $alice);
-						$alice->sql("SELECT read_rel_block_ll('$t', $block, smgrreleaseall => true)");
-						is(right_rows($alice, $t, $block, 1), 1, "block $block, when no file is open");
+						$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
+						is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
+							@reads . '/' . $count * 8192, "$name: reads and bytes");
+						if (!$aio->lacks('trace'))
+						{
+							$aio->end_trace;
+							# the catalogs and the index are short
+							$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
+								join(', ', @reads), "$name: where");
+						}
+						is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
 					}
 				}
-				$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
-			}, leaves => 'nothing');
-
-			$aio->scenario("scans, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
-				my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
-				my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
-				for my $boundary (@boundaries)
+				$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
+				for my $block ($boundary - 1, $boundary)
 				{
-					my $range = "SELECT $columns FROM $t WHERE ctid >= '(${\($boundary - SIDE)},0)' AND ctid < '(${\($boundary + SIDE)},0)'";
-					my @found = $boundary - SIDE .. $boundary + SIDE - 1;
 					$aio->evict($t, $alice);
-					$alice->gives($range, join("\n", @found), "TIDs around $boundary");
-					$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR $range; MOVE ALL FROM c");
-					$aio->evict($t, $alice);
-					$alice->gives('FETCH BACKWARD ALL FROM c', join("\n", reverse @found), 'and backward');
-					$alice->sql('COMMIT');
+					$alice->sql("SELECT read_rel_block_ll('$t', $block, smgrreleaseall => true)");
+					is(right_rows($alice, $t, $block, 1), 1, "block $block, when no file is open");
 				}
-				$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+			}
+			$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
+		}, leaves => 'nothing');
+
+		$aio->scenario("scans, $kind", sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
+			my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
+			my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
+			for my $boundary (@boundaries)
+			{
+				my $range = "SELECT $columns FROM $t WHERE ctid >= '(${\($boundary - SIDE)},0)' AND ctid < '(${\($boundary + SIDE)},0)'";
+				my @found = $boundary - SIDE .. $boundary + SIDE - 1;
 				$aio->evict($t, $alice);
-				$alice->gives("SELECT $columns FROM $t WHERE blk >= 0", join("\n", @blocks), 'a bitmap scan');
-				$alice->sql('SET enable_indexscan = on; SET enable_bitmapscan = off');
+				$alice->gives($range, join("\n", @found), "TIDs around $boundary");
+				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR $range; MOVE ALL FROM c");
 				$aio->evict($t, $alice);
-				$alice->gives("SELECT $columns FROM $t WHERE blk >= 0 ORDER BY blk DESC", join("\n", reverse @blocks), 'an index scan backward');
-				# each block is in another segment than the block before
-				my @jumps = map { (2 * $segment + $_, $segment - 1 - $_, $segment + $_, 2 * $segment - 1 - $_, $_) } 0 .. SIDE - 1;
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
-				is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
-				is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
-			});
-		}
-	});
+				$alice->gives('FETCH BACKWARD ALL FROM c', join("\n", reverse @found), 'and backward');
+				$alice->sql('COMMIT');
+			}
+			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT $columns FROM $t WHERE blk >= 0", join("\n", @blocks), 'a bitmap scan');
+			$alice->sql('SET enable_indexscan = on; SET enable_bitmapscan = off');
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT $columns FROM $t WHERE blk >= 0 ORDER BY blk DESC", join("\n", reverse @blocks), 'an index scan backward');
+			# each block is in another segment than the block before
+			my @jumps = map { (2 * $segment + $_, $segment - 1 - $_, $segment + $_, 2 * $segment - 1 - $_, $_) } 0 .. SIDE - 1;
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
+			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+			is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
+		});
+	}
+});
 
 # Tables of three segments: pages beside the boundaries are written, the table is extended over
 # a boundary, truncated (mdtruncate) and recovered after a crash.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my @boundaries = boundaries($aio);
-		my $segment = $boundaries[0];
+with_each_io_method(sub {
+	my @boundaries = boundaries($aio);
+	my $segment = $boundaries[0];
 
-		$aio->scenario('written and extended', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $file) = long_table($aio, 't');
-			# dirty pages on both sides are written at once
-			$aio->sql('CHECKPOINT');
-			$aio->evict($t);
-			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
-			# the checkpointer closes all files after each checkpoint
-			$aio->sql("DELETE FROM $t WHERE blk = 2 * $segment + 1; CHECKPOINT");
-			$aio->evict($t);
-			is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE - 1, 'a page of the third segment alone is written');
-			# the last blocks are removed, and new ones added on both sides of the second boundary
-			$aio->evict($t);
-			truncate "$file.2", 0 or die "$file.2: $!";
-			truncate "$file.1", ($segment - 15) * 8192 or die "$file.1: $!";
-			$alice->sql("SELECT read_rel_block_ll('$t', 0, smgrreleaseall => true)");
-			$alice->sql("SELECT grow_rel('$t', 27)");
-			is(file_sizes($file), "$segment $segment 12", 'extended into the third segment');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2 * $segment - 15, 27)", 27, 'all blocks are there');
-			is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), 2 * SIDE, 'the rows beside the first boundary');
-		});
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("TRUNCATE, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				$alice->sql('BEGIN');
-				my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
-				is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
-				# TRUNCATE keeps the files of a table that the same transaction has made
-				$alice->sql("TRUNCATE $t");
-				is(file_sizes($file), '0 0 0', 'all files are empty');
-				$alice->gives("SELECT count(*), pg_relation_size('$t') FROM $t", '0|0', 'no row is left');
-				$alice->sql("CALL add_pages('$t', 0, 19, 1); COMMIT");
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT problems('$t', 1, 20)", '', 'new rows');
-				is(file_sizes($file), '20 0 0', 'in the first file');
-				$alice->sql("DROP TABLE $t");
-				# the first file of a permanent table stays, empty, until the next checkpoint
-				like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
-			});
-		}
-
-		$aio->scenario('a crash', sub {
-			my ($t, $file) = long_table($aio, 't');
-			$aio->sql('CHECKPOINT');
-			# the WAL has each row of the second table, and two deletions from the first
-			my ($u, $other) = long_table($aio, 'u');
-			$aio->sql("DELETE FROM $t WHERE blk = $_") for $segment, 2 * $segment;
-			$aio->recovers;
-			is(file_sizes($_), "$segment $segment " . SIDE, 'the files') for $file, $other;
-			for my $boundary (@boundaries)
-			{
-				is(right_rows($aio, $u, $boundary - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $boundary");
-				is(right_rows($aio, $t, $boundary - SIDE, 2 * SIDE), 2 * SIDE - 1, 'all but the deleted row');
-			}
-		}, dies => 1, skip => $aio->method eq 'worker' ? undef : 'recovery does not depend on the io_method');
-
-		# the last row that stays is on the last page of the first segment
-		$aio->scenario('a scan of everything, and VACUUM truncates', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $file) = long_table($aio, 't');
-			$aio->evict($t);
-			$alice->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", 4 * SIDE . '|' . (2 * SIDE * 3 * $segment - 2 * SIDE), 'a scan');
-			$alice->sql("DELETE FROM $t WHERE blk >= $segment");
-			isnt(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has further files open');
-			like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE on', $t), qr/pages: ${\($segment + SIDE)} removed, $segment remain/, 'VACUUM removes two segments');
-			is(file_sizes($file), "$segment 0 0", 'the table ends at the first boundary');
-			is(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has closed the empty files');
-			$alice->sql("SELECT grow_rel('$t', 5)");
-			is(file_sizes($file), "$segment 5 0", 'the second segment is in use again');
-			$aio->evict($t);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', $segment - 5, 10)", 10, 'read again');
-			is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows that stay');
-		}, skip => only_long());
+	$aio->scenario('written and extended', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $file) = long_table($aio, 't');
+		# dirty pages on both sides are written at once
+		$aio->sql('CHECKPOINT');
+		$aio->evict($t);
+		is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+		# the checkpointer closes all files after each checkpoint
+		$aio->sql("DELETE FROM $t WHERE blk = 2 * $segment + 1; CHECKPOINT");
+		$aio->evict($t);
+		is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE - 1, 'a page of the third segment alone is written');
+		# the last blocks are removed, and new ones added on both sides of the second boundary
+		$aio->evict($t);
+		truncate "$file.2", 0 or die "$file.2: $!";
+		truncate "$file.1", ($segment - 15) * 8192 or die "$file.1: $!";
+		$alice->sql("SELECT read_rel_block_ll('$t', 0, smgrreleaseall => true)");
+		$alice->sql("SELECT grow_rel('$t', 27)");
+		is(file_sizes($file), "$segment $segment 12", 'extended into the third segment');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2 * $segment - 15, 27)", 27, 'all blocks are there');
+		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), 2 * SIDE, 'the rows beside the first boundary');
 	});
+
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("TRUNCATE, $kind", sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('BEGIN');
+			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
+			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+			# TRUNCATE keeps the files of a table that the same transaction has made
+			$alice->sql("TRUNCATE $t");
+			is(file_sizes($file), '0 0 0', 'all files are empty');
+			$alice->gives("SELECT count(*), pg_relation_size('$t') FROM $t", '0|0', 'no row is left');
+			$alice->sql("CALL add_pages('$t', 0, 19, 1); COMMIT");
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT problems('$t', 1, 20)", '', 'new rows');
+			is(file_sizes($file), '20 0 0', 'in the first file');
+			$alice->sql("DROP TABLE $t");
+			# the first file of a permanent table stays, empty, until the next checkpoint
+			like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
+		});
+	}
+
+	$aio->scenario('a crash', sub {
+		my ($t, $file) = long_table($aio, 't');
+		$aio->sql('CHECKPOINT');
+		# the WAL has each row of the second table, and two deletions from the first
+		my ($u, $other) = long_table($aio, 'u');
+		$aio->sql("DELETE FROM $t WHERE blk = $_") for $segment, 2 * $segment;
+		$aio->recovers;
+		is(file_sizes($_), "$segment $segment " . SIDE, 'the files') for $file, $other;
+		for my $boundary (@boundaries)
+		{
+			is(right_rows($aio, $u, $boundary - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $boundary");
+			is(right_rows($aio, $t, $boundary - SIDE, 2 * SIDE), 2 * SIDE - 1, 'all but the deleted row');
+		}
+	}, dies => 1, skip => $aio->method eq 'worker' ? undef : 'recovery does not depend on the io_method');
+
+	# the last row that stays is on the last page of the first segment
+	$aio->scenario('a scan of everything, and VACUUM truncates', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $file) = long_table($aio, 't');
+		$aio->evict($t);
+		$alice->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", 4 * SIDE . '|' . (2 * SIDE * 3 * $segment - 2 * SIDE), 'a scan');
+		$alice->sql("DELETE FROM $t WHERE blk >= $segment");
+		isnt(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has further files open');
+		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE on', $t), qr/pages: ${\($segment + SIDE)} removed, $segment remain/, 'VACUUM removes two segments');
+		is(file_sizes($file), "$segment 0 0", 'the table ends at the first boundary');
+		is(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has closed the empty files');
+		$alice->sql("SELECT grow_rel('$t', 5)");
+		is(file_sizes($file), "$segment 5 0", 'the second segment is in use again');
+		$aio->evict($t);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', $segment - 5, 10)", 10, 'read again');
+		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows that stay');
+	}, skip => only_long());
+});
 
 # Tables of three segments: reads at a boundary of segments that are held, are short or fail, and
 # a segment that is gone.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $segment = (boundaries($aio))[0];
+with_each_io_method(sub {
+	my $segment = (boundaries($aio))[0];
 
-		$aio->scenario('a read that is held, is short, or fails', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t) = long_table($aio, 't');
+	$aio->scenario('a read that is held, is short, or fails', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t) = long_table($aio, 't');
+		$aio->evict($t);
+		my $boundary = 2 * $segment;
+		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', $boundary - 4, 8)";
+		for my $held ($boundary - 4, $boundary + 3)
+		{
+			my $other = $held < $boundary ? $boundary : $boundary - 1;
+			my ($first, $offset) = $held < $boundary ? ($boundary - 4, ($segment - 4) * 8192) : ($boundary, 0);
 			$aio->evict($t);
-			my $boundary = 2 * $segment;
-			my $read = "SELECT sum(nblocks) FROM read_buffers('$t', $boundary - 4, 8)";
-			for my $held ($boundary - 4, $boundary + 3)
-			{
-				my $other = $held < $boundary ? $boundary : $boundary - 1;
-				my ($first, $offset) = $held < $boundary ? ($boundary - 4, ($segment - 4) * 8192) : ($boundary, 0);
-				$aio->evict($t);
-				$aio->hold(relation => $t, block => $held);
-				$alice->starts($read);
-				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
-				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'"
-					  . " AND off = $offset AND length = 32768 AND target_desc ~ '^blocks $first\.\.${\($first + 3)} in'", 1, "block $held is held: pg_aios");
-				# an injection point of io_uring holds all reads of the session
-				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', $other, 1)", 1, 'the other side is read') if $aio->method ne 'io_uring' || $aio->no_injection_points;
-				$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)");
-				$bob->waits_on('AioIoCompletion');
-				$aio->release;
-				$alice->returns(8, 'all blocks');
-				$bob->returns(1, 'what was held');
-				is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
-			}
-			for my $bytes (8192, 3 * 8192 + 100)
-			{
-				$aio->evict($t);
-				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
-				$alice->gives($read, 8, "only $bytes bytes at a time");
-				$aio->tell_truth;
-				is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
-			}
-			for my $first ($boundary - 4, $boundary)
-			{
-				$aio->evict($t);
-				$aio->falsify('EIO', pid => $alice->pid, relation => $t);
-				$alice->fails("SELECT * FROM read_buffers('$t', $first, 4)", '58030', qr/could not read blocks $first\.\.${\($first + 3)} in file "base\S+": Input\/output error/, 'fails');
-				$aio->tell_truth;
-				is(right_rows($bob, $t, $first, 4), 4, 'the rows');
-			}
-			# a page that is bad
-			$aio->sql("SELECT modify_rel_block('$t', $boundary + 1, corrupt_checksum => true)");
-			$alice->fails($read, 'XX001', qr/invalid page in block ${\($boundary + 1)} of relation/, 'a bad page');
-			is(right_rows($bob, $t, $boundary - 4, 5), 5, 'the rows before the bad page');
-			$aio->sql("SELECT modify_rel_block('$t', $boundary + 1)");
+			$aio->hold(relation => $t, block => $held);
+			$alice->starts($read);
+			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'"
+				  . " AND off = $offset AND length = 32768 AND target_desc ~ '^blocks $first\.\.${\($first + 3)} in'", 1, "block $held is held: pg_aios");
+			# an injection point of io_uring holds all reads of the session
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', $other, 1)", 1, 'the other side is read') if $aio->method ne 'io_uring' || $aio->no_injection_points;
+			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)");
+			$bob->waits_on('AioIoCompletion');
+			$aio->release;
+			$alice->returns(8, 'all blocks');
+			$bob->returns(1, 'what was held');
+			is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
+		}
+		for my $bytes (8192, 3 * 8192 + 100)
+		{
 			$aio->evict($t);
-			is(right_rows($bob, $t, $boundary - 4, 8), 8, 'mended');
-		}, skip => $aio->no_faults, log => qr/LOG:  (?:could not read blocks|invalid page in block|page verification failed, calculated checksum) \d/);
+			$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+			$alice->gives($read, 8, "only $bytes bytes at a time");
+			$aio->tell_truth;
+			is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
+		}
+		for my $first ($boundary - 4, $boundary)
+		{
+			$aio->evict($t);
+			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+			$alice->fails("SELECT * FROM read_buffers('$t', $first, 4)", '58030', qr/could not read blocks $first\.\.${\($first + 3)} in file "base\S+": Input\/output error/, 'fails');
+			$aio->tell_truth;
+			is(right_rows($bob, $t, $first, 4), 4, 'the rows');
+		}
+		# a page that is bad
+		$aio->sql("SELECT modify_rel_block('$t', $boundary + 1, corrupt_checksum => true)");
+		$alice->fails($read, 'XX001', qr/invalid page in block ${\($boundary + 1)} of relation/, 'a bad page');
+		is(right_rows($bob, $t, $boundary - 4, 5), 5, 'the rows before the bad page');
+		$aio->sql("SELECT modify_rel_block('$t', $boundary + 1)");
+		$aio->evict($t);
+		is(right_rows($bob, $t, $boundary - 4, 8), 8, 'mended');
+	}, skip => $aio->no_faults, log => qr/LOG:  (?:could not read blocks|invalid page in block|page verification failed, calculated checksum) \d/);
 
-		$aio->scenario('the third segment is gone', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $file) = long_table($aio, 't');
-			$aio->evict($t);
-			my $first = 2 * $segment - SIDE;
-			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
-			$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment - 1, smgrreleaseall => true)");
-			rename "$file.2", "$file.away" or die "$file.2: $!";
-			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.2"/, 'an error that names it');
-			ok(!-e "$file.2", 'no read makes it');
-			rename "$file.away", "$file.2" or die "$file.2: $!";
-			$alice->sql('ROLLBACK');
-			is(right_rows($alice, $t, $first, 2 * SIDE), 2 * SIDE, 'the rows, when it is there again');
-		}, leaves => 'nothing');
-	});
+	$aio->scenario('the third segment is gone', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $file) = long_table($aio, 't');
+		$aio->evict($t);
+		my $first = 2 * $segment - SIDE;
+		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
+		$alice->sql("SELECT read_rel_block_ll('$t', 2 * $segment - 1, smgrreleaseall => true)");
+		rename "$file.2", "$file.away" or die "$file.2: $!";
+		$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.2"/, 'an error that names it');
+		ok(!-e "$file.2", 'no read makes it');
+		rename "$file.away", "$file.2" or die "$file.2: $!";
+		$alice->sql('ROLLBACK');
+		is(right_rows($alice, $t, $first, 2 * SIDE), 2 * SIDE, 'the rows, when it is there again');
+	}, leaves => 'nothing');
+});
 
 # Forks and relations other than a table's main fork: each block belongs to its fork.
 # Pages of the free space and visibility maps can be made anew; the server reads them with
 # RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('forks', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = $aio->table('t', 40, kind => 'UNLOGGED');
-			# the init fork of a heap is empty, that of an index is not
-			$aio->sql("CREATE INDEX i ON $t (blk)");
-			my $number = 0;
-			for my $fork (qw(main fsm vm init))
-			{
-				my $relation = $fork eq 'init' ? 'scenario.i' : $t;
-				my $blocks = $aio->sql("SELECT pg_relation_size('$relation', '$fork') / 8192");
-				cmp_ok($blocks, '>', 0, "$fork: has blocks");
-				for my $kind (qw(read buffer))
-				{
-					$aio->evict($relation);
-					is($alice->sql("SELECT pg_prewarm('$relation', '$kind', '$fork')"), $blocks, "$fork: $kind");
-					$aio->gives("SELECT count(DISTINCT relblocknumber), count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$relation') AND relforknumber = $number",
-						$kind eq 'buffer' ? "$blocks|$blocks" : '0|0', "$fork: in the buffer pool");
-				}
-				$aio->proves($t);
-				$number++;
-			}
-			# the message names the fork
-			$aio->evict($t);
-			$aio->overwrite($aio->file_of($t) . "_fsm", 100, 'broken');
-			$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
-		}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /, skip => $aio->lacks('pg_prewarm'));
-
-		for my $fork (qw(vm fsm))
+with_each_io_method(sub {
+	$aio->scenario('forks', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = $aio->table('t', 40, kind => 'UNLOGGED');
+		# the init fork of a heap is empty, that of an index is not
+		$aio->sql("CREATE INDEX i ON $t (blk)");
+		my $number = 0;
+		for my $fork (qw(main fsm vm init))
 		{
-			$aio->scenario("a bad page of the $fork", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-				$aio->evict($t);
-				$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
-				is($aio->checksum_failures_during(sub {
-							$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
-						}, $alice), '1/0/0', 'counted once');
-				$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
-				$aio->proves($t, blocks => 41);
-				$aio->evict($t);
-				$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-				$aio->proves($t, blocks => 41);
-			}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
+			my $relation = $fork eq 'init' ? 'scenario.i' : $t;
+			my $blocks = $aio->sql("SELECT pg_relation_size('$relation', '$fork') / 8192");
+			cmp_ok($blocks, '>', 0, "$fork: has blocks");
+			for my $kind (qw(read buffer))
+			{
+				$aio->evict($relation);
+				is($alice->sql("SELECT pg_prewarm('$relation', '$kind', '$fork')"), $blocks, "$fork: $kind");
+				$aio->gives("SELECT count(DISTINCT relblocknumber), count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$relation') AND relforknumber = $number",
+					$kind eq 'buffer' ? "$blocks|$blocks" : '0|0', "$fork: in the buffer pool");
+			}
+			$aio->proves($t);
+			$number++;
 		}
+		# the message names the fork
+		$aio->evict($t);
+		$aio->overwrite($aio->file_of($t) . "_fsm", 100, 'broken');
+		$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
+	}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /, skip => $aio->lacks('pg_prewarm'));
 
-		$aio->scenario('indexes', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
-			my %methods = (btree => 'blk', hash => 'blk', gist => 'int4range(blk, blk + 1)', gin => 'array[blk]', brin => 'blk', spgist => 'rel');
-			my @gone;
-			for my $method (sort keys %methods)
-			{
-				$aio->sql("CREATE INDEX i_$method ON $t USING $method (($methods{$method}))");
-				my $index = "scenario.i_$method";
-				$aio->evict($index);
-				my $blocks = $aio->sql("SELECT pg_relation_size('$index') / 8192");
-				$alice->gives("SELECT count(*), count(DISTINCT buf) FROM read_stream_for_blocks('$index', ARRAY(SELECT generate_series(0, $blocks - 1)))", "$blocks|$blocks", $method);
-				$alice->sql('SET enable_seqscan = off');
-				$aio->evict($index);
-				my $condition = { btree => 'blk = 77', hash => 'blk = 77', brin => 'blk = 77', gist => 'int4range(blk, blk + 1) @> 77', gin => 'array[blk] @> array[77]', spgist => "rel = '$t' AND blk = 77" }->{$method};
-				$alice->gives("SELECT blk FROM $t WHERE $condition", 77, "$method finds it");
-				# VACUUM reads the index if there are dead entries; a BRIN index has none
-				my $dead = 100 + @gone;
-				push @gone, "block $dead has no row";
-				$aio->sql("DELETE FROM $t WHERE blk = $dead");
-				$aio->evict($_) for $t, $index;
-				$alice->notices;
-				isnt($aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off) $t") }), '0/0', "$method: VACUUM reads");
-				my $said = join "\n", $alice->notices;
-				like($said, qr/1 dead item identifiers removed/, "$method: and removes the dead row");
-				like($said, qr/index "i_$method": pages: /, "$method: from the index, too") if $method ne 'brin';
-				$alice->gives("SELECT count(*) FROM $t WHERE $condition", 1, "$method: finds another row");
-				$aio->sql("DROP INDEX $index");
-			}
-			$aio->proves($t, except => join "\n", @gone);
-		});
-
-		$aio->scenario('a bitmap scan, a TID range, ANALYZE', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
-			$aio->sql("CREATE INDEX ON $t (blk)");
-			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
-			for my $eic (0, 1, 16)
-			{
-				$alice->sql("SET effective_io_concurrency = $eic");
-				$aio->evict($t);
-				my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub {
-					$alice->gives("SELECT count(*), sum(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE blk % 10 = 3 AND blk BETWEEN 0 AND 299 OR blk = 100", '31|4540|t', "bitmap, $eic");
-				});
-				cmp_ok($bytes, '>=', 31 * 8192, 'read');
-				$aio->evict($t);
-				$alice->gives("SELECT count(*), min(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE ctid >= '(200,0)' AND ctid < '(250,0)'", '50|200|t', "TID range, $eic");
-			}
+	for my $fork (qw(vm fsm))
+	{
+		$aio->scenario("a bad page of the $fork", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 			$aio->evict($t);
-			$alice->sql("ANALYZE $t");
-			$alice->gives("SELECT n_distinct, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE schemaname = 'scenario' AND tablename = 't' AND attname = 'blk'",
-				'-1|101|0', 'ANALYZE has seen each block');
-		});
-	}, leaves => 'nothing');
+			$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
+			is($aio->checksum_failures_during(sub {
+						$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
+					}, $alice), '1/0/0', 'counted once');
+			$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
+			$aio->proves($t, blocks => 41);
+			$aio->evict($t);
+			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+			$aio->proves($t, blocks => 41);
+		}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
+	}
+
+	$aio->scenario('indexes', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+		my %methods = (btree => 'blk', hash => 'blk', gist => 'int4range(blk, blk + 1)', gin => 'array[blk]', brin => 'blk', spgist => 'rel');
+		my @gone;
+		for my $method (sort keys %methods)
+		{
+			$aio->sql("CREATE INDEX i_$method ON $t USING $method (($methods{$method}))");
+			my $index = "scenario.i_$method";
+			$aio->evict($index);
+			my $blocks = $aio->sql("SELECT pg_relation_size('$index') / 8192");
+			$alice->gives("SELECT count(*), count(DISTINCT buf) FROM read_stream_for_blocks('$index', ARRAY(SELECT generate_series(0, $blocks - 1)))", "$blocks|$blocks", $method);
+			$alice->sql('SET enable_seqscan = off');
+			$aio->evict($index);
+			my $condition = { btree => 'blk = 77', hash => 'blk = 77', brin => 'blk = 77', gist => 'int4range(blk, blk + 1) @> 77', gin => 'array[blk] @> array[77]', spgist => "rel = '$t' AND blk = 77" }->{$method};
+			$alice->gives("SELECT blk FROM $t WHERE $condition", 77, "$method finds it");
+			# VACUUM reads the index if there are dead entries; a BRIN index has none
+			my $dead = 100 + @gone;
+			push @gone, "block $dead has no row";
+			$aio->sql("DELETE FROM $t WHERE blk = $dead");
+			$aio->evict($_) for $t, $index;
+			$alice->notices;
+			isnt($aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off) $t") }), '0/0', "$method: VACUUM reads");
+			my $said = join "\n", $alice->notices;
+			like($said, qr/1 dead item identifiers removed/, "$method: and removes the dead row");
+			like($said, qr/index "i_$method": pages: /, "$method: from the index, too") if $method ne 'brin';
+			$alice->gives("SELECT count(*) FROM $t WHERE $condition", 1, "$method: finds another row");
+			$aio->sql("DROP INDEX $index");
+		}
+		$aio->proves($t, except => join "\n", @gone);
+	});
+
+	$aio->scenario('a bitmap scan, a TID range, ANALYZE', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+		$aio->sql("CREATE INDEX ON $t (blk)");
+		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+		for my $eic (0, 1, 16)
+		{
+			$alice->sql("SET effective_io_concurrency = $eic");
+			$aio->evict($t);
+			my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub {
+				$alice->gives("SELECT count(*), sum(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE blk % 10 = 3 AND blk BETWEEN 0 AND 299 OR blk = 100", '31|4540|t', "bitmap, $eic");
+			});
+			cmp_ok($bytes, '>=', 31 * 8192, 'read');
+			$aio->evict($t);
+			$alice->gives("SELECT count(*), min(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE ctid >= '(200,0)' AND ctid < '(250,0)'", '50|200|t', "TID range, $eic");
+		}
+		$aio->evict($t);
+		$alice->sql("ANALYZE $t");
+		$alice->gives("SELECT n_distinct, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE schemaname = 'scenario' AND tablename = 't' AND attname = 'blk'",
+			'-1|101|0', 'ANALYZE has seen each block');
+	});
+}, leaves => 'nothing');
 
 done_testing();

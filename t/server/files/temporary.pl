@@ -1,50 +1,46 @@
 # Temporary files, and temporary tables.
 #
 # io_methods: worker
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Temporary files: those of a cursor that outlives its transaction, and those that a start finds and
 # removes.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('a cursor WITH HOLD', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };
-			$alice->sql("SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
-			is($files->(), 1, 'has a file');
-			# the sort does not fit into work_mem; the end of its transaction removes no files but its own
-			my $sort = sub { $alice->gives('SELECT count(*) FROM (SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC OFFSET 1) s', 19999, 'a sort') };
-			is($aio->change_during("SELECT temp_files FROM pg_stat_database WHERE datname = 'postgres'", $sort, $alice), 2, 'has two: rows of the function, and the sort');
-			is($files->(), 1, 'the file stays, those of the sort go');
-			$alice->sql('MOVE FORWARD 14999 IN c');
-			$alice->gives('FETCH c', 15000, 'the rows are there');
-			$alice->sql('CLOSE c');
-			is($files->(), 0, 'the file goes with the cursor');
-			$alice->sql('BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT');
-			is($files->(), 1, 'another one');
-			$aio->end_session($alice);
-			is($files->(), 0, 'goes with the session');
-		});
-
-		# a start knows temporary files of relations and of the executor by their names
-		$aio->scenario('a start removes temporary files', sub {
-			my $base = $aio->node->data_dir . '/base';
-			my $database = $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()');
-			my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0');
-			my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_other t3x_99999 t3_99999.1x);
-			mkdir "$base/pgsql_tmp";
-			ok($aio->stop, 'the server stops');
-			PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept;
-			$aio->start_again;
-			is(join(' ', grep { -e "$base/$_" } @removed), '', 'removes files of temporary relations, segments and forks, too');
-			is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
-			unlink map { "$base/$_" } @kept;
-		});
+with_each_io_method(sub {
+	$aio->scenario('a cursor WITH HOLD', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };
+		$alice->sql("SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
+		is($files->(), 1, 'has a file');
+		# the sort does not fit into work_mem; the end of its transaction removes no files but its own
+		my $sort = sub { $alice->gives('SELECT count(*) FROM (SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC OFFSET 1) s', 19999, 'a sort') };
+		is($aio->change_during("SELECT temp_files FROM pg_stat_database WHERE datname = 'postgres'", $sort, $alice), 2, 'has two: rows of the function, and the sort');
+		is($files->(), 1, 'the file stays, those of the sort go');
+		$alice->sql('MOVE FORWARD 14999 IN c');
+		$alice->gives('FETCH c', 15000, 'the rows are there');
+		$alice->sql('CLOSE c');
+		is($files->(), 0, 'the file goes with the cursor');
+		$alice->sql('BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT');
+		is($files->(), 1, 'another one');
+		$aio->end_session($alice);
+		is($files->(), 0, 'goes with the session');
 	});
+
+	# a start knows temporary files of relations and of the executor by their names
+	$aio->scenario('a start removes temporary files', sub {
+		my $base = $aio->node->data_dir . '/base';
+		my $database = $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()');
+		my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0');
+		my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_other t3x_99999 t3_99999.1x);
+		mkdir "$base/pgsql_tmp";
+		ok($aio->stop, 'the server stops');
+		PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept;
+		$aio->start_again;
+		is(join(' ', grep { -e "$base/$_" } @removed), '', 'removes files of temporary relations, segments and forks, too');
+		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
+		unlink map { "$base/$_" } @kept;
+	});
+});
 
 # Temporary tables of other sessions: the server itself refuses to read, write and extend
 # them, whichever way their blocks are asked for, and reads nothing before it does.
@@ -74,45 +70,43 @@ my @statements = (
 	[ 'pg_prewarm, prefetch' => "SELECT pg_prewarm('S.t', 'prefetch')", $refused ],
 	[ 'get_raw_page' => "SELECT get_raw_page('S.t', 7)", $refused ]);
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my %without = map { $_ => $aio->lacks($_) } qw(pg_prewarm pageinspect);
-		# corrected in 18.5 and in the second beta version of 19
-		my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
+with_each_io_method(sub {
+	my %without = map { $_ => $aio->lacks($_) } qw(pg_prewarm pageinspect);
+	# corrected in 18.5 and in the second beta version of 19
+	my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
 
-		$aio->scenario('what is refused', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, kind => 'TEMP');
-			my $e = $aio->table('e', 0, kind => 'TEMP', session => $alice);
-			$alice->sql('CREATE INDEX t_i ON t (blk); SET enable_seqscan = off; SELECT gen FROM t WHERE blk = 7; RESET enable_seqscan');
-			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-			my $sizes = sub { return $alice->sql("SELECT pg_relation_size('t'), pg_relation_size('t_i'), pg_relation_size('e')") };
-			my $before = $sizes->();
-			my $did = "SELECT coalesce(sum(reads), 0), coalesce(sum(hits), 0), coalesce(sum(extends), 0), coalesce(sum(writes), 0) FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'temp relation'";
-			is($aio->change_during($did, sub {
-						for my $statement (@statements)
-						{
-							my ($name, $sql, $message) = @$statement;
-							my $reason = $name =~ /pg_prewarm/ ? $without{pg_prewarm} : $name =~ /raw_page/ ? $without{pageinspect} : undef;
-							$reason //= 'this release extends an empty table of another session' if $name =~ /empty/ && $has_bug;
-						  SKIP: {
-								skip "$name: $reason", 1 if $reason;
-								$bob->sql('RESET ALL');
-								$bob->fails($sql =~ s/\bS\./$schema./gr, '0A000', $message, $name);
-							}
+	$aio->scenario('what is refused', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, kind => 'TEMP');
+		my $e = $aio->table('e', 0, kind => 'TEMP', session => $alice);
+		$alice->sql('CREATE INDEX t_i ON t (blk); SET enable_seqscan = off; SELECT gen FROM t WHERE blk = 7; RESET enable_seqscan');
+		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
+		my $sizes = sub { return $alice->sql("SELECT pg_relation_size('t'), pg_relation_size('t_i'), pg_relation_size('e')") };
+		my $before = $sizes->();
+		my $did = "SELECT coalesce(sum(reads), 0), coalesce(sum(hits), 0), coalesce(sum(extends), 0), coalesce(sum(writes), 0) FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'temp relation'";
+		is($aio->change_during($did, sub {
+					for my $statement (@statements)
+					{
+						my ($name, $sql, $message) = @$statement;
+						my $reason = $name =~ /pg_prewarm/ ? $without{pg_prewarm} : $name =~ /raw_page/ ? $without{pageinspect} : undef;
+						$reason //= 'this release extends an empty table of another session' if $name =~ /empty/ && $has_bug;
+					  SKIP: {
+							skip "$name: $reason", 1 if $reason;
+							$bob->sql('RESET ALL');
+							$bob->fails($sql =~ s/\bS\./$schema./gr, '0A000', $message, $name);
 						}
-						$bob->sql('RESET ALL');
-						# these leave such tables out
-						$bob->sql("$_ $schema.t") for 'VACUUM', 'ANALYZE';
-					}, $bob), '0/0/0/0', 'nothing was read, found, extended or written');
-			is($sizes->(), $before, 'the files are as they were');
-			$aio->proves($t, session => $alice);
-			$alice->gives('SELECT count(*) FROM e', 0, 'the empty table is empty');
-			# none of the other session's local buffers is taken
-			$bob->sql('SET temp_buffers = 100');
-			my $own = $aio->table('own', 150, kind => 'TEMP', session => $bob);
-		});
-	}, conf => { shared_buffers => '16MB' });
+					}
+					$bob->sql('RESET ALL');
+					# these leave such tables out
+					$bob->sql("$_ $schema.t") for 'VACUUM', 'ANALYZE';
+				}, $bob), '0/0/0/0', 'nothing was read, found, extended or written');
+		is($sizes->(), $before, 'the files are as they were');
+		$aio->proves($t, session => $alice);
+		$alice->gives('SELECT count(*) FROM e', 0, 'the empty table is empty');
+		# none of the other session's local buffers is taken
+		$bob->sql('SET temp_buffers = 100');
+		my $own = $aio->table('own', 150, kind => 'TEMP', session => $bob);
+	});
+}, conf => { shared_buffers => '16MB' });
 
 # Names of temporary tables' files (doc/reports/temporary-file-names.md).  A server that has the bug takes
 # the process number of the session that looks, in place of the owner's.
@@ -128,36 +122,33 @@ sub names_file
 	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('pg_aios', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => 'TEMP');
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		$aio->hold(pid => $alice->pid);
+		$alice->starts("SELECT count(*) FROM read_buffers('$t', 5, 2)");
+		$aio->holds(1);
+		names_file($aio, $aio->sql("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'HANDED_OUT'"), $path, 'for another session');
+		$aio->release;
+		$alice->ends('reads');
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('pg_aios', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => 'TEMP');
-			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-			$aio->hold(pid => $alice->pid);
-			$alice->starts("SELECT count(*) FROM read_buffers('$t', 5, 2)");
-			$aio->holds(1);
-			names_file($aio, $aio->sql("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'HANDED_OUT'"), $path, 'for another session');
-			$aio->release;
-			$alice->ends('reads');
-		}, skip => $aio->no_faults);
-
-		$aio->scenario('an error that another session logs', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => 'TEMP');
-			my $u = $aio->table('u', 10);
-			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-			$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-			$alice->sql("SELECT read_rel_block_ll('$t', 5, wait_complete => false)");
-			# both reads are in the same ring
-			$alice->sql("SELECT read_rel_block_ll('$u', 5, wait_complete => false)");
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 5, 1)", 1, 'the other session completes both reads');
-			my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
-			names_file($aio, $line // 'nothing is logged', $path, 'in the log');
-			$aio->tell_truth;
-		}, skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
-			: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
-			log => qr/LOG:  could not read blocks 5\.\.5/);
-	});
+	$aio->scenario('an error that another session logs', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => 'TEMP');
+		my $u = $aio->table('u', 10);
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$alice->sql("SELECT read_rel_block_ll('$t', 5, wait_complete => false)");
+		# both reads are in the same ring
+		$alice->sql("SELECT read_rel_block_ll('$u', 5, wait_complete => false)");
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 5, 1)", 1, 'the other session completes both reads');
+		my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
+		names_file($aio, $line // 'nothing is logged', $path, 'in the log');
+		$aio->tell_truth;
+	}, skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
+		: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
+		log => qr/LOG:  could not read blocks 5\.\.5/);
+});
 
 done_testing();

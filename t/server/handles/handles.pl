@@ -1,8 +1,7 @@
 # AIO handles: their life, when a session has none left, and batches of them.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next
@@ -12,72 +11,69 @@ my $row = "SELECT concat_ws('|', state, operation, off::text, length::text, targ
   . ' result, target_desc, f_sync::text, f_localmem::text, f_buffered::text) FROM pg_aios WHERE pid = pg_backend_pid()';
 my $number = "SELECT io_id || '|' || io_generation FROM pg_aios WHERE pid = pg_backend_pid()";
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('a handle that is not used yet', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$alice->gives("SELECT handle_get()::text UNION ALL $row UNION ALL SELECT handle_release_last()::text",
+			"\nHANDED_OUT\n", 'its other columns are empty');
+		$alice->gives("SELECT count(*) FROM pg_aios", 0, 'and its handle is free again');
+		my ($hers) = $alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
+		my ($his) = $bob->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
+		isnt($hers, $his, 'each session has a handle of its own');
+		my $max = $aio->setting('io_max_concurrency');
+		isnt(int($hers / $max), int($his / $max), 'from a range of the session');
+	});
 
-		$aio->scenario('a handle that is not used yet', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			$alice->gives("SELECT handle_get()::text UNION ALL $row UNION ALL SELECT handle_release_last()::text",
-				"\nHANDED_OUT\n", 'its other columns are empty');
-			$alice->gives("SELECT count(*) FROM pg_aios", 0, 'and its handle is free again');
-			my ($hers) = $alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
-			my ($his) = $bob->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|/;
-			isnt($hers, $his, 'each session has a handle of its own');
-			my $max = $aio->setting('io_max_concurrency');
-			isnt(int($hers / $max), int($his / $max), 'from a range of the session');
-		});
+	$aio->scenario('the same handle in the next generation', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		my @ends = (
+			[ 'released' => 'SELECT handle_release_last()::text' ],
+			[ 'released later' => "SELECT handle_release_last()::text" ],
+			[ 'leaked' => "SELECT ''" ]);
+		my ($id, $generation);
+		for my $end (@ends)
+		{
+			my ($how, $sql) = @$end;
+			$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL $sql") =~ /(\d+)\|(\d+)/;
+			is("$1 $2", "$id " . ($generation + 1), "$how: the same, one generation on") if defined $id;
+			($id, $generation) = ($1, $2);
+		}
+		$alice->warns(qr/leaked AIO handle/);
+		$alice->fails('SELECT handle_get_and_error()', 'XX000', qr/as you command/);
+		$alice->fails('SELECT handle_get_twice()', 'XX000', qr/API violation: Only one IO can be handed out/);
+		$alice->sql("SELECT read_rel_block_ll('$t', $_)") for 0 .. 3;
+		$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|(\d+)/;
+		is("$1 $2", "$id " . ($generation + 7), 'one generation on for each use');
+	}, log => qr/WARNING:  leaked AIO handle/);
 
-		$aio->scenario('the same handle in the next generation', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			my @ends = (
-				[ 'released' => 'SELECT handle_release_last()::text' ],
-				[ 'released later' => "SELECT handle_release_last()::text" ],
-				[ 'leaked' => "SELECT ''" ]);
-			my ($id, $generation);
-			for my $end (@ends)
-			{
-				my ($how, $sql) = @$end;
-				$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL $sql") =~ /(\d+)\|(\d+)/;
-				is("$1 $2", "$id " . ($generation + 1), "$how: the same, one generation on") if defined $id;
-				($id, $generation) = ($1, $2);
-			}
-			$alice->warns(qr/leaked AIO handle/);
-			$alice->fails('SELECT handle_get_and_error()', 'XX000', qr/as you command/);
-			$alice->fails('SELECT handle_get_twice()', 'XX000', qr/API violation: Only one IO can be handed out/);
-			$alice->sql("SELECT read_rel_block_ll('$t', $_)") for 0 .. 3;
-			$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|(\d+)/;
-			is("$1 $2", "$id " . ($generation + 7), 'one generation on for each use');
-		}, log => qr/WARNING:  leaked AIO handle/);
-
-		$aio->scenario('a leak does not stick', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			for (1 .. 70)
-			{
-				$alice->sql('SELECT handle_get()');
-				$alice->warns(qr/WARNING:  01000: leaked AIO handle/);
-			}
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 3])", 2, 'reads');
-			$alice->sql("BEGIN; SAVEPOINT a; SELECT handle_get_release(); ROLLBACK TO a; COMMIT");
-		}, log => qr/WARNING:  leaked AIO handle/);
-
-		$aio->scenario('released by a session that has none', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			$alice->fails('SELECT handle_release_last()', '55000', qr/no handle/);
+	$aio->scenario('a leak does not stick', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		for (1 .. 70)
+		{
 			$alice->sql('SELECT handle_get()');
-			$alice->warns(qr/leaked AIO handle/);
-			$bob->fails('SELECT handle_release_last()', '55000', qr/no handle/);
-			$alice->fails('SELECT handle_release_last()', 'XX000', qr/release in unexpected state/);
-			$alice->gives('SELECT handle_get() UNION ALL SELECT handle_release_last()', "\n", 'and can go on');
-		}, log => qr/WARNING:  leaked AIO handle/);
+			$alice->warns(qr/WARNING:  01000: leaked AIO handle/);
+		}
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 3])", 2, 'reads');
+		$alice->sql("BEGIN; SAVEPOINT a; SELECT handle_get_release(); ROLLBACK TO a; COMMIT");
+	}, log => qr/WARNING:  leaked AIO handle/);
 
-		$aio->scenario('exit with a handle', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('BEGIN');
-			$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
-			$alice->raises('57P01', qr/terminating connection/, 'is terminated');
-		}, log => $aio->terminated('alice'));
-	},
+	$aio->scenario('released by a session that has none', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$alice->fails('SELECT handle_release_last()', '55000', qr/no handle/);
+		$alice->sql('SELECT handle_get()');
+		$alice->warns(qr/leaked AIO handle/);
+		$bob->fails('SELECT handle_release_last()', '55000', qr/no handle/);
+		$alice->fails('SELECT handle_release_last()', 'XX000', qr/release in unexpected state/);
+		$alice->gives('SELECT handle_get() UNION ALL SELECT handle_release_last()', "\n", 'and can go on');
+	}, log => qr/WARNING:  leaked AIO handle/);
+
+	$aio->scenario('exit with a handle', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('BEGIN');
+		$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
+		$alice->raises('57P01', qr/terminating connection/, 'is terminated');
+	}, log => $aio->terminated('alice'));
+},
 	# the only handle of a session is always the same
 	leaves => 'nothing', conf => { io_max_concurrency => 1 });
 
@@ -92,95 +88,93 @@ for my $max (1, 3)
 sub for_each_io_method_of
 {
 	my ($max) = @_;
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
+	with_each_io_method(sub {
+		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
-			$aio->scenario('streams', sub {
-				my ($alice) = $aio->sessions('alice');
-				for my $kind ('', 'TEMP')
-				{
-					my $t = $aio->table("t$kind", 30, kind => $kind, session => $alice);
-					$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
-						$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
-						'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
-					$aio->proves($t, session => $alice);
-				}
-			}, leaves => 'nothing');
+		$aio->scenario('streams', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 30, kind => $kind, session => $alice);
+				$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
+					$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
+					'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
+				$aio->proves($t, session => $alice);
+			}
+		}, leaves => 'nothing');
 
-			$aio->scenario('all staged', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
-				$aio->evict($t, $alice);
-				$alice->starts($aio->batch(
-					(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
-					$aio->pause));
-				$alice->waits_on('advisory');
-				# the number depends on how fast the earlier reads have ended
-				my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"
-					  . " AND target = 'smgr' AND target_desc ~ '^block \\d+ in file' AND raw_result IS NULL AND result = 'UNKNOWN')"
-					  . " FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
-				ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "reads since the last wait are staged: $staged");
-				is($described, $staged, 'pg_aios describes each of them') if $aio->method ne 'sync';
-				cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
-				$aio->resume;
-				$alice->ends('the batch ends');
-				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
-				$aio->proves($t);
-				$aio->evict($t, $alice);
-			});
+		$aio->scenario('all staged', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+			$aio->evict($t, $alice);
+			$alice->starts($aio->batch(
+				(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
+				$aio->pause));
+			$alice->waits_on('advisory');
+			# the number depends on how fast the earlier reads have ended
+			my ($staged, $described) = split /\|/, $aio->sql("SELECT count(*), count(*) FILTER (WHERE operation = 'readv' AND off < 12 * 8192 AND length = 8192"
+				  . " AND target = 'smgr' AND target_desc ~ '^block \\d+ in file' AND raw_result IS NULL AND result = 'UNKNOWN')"
+				  . " FROM pg_aios WHERE pid = ${\$alice->pid} AND state = 'STAGED'");
+			ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "reads since the last wait are staged: $staged");
+			is($described, $staged, 'pg_aios describes each of them') if $aio->method ne 'sync';
+			cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
+			$aio->resume;
+			$alice->ends('the batch ends');
+			$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
+			$aio->proves($t);
+			$aio->evict($t, $alice);
+		});
 
-			$aio->scenario('all in flight', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 12);
-				$aio->hold(relation => $t);
-				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
-				$alice->waits_on('AioIoCompletion');
-				$aio->gives("SELECT count(*), count(DISTINCT io_id), min(state) IN ('SUBMITTED', 'COMPLETED_IO') FROM pg_aios",
-					"$max|$max|t", 'it waits with all of them in flight');
-				$aio->release;
-				$alice->ends('goes on');
-				$aio->proves($t);
-				$aio->evict($t, $alice);
-			}, skip => $aio->method ne 'worker'
-				? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
+		$aio->scenario('all in flight', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 12);
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
+			$alice->waits_on('AioIoCompletion');
+			$aio->gives("SELECT count(*), count(DISTINCT io_id), min(state) IN ('SUBMITTED', 'COMPLETED_IO') FROM pg_aios",
+				"$max|$max|t", 'it waits with all of them in flight');
+			$aio->release;
+			$alice->ends('goes on');
+			$aio->proves($t);
+			$aio->evict($t, $alice);
+		}, skip => $aio->method ne 'worker'
+			? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
-			$aio->scenario('the oldest ends, others are held', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 12);
-				$aio->sql("SELECT io_hold('$t', max_reads => $max)");
-				$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
-				$aio->gate_holds($max);
-				$alice->waits_on('IoGateHeld');
-				$aio->gate_release_block(0);
-				$alice->ends('waited for that read');
-				$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
-				$aio->end_gate;
-				$aio->proves($t);
-				$aio->evict($t, $alice);
-			}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
+		$aio->scenario('the oldest ends, others are held', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 12);
+			$aio->sql("SELECT io_hold('$t', max_reads => $max)");
+			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
+			$aio->gate_holds($max);
+			$alice->waits_on('IoGateHeld');
+			$aio->gate_release_block(0);
+			$alice->ends('waited for that read');
+			$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
+			$aio->end_gate;
+			$aio->proves($t);
+			$aio->evict($t, $alice);
+		}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 
-			$aio->scenario('ended by others', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
-				for my $b (0 .. 5)
-				{
-					$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
-					$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
-				}
-			});
+		$aio->scenario('ended by others', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+			for my $b (0 .. 5)
+			{
+				$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
+				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
+			}
+		});
 
-			$aio->scenario('the oldest is held, others have ended', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
-				$aio->sql("SELECT io_hold('$t', 0)");
-				$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
-				# with io_uring a session must look whether the reads have ended
-				$bob->sql("SELECT count(*) FROM read_buffers('$t', 1, $max - 1)");
-				$aio->wait_for('SELECT count(*) = 1 FROM pg_aios WHERE state = \'SUBMITTED\'');
-				$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');
-				$aio->gives('SELECT count(*) FROM io_held', 1, 'which is still held');
-				$aio->end_gate;
-				$aio->proves($t);
-				$aio->evict($t, $alice);
-			}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
-		}, conf => { io_max_concurrency => $max }, suffix => $max);
+		$aio->scenario('the oldest is held, others have ended', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+			$aio->sql("SELECT io_hold('$t', 0)");
+			$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
+			# with io_uring a session must look whether the reads have ended
+			$bob->sql("SELECT count(*) FROM read_buffers('$t', 1, $max - 1)");
+			$aio->wait_for('SELECT count(*) = 1 FROM pg_aios WHERE state = \'SUBMITTED\'');
+			$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');
+			$aio->gives('SELECT count(*) FROM io_held', 1, 'which is still held');
+			$aio->end_gate;
+			$aio->proves($t);
+			$aio->evict($t, $alice);
+		}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
+	}, conf => { io_max_concurrency => $max }, suffix => $max);
 	return;
 }
 
@@ -215,101 +209,99 @@ sub stage
 # counts blocks 0 and 1, which are cached
 my $both = q{SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[0, 1])};
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $sync = $aio->method eq 'sync';
+with_each_io_method(sub {
+	my $sync = $aio->method eq 'sync';
 
-		# name, rest of the statement, rest of the transaction, function that ends it or warnings
-		for my $end (
-			[ 'the batch ends' => 'SELECT batch_end()', 'COMMIT' ],
-			[ 'the statement ends, then COMMIT' => 'SELECT NULL::text::void', 'COMMIT', qr/AIO handle was not submitted/, qr/open AIO batch at end of \(sub-\)transaction/ ],
-			[ 'the statement ends, then ROLLBACK' => 'SELECT NULL::text::void', 'ROLLBACK', qr/AIO handle was not submitted/ ],
-			[ 'the statement ends, then ROLLBACK TO' => 'SELECT NULL::text::void', 'ROLLBACK TO s', qr/AIO handle was not submitted/ ],
-			[ 'an error' => 'SELECT handle_get_and_error()', 'ROLLBACK' ],
-			[ 'an error of a subtransaction' => 'SELECT handle_get_and_error()', 'ROLLBACK TO s' ],
-			[ 'the batch is begun twice' => 'SELECT batch_start()', 'ROLLBACK TO s' ],
-			[ 'cancelled' => 'SELECT pg_sleep(3600)', 'ROLLBACK', 'pg_cancel_backend' ],
-			[ 'terminated' => 'SELECT pg_sleep(3600)', undef, 'pg_terminate_backend' ])
-		{
-			my ($what, $then, $transaction, @expected) = @$end;
-			my $kill = @expected && !ref $expected[0] ? shift @expected : undef;
-			$aio->scenario("a read is staged, and $what", sub {
-				my ($bob) = $aio->sessions('bob');
-				my ($alice, $t) = stage($aio, then => [$then]);
-				$aio->sql("SELECT $kill(${\$alice->pid})") if $kill;
-				$aio->resume;
-				$transaction ? $alice->wait_for_end : $alice->quit;
-				my $warning = $sync && @expected ? shift @expected : undef;
-				is(staged($aio, $alice), 0, 'nothing is staged any more');
-				is($aio->io_during($bob, 'relation/normal', sub {
-							$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
-						}), '0/0', 'without reading them');
-				return if !$transaction;
-				$alice->sql($transaction);
-				$alice->warns($_) for @expected;
-				$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
-				$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
-				$aio->proves($t);
-			}, log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
-		}
-
-		$aio->scenario('more than a batch can take', sub {
-			my ($alice, $t) = stage($aio, staged => 32, then => ['SELECT batch_end()'],
-				more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 32) b"]);
-			$aio->resume;
-			$alice->wait_for_end->sql('COMMIT');
-			$aio->proves($t);
-		});
-
-		$aio->scenario('one more than a batch can take', sub {
-			my ($alice, $t) = stage($aio, staged => 1, then => ['SELECT batch_end()'],
-				more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 33) b"]);
-			$aio->resume;
-			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 60)", 60, 'all blocks are there');
-			$alice->sql('COMMIT');
-			$aio->proves($t);
-		});
-
-		$aio->scenario('files are closed', sub {
-			my ($alice, $t) = stage($aio, staged => 0, then => ['SELECT batch_end()'],
-				more => ["SELECT read_rel_block_ll('scenario.t', 10, nblocks => 3, wait_complete => false, smgrreleaseall => true)"]);
-			$aio->resume;
-			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 16)", 16, 'all blocks are there');
-			$alice->sql('COMMIT');
-			$aio->proves($t);
-		});
-
-		# pgaio_closing_fd() submits what is staged, be it one read or a full batch
-		$aio->scenario('a file is closed under one staged read, and under many', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			for my $staged (1, 2, 31, 32)
-			{
-				# opens the relation, so that the batch reads no catalogs
-				$aio->evict($t, $alice);
-				my $last = $staged - 1;
-				$alice->sql($aio->batch((map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $last - 1),
-						"SELECT read_rel_block_ll('$t', $last, wait_complete => false, smgrreleaseall => true)"));
-				my $buffers = "SELECT sum(nblocks) FROM read_buffers('$t', 0, $staged)";
-				is($aio->io_during($alice, 'relation/normal', sub { $alice->gives($buffers, $staged, "$staged: all blocks are there") }), '0/0', 'without reading them again');
-			}
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT read_rel_block_ll('$t', 7, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true)", '', 'one that is waited for');
-		});
-
-		$aio->scenario('another session waits for a staged read', sub {
+	# name, rest of the statement, rest of the transaction, function that ends it or warnings
+	for my $end (
+		[ 'the batch ends' => 'SELECT batch_end()', 'COMMIT' ],
+		[ 'the statement ends, then COMMIT' => 'SELECT NULL::text::void', 'COMMIT', qr/AIO handle was not submitted/, qr/open AIO batch at end of \(sub-\)transaction/ ],
+		[ 'the statement ends, then ROLLBACK' => 'SELECT NULL::text::void', 'ROLLBACK', qr/AIO handle was not submitted/ ],
+		[ 'the statement ends, then ROLLBACK TO' => 'SELECT NULL::text::void', 'ROLLBACK TO s', qr/AIO handle was not submitted/ ],
+		[ 'an error' => 'SELECT handle_get_and_error()', 'ROLLBACK' ],
+		[ 'an error of a subtransaction' => 'SELECT handle_get_and_error()', 'ROLLBACK TO s' ],
+		[ 'the batch is begun twice' => 'SELECT batch_start()', 'ROLLBACK TO s' ],
+		[ 'cancelled' => 'SELECT pg_sleep(3600)', 'ROLLBACK', 'pg_cancel_backend' ],
+		[ 'terminated' => 'SELECT pg_sleep(3600)', undef, 'pg_terminate_backend' ])
+	{
+		my ($what, $then, $transaction, @expected) = @$end;
+		my $kill = @expected && !ref $expected[0] ? shift @expected : undef;
+		$aio->scenario("a read is staged, and $what", sub {
 			my ($bob) = $aio->sessions('bob');
-			# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
-			my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
-			$bob->starts(sprintf $both, $t);
-			# servers with the fix of doc/reports/io_uring-wait-hang.md wait for the submission first
-			ok($bob->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
+			my ($alice, $t) = stage($aio, then => [$then]);
+			$aio->sql("SELECT $kill(${\$alice->pid})") if $kill;
 			$aio->resume;
-			$bob->returns(2, 'gets it');
-			$alice->wait_for_end->sql('COMMIT');
+			$transaction ? $alice->wait_for_end : $alice->quit;
+			my $warning = $sync && @expected ? shift @expected : undef;
+			is(staged($aio, $alice), 0, 'nothing is staged any more');
+			is($aio->io_during($bob, 'relation/normal', sub {
+						$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
+					}), '0/0', 'without reading them');
+			return if !$transaction;
+			$alice->sql($transaction);
+			$alice->warns($_) for @expected;
+			$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
+			$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
 			$aio->proves($t);
-		});
-	}, conf => { io_max_concurrency => 64 });
+		}, log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
+	}
+
+	$aio->scenario('more than a batch can take', sub {
+		my ($alice, $t) = stage($aio, staged => 32, then => ['SELECT batch_end()'],
+			more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 32) b"]);
+		$aio->resume;
+		$alice->wait_for_end->sql('COMMIT');
+		$aio->proves($t);
+	});
+
+	$aio->scenario('one more than a batch can take', sub {
+		my ($alice, $t) = stage($aio, staged => 1, then => ['SELECT batch_end()'],
+			more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 33) b"]);
+		$aio->resume;
+		$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 60)", 60, 'all blocks are there');
+		$alice->sql('COMMIT');
+		$aio->proves($t);
+	});
+
+	$aio->scenario('files are closed', sub {
+		my ($alice, $t) = stage($aio, staged => 0, then => ['SELECT batch_end()'],
+			more => ["SELECT read_rel_block_ll('scenario.t', 10, nblocks => 3, wait_complete => false, smgrreleaseall => true)"]);
+		$aio->resume;
+		$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 16)", 16, 'all blocks are there');
+		$alice->sql('COMMIT');
+		$aio->proves($t);
+	});
+
+	# pgaio_closing_fd() submits what is staged, be it one read or a full batch
+	$aio->scenario('a file is closed under one staged read, and under many', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		for my $staged (1, 2, 31, 32)
+		{
+			# opens the relation, so that the batch reads no catalogs
+			$aio->evict($t, $alice);
+			my $last = $staged - 1;
+			$alice->sql($aio->batch((map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $last - 1),
+					"SELECT read_rel_block_ll('$t', $last, wait_complete => false, smgrreleaseall => true)"));
+			my $buffers = "SELECT sum(nblocks) FROM read_buffers('$t', 0, $staged)";
+			is($aio->io_during($alice, 'relation/normal', sub { $alice->gives($buffers, $staged, "$staged: all blocks are there") }), '0/0', 'without reading them again');
+		}
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT read_rel_block_ll('$t', 7, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true)", '', 'one that is waited for');
+	});
+
+	$aio->scenario('another session waits for a staged read', sub {
+		my ($bob) = $aio->sessions('bob');
+		# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
+		my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
+		$bob->starts(sprintf $both, $t);
+		# servers with the fix of doc/reports/io_uring-wait-hang.md wait for the submission first
+		ok($bob->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
+		$aio->resume;
+		$bob->returns(2, 'gets it');
+		$alice->wait_for_end->sql('COMMIT');
+		$aio->proves($t);
+	});
+}, conf => { io_max_concurrency => 64 });
 
 # A session in batch mode submits its staged reads before it waits for another session, so
 # that two sessions cannot wait for each other (ReadBuffersCanStartIO in 18,
@@ -333,58 +325,55 @@ with_each_io_method(
 			  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
 	}
 
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-
-			for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
-			{
-				$aio->scenario("a wait for the buffer I/O of another: $want", sub {
-					my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
-					$aio->evict($t, $alice);
-					my $b = $bob->sql("SELECT buffer_create_toy('$t', 5)");
-					$bob->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
-					stage_and_want($alice, $t, sprintf $want, $t);
-					$alice->waits_on('BufferIo');
-					is(begun($aio, $alice), 0, 'she has submitted before she waits');
-					$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-					$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
-					$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-				});
-
-				$aio->scenario("a wait for the read of another: $want", sub {
-					my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
-					$aio->evict($t, $alice);
-					$aio->hold(pid => $bob->pid);
-					$bob->starts("SELECT read_rel_block_ll('$t', 5)");
-					$aio->holds(1);
-					stage_and_want($alice, $t, sprintf $want, $t);
-					$alice->waits_on('AioIoCompletion');
-					is(begun($aio, $alice), 0, 'she has submitted before she waits');
-					$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-					$aio->release;
-					$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-					$bob->returns('', 'goes on, too');
-				}, skip => $aio->no_faults);
-			}
-
-			# each has staged what the other wants
-			$aio->scenario('two batches that cross', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
-				my $batch = sub {
-					my ($mine, $wanted) = @_;
-					return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "
-					  . $aio->pause . "::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $wanted, 1)"
-					  . " UNION ALL SELECT batch_end()::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $mine, 1)";
-				};
-				$aio->evict($t, $_) for $alice, $bob;
-				$alice->starts($batch->(1, 2))->waits_on('advisory');
-				$bob->starts($batch->(2, 1))->waits_on('advisory');
-				$aio->resume;
-				$alice->returns("\n\n\n2\n\n1", 'has both');
-				$bob->returns("\n\n\n1\n\n2", 'has both');
+	with_each_io_method(sub {
+		for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
+		{
+			$aio->scenario("a wait for the buffer I/O of another: $want", sub {
+				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
+				$aio->evict($t, $alice);
+				my $b = $bob->sql("SELECT buffer_create_toy('$t', 5)");
+				$bob->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+				stage_and_want($alice, $t, sprintf $want, $t);
+				$alice->waits_on('BufferIo');
+				is(begun($aio, $alice), 0, 'she has submitted before she waits');
+				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+				$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
 			});
+
+			$aio->scenario("a wait for the read of another: $want", sub {
+				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
+				$aio->evict($t, $alice);
+				$aio->hold(pid => $bob->pid);
+				$bob->starts("SELECT read_rel_block_ll('$t', 5)");
+				$aio->holds(1);
+				stage_and_want($alice, $t, sprintf $want, $t);
+				$alice->waits_on('AioIoCompletion');
+				is(begun($aio, $alice), 0, 'she has submitted before she waits');
+				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+				$aio->release;
+				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
+				$bob->returns('', 'goes on, too');
+			}, skip => $aio->no_faults);
+		}
+
+		# each has staged what the other wants
+		$aio->scenario('two batches that cross', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+			my $batch = sub {
+				my ($mine, $wanted) = @_;
+				return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "
+				  . $aio->pause . "::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $wanted, 1)"
+				  . " UNION ALL SELECT batch_end()::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $mine, 1)";
+			};
+			$aio->evict($t, $_) for $alice, $bob;
+			$alice->starts($batch->(1, 2))->waits_on('advisory');
+			$bob->starts($batch->(2, 1))->waits_on('advisory');
+			$aio->resume;
+			$alice->returns("\n\n\n2\n\n1", 'has both');
+			$bob->returns("\n\n\n1\n\n2", 'has both');
 		});
+	});
 }
 
 done_testing();

@@ -1,321 +1,303 @@
 # Indexes: scans of them, how they are built and grow.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Index scans and index-only scans: their rows, the order of the rows, and the heap blocks that they
 # read.  Scans of bloom indexes, which read the whole index.
 my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('index scans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = indexed_table($aio, 100);
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
-			for my $column ('n', 'k')
-			{
-				my $expected = $alice->sql("SELECT string_agg(i::text, E'\\n' ORDER BY CASE '$column' WHEN 'n' THEN i ELSE (i * 7919) % 400 END) FROM generate_series(0, 399) i");
-				my $backward = join "\n", reverse split /\n/, $expected;
-				$aio->evict($t);
-				$alice->gives("SELECT n FROM $t ORDER BY $column", $expected, "by $column");
-				$aio->evict($t);
-				$alice->gives("SELECT n FROM $t ORDER BY $column DESC", $backward, 'descending');
-				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t ORDER BY $column");
-				$alice->gives('FETCH ALL FROM c', $expected, 'by a cursor');
-				$aio->evict($t);
-				$alice->gives('FETCH BACKWARD ALL FROM c', $backward, 'backward');
-				$alice->sql('COMMIT');
-			}
-			# a scan looks at a heap block once for each run of rows in that block
+with_each_io_method(sub {
+	$aio->scenario('index scans', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = indexed_table($aio, 100);
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
+		for my $column ('n', 'k')
+		{
+			my $expected = $alice->sql("SELECT string_agg(i::text, E'\\n' ORDER BY CASE '$column' WHEN 'n' THEN i ELSE (i * 7919) % 400 END) FROM generate_series(0, 399) i");
+			my $backward = join "\n", reverse split /\n/, $expected;
 			$aio->evict($t);
-			is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
-					sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY n OFFSET 0) s") }, $alice, $aio), '100/0', 'by n: each heap block once');
+			$alice->gives("SELECT n FROM $t ORDER BY $column", $expected, "by $column");
 			$aio->evict($t);
-			is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
-					sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY k OFFSET 0) s") }, $alice, $aio), '100/300', 'by k: once for each row');
-		});
-
-		# with a ring, but for the metapage
-		$aio->scenario('bloom indexes', sub {
-			my ($alice) = $aio->sessions('alice');
-			$aio->sql('CREATE TABLE scenario.b (n int, k int) WITH (autovacuum_enabled = off); INSERT INTO scenario.b SELECT i, -i FROM generate_series(1, 20000) i; CREATE INDEX b_i ON scenario.b USING bloom (n, k)');
-			$alice->sql('SET enable_seqscan = off; SET track_io_timing = off');
-			$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 20000;
-			my $pages = $aio->sql("SELECT pg_relation_size('scenario.b_i') / 8192");
-			$aio->evict('scenario.b_i');
-			is($aio->io_counts_during($alice, 'relation/bulkread', sub { $alice->sql('SELECT count(*) FROM scenario.b WHERE n = 7 AND k = -7') })->{read_bytes}, ($pages - 1) * 8192, "all $pages pages but one, in context bulkread");
-		}, skip => $aio->lacks('bloom'));
-
-		$aio->scenario('index-only scans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = indexed_table($aio, 100);
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off');
-			my $fetches = sub { my $plan = $alice->sql("$explain SELECT n FROM $t WHERE n < 300"); return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan };
-			is($fetches->(), 0, 'no heap fetch on all-visible pages');
+			$alice->gives("SELECT n FROM $t ORDER BY $column DESC", $backward, 'descending');
+			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t ORDER BY $column");
+			$alice->gives('FETCH ALL FROM c', $expected, 'by a cursor');
 			$aio->evict($t);
-			is($aio->blocks_during($t, sub { $alice->gives("SELECT count(*) FROM $t WHERE n < 300", 300, 'rows') }, $alice) =~ s{/.*}{}r, 1, 'one block, that of the visibility map');
-			# a dead row on each of two pages, which are no longer all-visible
-			$aio->sql("DELETE FROM $t WHERE n IN (40, 80)");
-			is($fetches->(), 8, 'a heap fetch for each of the eight rows of these pages');
-			$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'no dead row');
-			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-			is($fetches->(), 0, 'all-visible again');
-			$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
-		});
-	}, conf => { shared_buffers => '32MB' });
+			$alice->gives('FETCH BACKWARD ALL FROM c', $backward, 'backward');
+			$alice->sql('COMMIT');
+		}
+		# a scan looks at a heap block once for each run of rows in that block
+		$aio->evict($t);
+		is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
+				sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY n OFFSET 0) s") }, $alice, $aio), '100/0', 'by n: each heap block once');
+		$aio->evict($t);
+		is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
+				sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY k OFFSET 0) s") }, $alice, $aio), '100/300', 'by k: once for each row');
+	});
+
+	# with a ring, but for the metapage
+	$aio->scenario('bloom indexes', sub {
+		my ($alice) = $aio->sessions('alice');
+		$aio->sql('CREATE TABLE scenario.b (n int, k int) WITH (autovacuum_enabled = off); INSERT INTO scenario.b SELECT i, -i FROM generate_series(1, 20000) i; CREATE INDEX b_i ON scenario.b USING bloom (n, k)');
+		$alice->sql('SET enable_seqscan = off; SET track_io_timing = off');
+		$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 20000;
+		my $pages = $aio->sql("SELECT pg_relation_size('scenario.b_i') / 8192");
+		$aio->evict('scenario.b_i');
+		is($aio->io_counts_during($alice, 'relation/bulkread', sub { $alice->sql('SELECT count(*) FROM scenario.b WHERE n = 7 AND k = -7') })->{read_bytes}, ($pages - 1) * 8192, "all $pages pages but one, in context bulkread");
+	}, skip => $aio->lacks('bloom'));
+
+	$aio->scenario('index-only scans', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = indexed_table($aio, 100);
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off');
+		my $fetches = sub { my $plan = $alice->sql("$explain SELECT n FROM $t WHERE n < 300"); return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan };
+		is($fetches->(), 0, 'no heap fetch on all-visible pages');
+		$aio->evict($t);
+		is($aio->blocks_during($t, sub { $alice->gives("SELECT count(*) FROM $t WHERE n < 300", 300, 'rows') }, $alice) =~ s{/.*}{}r, 1, 'one block, that of the visibility map');
+		# a dead row on each of two pages, which are no longer all-visible
+		$aio->sql("DELETE FROM $t WHERE n IN (40, 80)");
+		is($fetches->(), 8, 'a heap fetch for each of the eight rows of these pages');
+		$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'no dead row');
+		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		is($fetches->(), 0, 'all-visible again');
+		$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
+	});
+}, conf => { shared_buffers => '32MB' });
 
 # CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its
 # entry.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $workers (0, 2)
-		{
-			$aio->scenario("each kind of index, $workers workers", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = 'scenario.c';
-				$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-					  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
-				$alice->sql("SET max_parallel_maintenance_workers = $workers; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
-				my @indexes = (
-					[ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ],
-					[ hash => 'k', 'k = i' ], [ gist => 'p', 'p ~= point(i, 0)' ], [ spgist => 'p', 'p ~= point(i, 0)' ]);
-				# workers build the first three
-				splice @indexes, 3 if $workers;
-				for my $index (@indexes)
-				{
-					my ($am, $column, $condition) = @$index;
-					$aio->evict($t);
-					my $fetched = $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_$am ON $t USING $am ($column)") }, $alice) =~ s{/.*}{}r;
-					cmp_ok($fetched, '>=', 400, "$am: CREATE INDEX reads the whole table");
-					cmp_ok($fetched, '<=', 405, 'it reads each block once') if !$workers;
-					# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
-					my $counts = $am ne 'brin' && !($am eq 'gin' && $workers);
-					$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 1500, 'reltuples') if $counts;
-					$aio->sql("SELECT evict_rel('scenario.c_$am')");
-					$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-					# a search by BRIN reads a hundred pages
-					my ($step, $found) = $am eq 'brin' ? (53, 29) : (1, 1500);
-					$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 1599, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
-						"$found|$found", "$am: each key is found once");
-					$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
-					$aio->sql("DROP INDEX scenario.c_$am");
-				}
-			});
-		}
-
-		# rows that are deleted, but not for each snapshot, have their entries
-		for my $am ('btree', 'hash')
-		{
-			$aio->scenario("a snapshot that is older than the index: $am", sub {
-				my ($bob, $t) = $aio->sessions_and_table('bob', 40, changes => 1);
-				$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
-				$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
-				my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
-				like($bob->sql("EXPLAIN (COSTS off) $query"), qr/Index Scan using t_i/, 'the index is used');
-				$bob->gives($query, '40|780', 'all rows');
-				$bob->sql('COMMIT');
-				$bob->gives($query, '30|590', 'the rows that are left');
-			});
-		}
-
-		$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 200);
-			$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
-			$alice->starts("CREATE INDEX CONCURRENTLY t_i ON $t (blk)");
-			$alice->waits_on('virtualxid');
-			$aio->evict($t);
-			$bob->sql('COMMIT');
-			$alice->ends;
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-			$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '210|21945', 'the rows, by the index');
-			$aio->proves($t, blocks => 210);
+with_each_io_method(sub {
+	for my $workers (0, 2)
+	{
+		$aio->scenario("each kind of index, $workers workers", sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = 'scenario.c';
+			$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+				  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
+			$alice->sql("SET max_parallel_maintenance_workers = $workers; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
+			my @indexes = (
+				[ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ],
+				[ hash => 'k', 'k = i' ], [ gist => 'p', 'p ~= point(i, 0)' ], [ spgist => 'p', 'p ~= point(i, 0)' ]);
+			# workers build the first three
+			splice @indexes, 3 if $workers;
+			for my $index (@indexes)
+			{
+				my ($am, $column, $condition) = @$index;
+				$aio->evict($t);
+				my $fetched = $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_$am ON $t USING $am ($column)") }, $alice) =~ s{/.*}{}r;
+				cmp_ok($fetched, '>=', 400, "$am: CREATE INDEX reads the whole table");
+				cmp_ok($fetched, '<=', 405, 'it reads each block once') if !$workers;
+				# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
+				my $counts = $am ne 'brin' && !($am eq 'gin' && $workers);
+				$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 1500, 'reltuples') if $counts;
+				$aio->sql("SELECT evict_rel('scenario.c_$am')");
+				$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+				# a search by BRIN reads a hundred pages
+				my ($step, $found) = $am eq 'brin' ? (53, 29) : (1, 1500);
+				$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 1599, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
+					"$found|$found", "$am: each key is found once");
+				$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
+				$aio->sql("DROP INDEX scenario.c_$am");
+			}
 		});
+	}
+
+	# rows that are deleted, but not for each snapshot, have their entries
+	for my $am ('btree', 'hash')
+	{
+		$aio->scenario("a snapshot that is older than the index: $am", sub {
+			my ($bob, $t) = $aio->sessions_and_table('bob', 40, changes => 1);
+			$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
+			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
+			my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
+			like($bob->sql("EXPLAIN (COSTS off) $query"), qr/Index Scan using t_i/, 'the index is used');
+			$bob->gives($query, '40|780', 'all rows');
+			$bob->sql('COMMIT');
+			$bob->gives($query, '30|590', 'the rows that are left');
+		});
+	}
+
+	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 200);
+		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
+		$alice->starts("CREATE INDEX CONCURRENTLY t_i ON $t (blk)");
+		$alice->waits_on('virtualxid');
+		$aio->evict($t);
+		$bob->sql('COMMIT');
+		$alice->ends;
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '210|21945', 'the rows, by the index');
+		$aio->proves($t, blocks => 210);
 	});
+});
 
 # Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a
 # scan was there, VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a
 # stream since 19, has to begin anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM
 # has freed are used again.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('a scan in the bucket that is split', sub {
+		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+		my ($t, $i) = ('scenario.h', 'scenario.h_i');
+		# a key of bucket 1, before and after the split, with more entries than a page holds
+		my $key = $aio->sql('SELECT min(k) FROM generate_series(1, 1000) k WHERE hashint4(k) & 7 = 1');
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT $key FROM generate_series(1, 1500); ANALYZE $t; CREATE INDEX h_i ON $t USING hash (k)");
+		$aio->gives("SELECT maxbucket FROM hash_metapage_info(get_raw_page('$i', 0))", 4, 'five buckets');
+		$_->sql('SET enable_seqscan = off; SET enable_bitmapscan = off') for $alice, $carol;
+		$alice->gives("SELECT count(*) FROM $t WHERE k = 0", 0, 'the session has the metapage');
+		my @pages = split /,/, $aio->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, pg_relation_size('$i')::int / 8192 - 1) b WHERE hash_page_type(get_raw_page('$i', b)) <> 'overflow'");
+		$aio->evict($i);
+		$aio->warm($i, @pages);
 
-		$aio->scenario('a scan in the bucket that is split', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			my ($t, $i) = ('scenario.h', 'scenario.h_i');
-			# a key of bucket 1, before and after the split, with more entries than a page holds
-			my $key = $aio->sql('SELECT min(k) FROM generate_series(1, 1000) k WHERE hashint4(k) & 7 = 1');
-			$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT $key FROM generate_series(1, 1500); ANALYZE $t; CREATE INDEX h_i ON $t USING hash (k)");
-			$aio->gives("SELECT maxbucket FROM hash_metapage_info(get_raw_page('$i', 0))", 4, 'five buckets');
-			$_->sql('SET enable_seqscan = off; SET enable_bitmapscan = off') for $alice, $carol;
-			$alice->gives("SELECT count(*) FROM $t WHERE k = 0", 0, 'the session has the metapage');
-			my @pages = split /,/, $aio->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, pg_relation_size('$i')::int / 8192 - 1) b WHERE hash_page_type(get_raw_page('$i', b)) <> 'overflow'");
-			$aio->evict($i);
-			$aio->warm($i, @pages);
+		# bucket 1 is the first to be split, into 1 and 5; the split reads the bucket's second page
+		my $other_keys = "FROM generate_series(1001, 9000) k WHERE hashint4(k) & 3 <> 1";
+		$aio->hold(relation => $i, pid => $bob->pid);
+		$bob->starts("INSERT INTO $t SELECT k $other_keys LIMIT 300");
+		$aio->holds(1);
+		$carol->sql("BEGIN; DECLARE c CURSOR FOR SELECT k FROM $t WHERE k = $key; MOVE 1 FROM c");
+		$aio->release;
+		$bob->returns('', 'the split goes on');
+		$aio->gives("SELECT count(*) FROM generate_series(1, pg_relation_size('$i')::int / 8192 - 1) b, get_raw_page('$i', b) p, hash_page_stats(p) s WHERE hash_page_type(p) = 'bucket' AND s.hasho_bucket = 1 AND s.hasho_flag & 64 <> 0",
+			1, 'and leaves its cleanup to others');
+		$carol->sql('COMMIT');
 
-			# bucket 1 is the first to be split, into 1 and 5; the split reads the bucket's second page
-			my $other_keys = "FROM generate_series(1001, 9000) k WHERE hashint4(k) & 3 <> 1";
-			$aio->hold(relation => $i, pid => $bob->pid);
-			$bob->starts("INSERT INTO $t SELECT k $other_keys LIMIT 300");
-			$aio->holds(1);
-			$carol->sql("BEGIN; DECLARE c CURSOR FOR SELECT k FROM $t WHERE k = $key; MOVE 1 FROM c");
-			$aio->release;
-			$bob->returns('', 'the split goes on');
-			$aio->gives("SELECT count(*) FROM generate_series(1, pg_relation_size('$i')::int / 8192 - 1) b, get_raw_page('$i', b) p, hash_page_stats(p) s WHERE hash_page_type(p) = 'bucket' AND s.hasho_bucket = 1 AND s.hasho_flag & 64 <> 0",
-				1, 'and leaves its cleanup to others');
-			$carol->sql('COMMIT');
+		$bob->sql("DELETE FROM $t WHERE k <> $key");
+		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 300, 'rows removed');
+		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = '$i'::regclass", 1500, 'entries that remain in the index');
+		$bob->sql("INSERT INTO $t SELECT -i FROM generate_series(1, 300) i");
+		$alice->gives("SELECT count(*) FILTER (WHERE s.found > 0) FROM (SELECT k $other_keys LIMIT 300) g, LATERAL (SELECT count(*) AS found FROM $t WHERE h.k = g.k) s", 0, 'deleted keys have no row');
+		$alice->gives("SELECT count(*) FROM $t WHERE k = $key", 1500, 'the rows of the key');
+	}, skip => $aio->no_faults // $aio->lacks('pageinspect'));
 
-			$bob->sql("DELETE FROM $t WHERE k <> $key");
-			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 300, 'rows removed');
-			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = '$i'::regclass", 1500, 'entries that remain in the index');
-			$bob->sql("INSERT INTO $t SELECT -i FROM generate_series(1, 300) i");
-			$alice->gives("SELECT count(*) FILTER (WHERE s.found > 0) FROM (SELECT k $other_keys LIMIT 300) g, LATERAL (SELECT count(*) AS found FROM $t WHERE h.k = g.k) s", 0, 'deleted keys have no row');
-			$alice->gives("SELECT count(*) FROM $t WHERE k = $key", 1500, 'the rows of the key');
-		}, skip => $aio->no_faults // $aio->lacks('pageinspect'));
-
-		# pages that the index has freed are used again without being read
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("overflow pages that are used again $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
-				$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
-				my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
-				cmp_ok($size, '>', 12, 'the index has overflow pages');
-				$aio->evict('h_i', $alice);
-				$alice->sql("$insert; SET enable_seqscan = off; SET enable_bitmapscan = off");
-				$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_") for 0, 1;
-				$aio->evict('h_i', $alice);
-				$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
-				$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
-			});
-		}
-	}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	# pages that the index has freed are used again without being read
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("overflow pages that are used again $kind", sub {
+			my ($alice) = $aio->sessions('alice');
+			my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
+			$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
+			my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
+			cmp_ok($size, '>', 12, 'the index has overflow pages');
+			$aio->evict('h_i', $alice);
+			$alice->sql("$insert; SET enable_seqscan = off; SET enable_bitmapscan = off");
+			$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_") for 0, 1;
+			$aio->evict('h_i', $alice);
+			$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
+			$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
+		});
+	}
+}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new
 # pages, too, and ends.
 # io_methods: io_uring; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# hashbulkdelete() begins with the copy of the metapage that the session has
-		$aio->scenario('a hash index that another session has split', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = 'scenario.h';
-			$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-			$alice->gives("SELECT count(*) FROM $t WHERE k = 7", 1, 'the session has the metapage');
-			my $pages = $aio->sql("SELECT pg_relation_size('scenario.h_i') / 8192");
-			$bob->sql("INSERT INTO $t SELECT generate_series(200, 5999); DELETE FROM $t WHERE k % 3 = 0");
-			$aio->gives("SELECT pg_relation_size('scenario.h_i') / 8192 > 2 * $pages", 't', 'there are more buckets now');
-			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 2000, 'rows removed');
-			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.h_i'::regclass", 4000, 'entries that remain in the index');
-			$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
-			$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
-				'0|6000', 'each key has its row, and deleted keys have none');
-		});
-
-		$aio->scenario('a B-tree that grows meanwhile', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = 'scenario.g';
-			$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 2999) i; DELETE FROM $t WHERE k % 30 = 0");
-			my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
-			$aio->sql("SELECT evict_rel('scenario.g_i')");
-			$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
-			$aio->hold(relation => 'scenario.g_i', block => $pages - 1, pid => $alice->pid);
-			$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-			$aio->holds(1, 'it has come to the last page');
-			# not into the last page, which has the largest keys
-			$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 8000) i WHERE i % 10 <> 0");
-			$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
-			$aio->release;
-			$alice->ends('VACUUM');
-			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-			$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '9200|58800000', 'the rows by the index');
-			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
-		}, skip => $aio->no_faults);
+with_each_io_method(sub {
+	# hashbulkdelete() begins with the copy of the metapage that the session has
+	$aio->scenario('a hash index that another session has split', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = 'scenario.h';
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		$alice->gives("SELECT count(*) FROM $t WHERE k = 7", 1, 'the session has the metapage');
+		my $pages = $aio->sql("SELECT pg_relation_size('scenario.h_i') / 8192");
+		$bob->sql("INSERT INTO $t SELECT generate_series(200, 5999); DELETE FROM $t WHERE k % 3 = 0");
+		$aio->gives("SELECT pg_relation_size('scenario.h_i') / 8192 > 2 * $pages", 't', 'there are more buckets now');
+		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 2000, 'rows removed');
+		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.h_i'::regclass", 4000, 'entries that remain in the index');
+		$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
+		$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
+			'0|6000', 'each key has its row, and deleted keys have none');
 	});
+
+	$aio->scenario('a B-tree that grows meanwhile', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = 'scenario.g';
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 2999) i; DELETE FROM $t WHERE k % 30 = 0");
+		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
+		$aio->sql("SELECT evict_rel('scenario.g_i')");
+		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
+		$aio->hold(relation => 'scenario.g_i', block => $pages - 1, pid => $alice->pid);
+		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		$aio->holds(1, 'it has come to the last page');
+		# not into the last page, which has the largest keys
+		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 8000) i WHERE i % 10 <> 0");
+		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
+		$aio->release;
+		$alice->ends('VACUUM');
+		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '9200|58800000', 'the rows by the index');
+		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
+	}, skip => $aio->no_faults);
+});
 
 # pgstattuple's functions, which read by streams since 19, count what is there, whatever they skip.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('of a table whose pages are visible to all in part', sub {
+		my $t = $aio->table('t', 100, changes => 1);
+		# VACUUM notes the free space that is left
+		$aio->sql("DELETE FROM $t WHERE blk = 50; VACUUM (TRUNCATE off) $t");
+		# what is deleted, live rows, and dead ones: each DELETE prunes what the one before has left
+		for my $case ([ 'blk < 0', 99, 0 ], [ 'blk < 20', 79, 20 ], [ 'blk >= 70', 49, 30 ], [ 'true', 0, 49 ])
+		{
+			my ($deleted, $live, $dead) = @$case;
+			$aio->sql("DELETE FROM $t WHERE $deleted");
+			$aio->evict($t);
+			my $skipped = $aio->sql("SELECT all_visible FROM pg_visibility_map_summary('$t')");
+			$aio->gives("SELECT tuple_count, dead_tuple_count FROM pgstattuple('$t')", "$live|$dead", "$deleted: live and dead rows");
+			$aio->gives("SELECT scanned_percent, dead_tuple_count, table_len FROM pgstattuple_approx('$t')", join('|', 100 - $skipped, $dead, 819200), 'pgstattuple_approx() reads what is not visible to all');
+		}
+	}, skip => $aio->lacks('pgstattuple') // $aio->lacks('pg_visibility'));
 
-		$aio->scenario('of a table whose pages are visible to all in part', sub {
-			my $t = $aio->table('t', 100, changes => 1);
-			# VACUUM notes the free space that is left
-			$aio->sql("DELETE FROM $t WHERE blk = 50; VACUUM (TRUNCATE off) $t");
-			# what is deleted, live rows, and dead ones: each DELETE prunes what the one before has left
-			for my $case ([ 'blk < 0', 99, 0 ], [ 'blk < 20', 79, 20 ], [ 'blk >= 70', 49, 30 ], [ 'true', 0, 49 ])
-			{
-				my ($deleted, $live, $dead) = @$case;
-				$aio->sql("DELETE FROM $t WHERE $deleted");
-				$aio->evict($t);
-				my $skipped = $aio->sql("SELECT all_visible FROM pg_visibility_map_summary('$t')");
-				$aio->gives("SELECT tuple_count, dead_tuple_count FROM pgstattuple('$t')", "$live|$dead", "$deleted: live and dead rows");
-				$aio->gives("SELECT scanned_percent, dead_tuple_count, table_len FROM pgstattuple_approx('$t')", join('|', 100 - $skipped, $dead, 819200), 'pgstattuple_approx() reads what is not visible to all');
-			}
-		}, skip => $aio->lacks('pgstattuple') // $aio->lacks('pg_visibility'));
-
-		$aio->scenario('of indexes', sub {
-			my $t = 'scenario.i';
-			$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 20000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k);"
-				  . "DELETE FROM $t WHERE k BETWEEN 5000 AND 15000; VACUUM $t; SELECT evict_rel('scenario.i_b'), evict_rel('scenario.i_h')");
-			my ($pages, $deleted) = split /\|/, $aio->sql("SELECT internal_pages + leaf_pages + empty_pages + deleted_pages + 1, deleted_pages FROM pgstatindex('scenario.i_b')");
-			is($pages, $aio->sql("SELECT pg_relation_size('scenario.i_b') / 8192"), 'btree: each page is of one kind');
-			is($deleted, $aio->sql("SELECT count(*) FROM generate_series(1, $pages - 1) b, bt_page_stats('scenario.i_b', b) s WHERE s.type IN ('d', 'D')"), 'deleted pages') if !$aio->lacks('pageinspect');
-			cmp_ok($deleted, '>', 10, 'there are some');
-			my ($hash_pages, $items) = split /\|/, $aio->sql("SELECT bucket_pages + overflow_pages + bitmap_pages + unused_pages + 1, live_items + dead_items FROM pgstathashindex('scenario.i_h')");
-			is($hash_pages, $aio->sql("SELECT pg_relation_size('scenario.i_h') / 8192"), 'hash: each page is of one kind');
-			is($items, 20000 - 10001, 'entries');
-		}, skip => $aio->lacks('pgstattuple'));
-	}, conf => { shared_buffers => '16MB' });
+	$aio->scenario('of indexes', sub {
+		my $t = 'scenario.i';
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 20000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k);"
+			  . "DELETE FROM $t WHERE k BETWEEN 5000 AND 15000; VACUUM $t; SELECT evict_rel('scenario.i_b'), evict_rel('scenario.i_h')");
+		my ($pages, $deleted) = split /\|/, $aio->sql("SELECT internal_pages + leaf_pages + empty_pages + deleted_pages + 1, deleted_pages FROM pgstatindex('scenario.i_b')");
+		is($pages, $aio->sql("SELECT pg_relation_size('scenario.i_b') / 8192"), 'btree: each page is of one kind');
+		is($deleted, $aio->sql("SELECT count(*) FROM generate_series(1, $pages - 1) b, bt_page_stats('scenario.i_b', b) s WHERE s.type IN ('d', 'D')"), 'deleted pages') if !$aio->lacks('pageinspect');
+		cmp_ok($deleted, '>', 10, 'there are some');
+		my ($hash_pages, $items) = split /\|/, $aio->sql("SELECT bucket_pages + overflow_pages + bitmap_pages + unused_pages + 1, live_items + dead_items FROM pgstathashindex('scenario.i_h')");
+		is($hash_pages, $aio->sql("SELECT pg_relation_size('scenario.i_h') / 8192"), 'hash: each page is of one kind');
+		is($items, 20000 - 10001, 'entries');
+	}, skip => $aio->lacks('pgstattuple'));
+}, conf => { shared_buffers => '16MB' });
 
 # Indexes with pages that have never been written, as after a crash that followed an extension: they
 # count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
 # 684a745f55.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		# access method, column, condition, number of rows, whether pgstattuple knows it
-		my @methods = (
-			[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],
-			[ 'spgist', 'p', "p <@ box '((0,0),(99,99))'", 100 ], [ 'gin', 'a', 'a @> ARRAY[7]', 1 ], [ 'brin', 'n', 'n < 100', 100 ]);
+with_each_io_method(sub {
+	# access method, column, condition, number of rows, whether pgstattuple knows it
+	my @methods = (
+		[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],
+		[ 'spgist', 'p', "p <@ box '((0,0),(99,99))'", 100 ], [ 'gin', 'a', 'a @> ARRAY[7]', 1 ], [ 'brin', 'n', 'n < 100', 100 ]);
 
-		for my $method (@methods)
-		{
-			my ($am, $column, $condition, $rows, $known) = @$method;
-			$aio->scenario($am, sub {
-				my ($alice) = $aio->sessions('alice');
-				$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
-				my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
-				my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
-				my $pgstattuple = $known && !$aio->lacks('pgstattuple');
-				my $before = $pgstattuple && $free->();
-				$aio->sql("SELECT grow_rel('scenario.t_i', 3)");
-				is($free->() - $before, 3 * 8192, 'they count as free space') if $pgstattuple;
-				$alice->gives($query, $rows, 'a query');
-				$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
-				$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
-				$alice->gives($query, $rows, 'after VACUUM');
-				$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
-				$alice->gives($query, $rows, 'after many more rows');
-				$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
-				$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
-				$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
-			});
-		}
-	}, leaves => 'nothing');
+	for my $method (@methods)
+	{
+		my ($am, $column, $condition, $rows, $known) = @$method;
+		$aio->scenario($am, sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
+			my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
+			my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
+			my $pgstattuple = $known && !$aio->lacks('pgstattuple');
+			my $before = $pgstattuple && $free->();
+			$aio->sql("SELECT grow_rel('scenario.t_i', 3)");
+			is($free->() - $before, 3 * 8192, 'they count as free space') if $pgstattuple;
+			$alice->gives($query, $rows, 'a query');
+			$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
+			$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
+			$alice->gives($query, $rows, 'after VACUUM');
+			$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
+			$alice->gives($query, $rows, 'after many more rows');
+			$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
+			$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
+			$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
+		});
+	}
+}, leaves => 'nothing');
 
 done_testing();

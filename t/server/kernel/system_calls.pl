@@ -1,8 +1,7 @@
 # What sessions ask of the kernel.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);
@@ -12,225 +11,223 @@ use TestAio::Required;
 # reads of these blocks.
 my $reason = no_strace();
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $skip = $reason // $aio->lacks('pg_prewarm');
+with_each_io_method(sub {
+	my $skip = $reason // $aio->lacks('pg_prewarm');
 
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("pg_prewarm, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
-				for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
-				{
-					my ($first, $last) = @$range;
-					my %calls = map { my $mode = $_; $aio->evict($t, $alice); ($mode => [ system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
-					is(join(',', blocks_of('advice', @{ $calls{prefetch} })), join(',', $first .. $last), "prefetch, $first to $last: advice about each block");
-					is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'prefetch: no read');
-					is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: reads of these blocks');
-					is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'read: no advice');
-				}
-				# cached blocks need none
-				$aio->evict($t, $alice);
-				$alice->sql("SELECT read_rel_block_ll('$t', 10, nblocks => 10)");
-				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks');
-			}, skip => $skip);
-		}
-
-		$aio->scenario('streams', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
-			my $stream = sub { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @_) . '])' };
-			$alice->sql($stream->(@blocks));
-			for my $case ([ 16, 'random', @blocks ], [ 16, 'sequential', 0 .. 119 ], [ 0, 'random', @blocks ])
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("pg_prewarm, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
+			for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
 			{
-				my ($concurrency, $order, @wanted) = @$case;
-				$alice->sql("SET effective_io_concurrency = $concurrency");
-				$aio->evict($t);
-				my @calls = system_calls($aio, $alice, $t, $stream->(@wanted));
-				my @advised = blocks_of('advice', @calls);
-				my @read = blocks_of('read', @calls);
-				my %wanted = map { $_ => 1 } @wanted;
-				my $name = "$order, effective_io_concurrency = $concurrency";
-				my %times;
-				$times{$_}++ for @advised;
-				is(join(',', grep { !$wanted{$_} || $times{$_} > 1 } @advised), '', "$name: advice about blocks of the stream only, at most once");
-				if ($aio->method eq 'sync' && $concurrency && $order eq 'random')
-				{
-					# there is no advice about the first blocks, before the look-ahead has grown
-					cmp_ok(scalar @advised, '>', 40, 'advice about most blocks');
-					my %when;
-					$when{"$calls[$_][0] $calls[$_][1]"} //= $_ for 0 .. $#calls;
-					is(scalar(grep { defined $when{"read $_"} && $when{"read $_"} < $when{"advice $_"} } @advised), 0, 'advice before the read');
-				}
-				else { is(scalar @advised, 0, 'no advice') if $order eq 'random' }
-				cmp_ok(scalar @advised, '<', 30, 'little advice: the kernel recognizes sequential reads') if $order eq 'sequential';
-				# with sync or concurrency 0 the session reads
-				if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'the session reads all blocks in order') }
-				elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
+				my ($first, $last) = @$range;
+				my %calls = map { my $mode = $_; $aio->evict($t, $alice); ($mode => [ system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', '$mode', 'main', $first, $last)") ]) } qw(prefetch read);
+				is(join(',', blocks_of('advice', @{ $calls{prefetch} })), join(',', $first .. $last), "prefetch, $first to $last: advice about each block");
+				is(join(',', blocks_of('read', @{ $calls{prefetch} })), '', 'prefetch: no read');
+				is(join(',', blocks_of('read', @{ $calls{read} })), join(',', $first .. $last), 'read: reads of these blocks');
+				is(join(',', blocks_of('advice', @{ $calls{read} })), '', 'read: no advice');
 			}
-		}, skip => $reason);
-
-		# the kernel sees reads of one block after the other, from the first block on
-		$aio->scenario('one block after the other', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
-			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))";
-			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 16; $stream");
-			$aio->evict($t);
-			my @calls = system_calls($aio, $alice, $t, $stream);
-			is(scalar blocks_of('read', @calls), 200, 'reads all blocks');
-			is(join(',', blocks_of('advice', @calls)), '', 'no advice');
-		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
-
-		# a run of blocks is one read, and its advice is about all of them
-		$aio->scenario('combined reads', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 160);
-			my @blocks = map { my $run = ($_ * 7 + 3) % 40; map { 4 * $run + $_ } 0 .. 3 } 0 .. 39;
-			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
-			$alice->sql($stream);
-			$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4');
-			$aio->evict($t);
-			my @calls = system_calls($aio, $alice, $t, $stream);
-			my @advised = blocks_of('advice', @calls);
-			# before the look-ahead has grown there is none
-			cmp_ok(scalar @advised, '>', 120, 'advice about nearly all blocks');
-			cmp_ok(scalar(grep { $_->[0] eq 'advice' } @calls), '<', 50, 'one for a run of four');
-			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
-
-		# There is advice about a run until the first of its reads has been waited for, whatever else is
-		# waited for.  The look-ahead goes beyond each run.
-		$aio->scenario('runs of three reads', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 240);
-			my @blocks = map { my $run = ($_ * 7 + 3) % 20; map { 12 * $run + $_ } 0 .. 11 } 0 .. 19;
-			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
-			$alice->sql("$stream; SET effective_io_concurrency = 16; SET io_combine_limit = 4");
-			$aio->evict($t);
-			my @calls = system_calls($aio, $alice, $t, $stream);
-			cmp_ok(scalar blocks_of('advice', @calls), '>', 200, 'advice about nearly all blocks');
-			is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
-
-		$aio->scenario('one block that is not there', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 29)) || 100 || ARRAY(SELECT generate_series(0, 29)))";
-			$alice->sql("$stream; SET effective_io_concurrency = 16");
-			$alice->sql("SELECT invalidate_rel_block('$t', 100)");
-			my @calls = system_calls($aio, $alice, $t, $stream);
-			is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
-		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
-
-		# a scan that promises to come in order gives no advice, even if it jumps over blocks that
-		# are cached
-		$aio->scenario('sequential scans', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 160);
-			$aio->sql("CREATE INDEX t_i ON $t (blk)");
-			$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
-			my @warm = map { 10 * $_ .. 10 * $_ + 3 } 0 .. 15;
-			my %advised;
-			for my $scan ('seqscan', 'bitmapscan')
-			{
-				$alice->sql('SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_' . "$scan = on");
-				$aio->evict($t);
-				$aio->warm($t, @warm);
-				my @calls = system_calls($aio, $alice, $t, "SELECT count(gen) FROM $t WHERE blk >= 0");
-				is(scalar blocks_of('read', @calls), 160 - @warm, "$scan: reads the blocks that are not there");
-				$advised{$scan} = scalar blocks_of('advice', @calls);
-			}
-			is($advised{seqscan}, 0, 'a sequential scan: no advice');
-			cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
-		}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
-
-		# nothing shortens a file between pg_prewarm()'s look at its size and the read
-		$aio->scenario('a file that ends early', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			$aio->evict($t);
-			raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
-		  SKIP: {
-				skip 'zero_damaged_pages is an assertion that fails in mdreadv()', 1 if $aio->has_assertions;
-				$alice->sql('SET zero_damaged_pages = on');
-				at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
-			}
-		}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
-
-		# the kernel says EINTR to every second call
-		$aio->scenario('calls that are interrupted', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
-			$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; $stream; SELECT pg_prewarm('$t', 'read')");
-			my @cases = ([ fadvise64 => "SELECT pg_prewarm('$t', 'prefetch')", 60 ], [ 'pread64,preadv' => "SELECT pg_prewarm('$t', 'read')", 60 ], $aio->method eq 'io_uring' ? [ io_uring_enter => $stream, 1 ] : ());
-			for my $case (@cases)
-			{
-				my ($calls, $sql, $least) = @$case;
-				$aio->evict($t);
-				my ($interrupted, $done) = while_interrupted($aio, $alice, $calls, sub { $alice->gives($sql, 60, "$calls: all that was asked for") });
-				cmp_ok(scalar @$interrupted, '>=', $least, 'calls that are interrupted');
-				# a wait for io_uring does not, if the read has ended meanwhile
-				cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
-			}
+			# cached blocks need none
+			$aio->evict($t, $alice);
+			$alice->sql("SELECT read_rel_block_ll('$t', 10, nblocks => 10)");
+			is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks');
 		}, skip => $skip);
+	}
 
-		# a session waits in the kernel only if the reads take longer than the submission
-		$aio->scenario('waits for io_uring that are interrupted', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 600);
-			my @staged = map { "SELECT read_rel_block_ll('$t', 16 * $_, nblocks => 16, wait_complete => false)" } 0 .. 30;
-			my $read = $aio->batch(@staged) . " UNION ALL SELECT read_rel_block_ll('$t', 480, nblocks => 16)";
-			$alice->sql('SET io_combine_limit = 16');
-			my @waits;
-			for (1 .. 30)
-			{
-				$aio->evict($t, $alice);
-				my ($interrupted) = while_interrupted($aio, $alice, 'io_uring_enter', sub { $alice->sql($read) });
-				last if @waits = grep { /GETEVENTS/ } @$interrupted;
-			}
-		  SKIP: {
-				skip 'all reads are faster than strace', 1 if !@waits;
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
-			}
-		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
-
-		# sessions that stand still in a system call
-		$aio->scenario('wait events', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			$alice->sql("SELECT count(*) FROM $t; SELECT pg_prewarm('$t', 'prefetch')");
+	$aio->scenario('streams', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
+		my $stream = sub { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @_) . '])' };
+		$alice->sql($stream->(@blocks));
+		for my $case ([ 16, 'random', @blocks ], [ 16, 'sequential', 0 .. 119 ], [ 0, 'random', @blocks ])
+		{
+			my ($concurrency, $order, @wanted) = @$case;
+			$alice->sql("SET effective_io_concurrency = $concurrency");
 			$aio->evict($t);
-			for my $case ([ fadvise64 => DataFilePrefetch => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => DataFileRead => "SELECT count(*) FROM $t" ],
-				[ fallocate => DataFileExtend => "SELECT grow_rel('$t', 40)" ], [ 'pwrite64,pwritev' => DataFileExtend => "SELECT grow_rel('$t', 4)" ],
-				[ 'pwrite64,pwritev' => DataFileWrite => "SELECT evict_rel('$t')" ], [ ftruncate => DataFileTruncate => "VACUUM (TRUNCATE on) $t" ])
-			{
-				my ($call, $event, $sql) = @$case;
-				# makes a page dirty
-				$alice->sql("SELECT blk FROM $t WHERE blk = 0 FOR UPDATE") if $event eq 'DataFileWrite';
-				ok(wait_event_at($aio, $alice, $call, $event, $sql), "$call: $event") || diag($aio->activity($alice->pid));
-			}
-			if ($aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'file_extend_method'"))
-			{
-				$aio->alter_system(file_extend_method => 'write_zeros');
-				ok($aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' }), 'the session knows the setting');
-				ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
-			}
-		}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
-
-		$aio->scenario('the wait event of a submission', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			my $read = "SELECT count(*) FROM read_buffers('$t', 0, 4)";
-			$alice->sql($read);
-			$aio->evict($t);
-			ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
-		}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
-
-		$aio->scenario('VACUUM that truncates', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			$aio->sql("DELETE FROM $t WHERE blk >= 40; VACUUM (TRUNCATE off) $t");
-			$aio->evict($t);
-			my @calls = system_calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
+			my @calls = system_calls($aio, $alice, $t, $stream->(@wanted));
 			my @advised = blocks_of('advice', @calls);
-			is(join(',', grep { $_ >= 40 && $_ < 119 } sort { $a <=> $b } @advised), join(',', 40 .. 118), 'advice about the blocks that are cut off');
-			is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
-			$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
-			$aio->proves($t, blocks => 40);
-		}, skip => $reason);
-	});
+			my @read = blocks_of('read', @calls);
+			my %wanted = map { $_ => 1 } @wanted;
+			my $name = "$order, effective_io_concurrency = $concurrency";
+			my %times;
+			$times{$_}++ for @advised;
+			is(join(',', grep { !$wanted{$_} || $times{$_} > 1 } @advised), '', "$name: advice about blocks of the stream only, at most once");
+			if ($aio->method eq 'sync' && $concurrency && $order eq 'random')
+			{
+				# there is no advice about the first blocks, before the look-ahead has grown
+				cmp_ok(scalar @advised, '>', 40, 'advice about most blocks');
+				my %when;
+				$when{"$calls[$_][0] $calls[$_][1]"} //= $_ for 0 .. $#calls;
+				is(scalar(grep { defined $when{"read $_"} && $when{"read $_"} < $when{"advice $_"} } @advised), 0, 'advice before the read');
+			}
+			else { is(scalar @advised, 0, 'no advice') if $order eq 'random' }
+			cmp_ok(scalar @advised, '<', 30, 'little advice: the kernel recognizes sequential reads') if $order eq 'sequential';
+			# with sync or concurrency 0 the session reads
+			if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'the session reads all blocks in order') }
+			elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
+		}
+	}, skip => $reason);
+
+	# the kernel sees reads of one block after the other, from the first block on
+	$aio->scenario('one block after the other', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))";
+		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 16; $stream");
+		$aio->evict($t);
+		my @calls = system_calls($aio, $alice, $t, $stream);
+		is(scalar blocks_of('read', @calls), 200, 'reads all blocks');
+		is(join(',', blocks_of('advice', @calls)), '', 'no advice');
+	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+	# a run of blocks is one read, and its advice is about all of them
+	$aio->scenario('combined reads', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 160);
+		my @blocks = map { my $run = ($_ * 7 + 3) % 40; map { 4 * $run + $_ } 0 .. 3 } 0 .. 39;
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
+		$alice->sql($stream);
+		$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4');
+		$aio->evict($t);
+		my @calls = system_calls($aio, $alice, $t, $stream);
+		my @advised = blocks_of('advice', @calls);
+		# before the look-ahead has grown there is none
+		cmp_ok(scalar @advised, '>', 120, 'advice about nearly all blocks');
+		cmp_ok(scalar(grep { $_->[0] eq 'advice' } @calls), '<', 50, 'one for a run of four');
+		is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
+	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+	# There is advice about a run until the first of its reads has been waited for, whatever else is
+	# waited for.  The look-ahead goes beyond each run.
+	$aio->scenario('runs of three reads', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 240);
+		my @blocks = map { my $run = ($_ * 7 + 3) % 20; map { 12 * $run + $_ } 0 .. 11 } 0 .. 19;
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
+		$alice->sql("$stream; SET effective_io_concurrency = 16; SET io_combine_limit = 4");
+		$aio->evict($t);
+		my @calls = system_calls($aio, $alice, $t, $stream);
+		cmp_ok(scalar blocks_of('advice', @calls), '>', 200, 'advice about nearly all blocks');
+		is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
+	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+	$aio->scenario('one block that is not there', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 29)) || 100 || ARRAY(SELECT generate_series(0, 29)))";
+		$alice->sql("$stream; SET effective_io_concurrency = 16");
+		$alice->sql("SELECT invalidate_rel_block('$t', 100)");
+		my @calls = system_calls($aio, $alice, $t, $stream);
+		is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
+	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+	# a scan that promises to come in order gives no advice, even if it jumps over blocks that
+	# are cached
+	$aio->scenario('sequential scans', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 160);
+		$aio->sql("CREATE INDEX t_i ON $t (blk)");
+		$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
+		my @warm = map { 10 * $_ .. 10 * $_ + 3 } 0 .. 15;
+		my %advised;
+		for my $scan ('seqscan', 'bitmapscan')
+		{
+			$alice->sql('SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_' . "$scan = on");
+			$aio->evict($t);
+			$aio->warm($t, @warm);
+			my @calls = system_calls($aio, $alice, $t, "SELECT count(gen) FROM $t WHERE blk >= 0");
+			is(scalar blocks_of('read', @calls), 160 - @warm, "$scan: reads the blocks that are not there");
+			$advised{$scan} = scalar blocks_of('advice', @calls);
+		}
+		is($advised{seqscan}, 0, 'a sequential scan: no advice');
+		cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
+	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+
+	# nothing shortens a file between pg_prewarm()'s look at its size and the read
+	$aio->scenario('a file that ends early', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		$aio->evict($t);
+		raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
+	  SKIP: {
+			skip 'zero_damaged_pages is an assertion that fails in mdreadv()', 1 if $aio->has_assertions;
+			$alice->sql('SET zero_damaged_pages = on');
+			at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
+		}
+	}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
+
+	# the kernel says EINTR to every second call
+	$aio->scenario('calls that are interrupted', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
+		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; $stream; SELECT pg_prewarm('$t', 'read')");
+		my @cases = ([ fadvise64 => "SELECT pg_prewarm('$t', 'prefetch')", 60 ], [ 'pread64,preadv' => "SELECT pg_prewarm('$t', 'read')", 60 ], $aio->method eq 'io_uring' ? [ io_uring_enter => $stream, 1 ] : ());
+		for my $case (@cases)
+		{
+			my ($calls, $sql, $least) = @$case;
+			$aio->evict($t);
+			my ($interrupted, $done) = while_interrupted($aio, $alice, $calls, sub { $alice->gives($sql, 60, "$calls: all that was asked for") });
+			cmp_ok(scalar @$interrupted, '>=', $least, 'calls that are interrupted');
+			# a wait for io_uring does not, if the read has ended meanwhile
+			cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
+		}
+	}, skip => $skip);
+
+	# a session waits in the kernel only if the reads take longer than the submission
+	$aio->scenario('waits for io_uring that are interrupted', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 600);
+		my @staged = map { "SELECT read_rel_block_ll('$t', 16 * $_, nblocks => 16, wait_complete => false)" } 0 .. 30;
+		my $read = $aio->batch(@staged) . " UNION ALL SELECT read_rel_block_ll('$t', 480, nblocks => 16)";
+		$alice->sql('SET io_combine_limit = 16');
+		my @waits;
+		for (1 .. 30)
+		{
+			$aio->evict($t, $alice);
+			my ($interrupted) = while_interrupted($aio, $alice, 'io_uring_enter', sub { $alice->sql($read) });
+			last if @waits = grep { /GETEVENTS/ } @$interrupted;
+		}
+	  SKIP: {
+			skip 'all reads are faster than strace', 1 if !@waits;
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
+		}
+	}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+
+	# sessions that stand still in a system call
+	$aio->scenario('wait events', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		$alice->sql("SELECT count(*) FROM $t; SELECT pg_prewarm('$t', 'prefetch')");
+		$aio->evict($t);
+		for my $case ([ fadvise64 => DataFilePrefetch => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => DataFileRead => "SELECT count(*) FROM $t" ],
+			[ fallocate => DataFileExtend => "SELECT grow_rel('$t', 40)" ], [ 'pwrite64,pwritev' => DataFileExtend => "SELECT grow_rel('$t', 4)" ],
+			[ 'pwrite64,pwritev' => DataFileWrite => "SELECT evict_rel('$t')" ], [ ftruncate => DataFileTruncate => "VACUUM (TRUNCATE on) $t" ])
+		{
+			my ($call, $event, $sql) = @$case;
+			# makes a page dirty
+			$alice->sql("SELECT blk FROM $t WHERE blk = 0 FOR UPDATE") if $event eq 'DataFileWrite';
+			ok(wait_event_at($aio, $alice, $call, $event, $sql), "$call: $event") || diag($aio->activity($alice->pid));
+		}
+		if ($aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'file_extend_method'"))
+		{
+			$aio->alter_system(file_extend_method => 'write_zeros');
+			ok($aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' }), 'the session knows the setting');
+			ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
+		}
+	}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
+
+	$aio->scenario('the wait event of a submission', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		my $read = "SELECT count(*) FROM read_buffers('$t', 0, 4)";
+		$alice->sql($read);
+		$aio->evict($t);
+		ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
+	}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+
+	$aio->scenario('VACUUM that truncates', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		$aio->sql("DELETE FROM $t WHERE blk >= 40; VACUUM (TRUNCATE off) $t");
+		$aio->evict($t);
+		my @calls = system_calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
+		my @advised = blocks_of('advice', @calls);
+		is(join(',', grep { $_ >= 40 && $_ < 119 } sort { $a <=> $b } @advised), join(',', 40 .. 118), 'advice about the blocks that are cut off');
+		is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
+		$aio->proves($t, blocks => 40);
+	}, skip => $reason);
+});
 
 # Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if
 # several others are in flight; since 19, also if it is large.  Other reads of cached data are
@@ -243,30 +240,27 @@ with_each_io_method(
 	# The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
 	sub kernel_threads { my ($pid) = @_; return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
 
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-
-			$aio->scenario('cached data', sub {
-				my $t = $aio->table('t', 64);
-				$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
-				$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
-				$aio->proves($t);
-				my ($most, $large) = $aio->major < 19 ? (5, 0) : (4, 1);
-				# reads that are in flight together, and their blocks: are there threads?
-				for my $case ([ $most, 1, 0 ], [ $most + 1, 1, 1 ], [ 1, 3, 0 ], [ 1, 4, $large ], [ 1, 16, $large ])
-				{
-					my ($reads, $blocks, $threads) = @$case;
-					$aio->evict($t);
-					my $reader = $aio->session('reader');
-					$reader->sql("SELECT read_rel_block_ll('$t', n * $blocks, nblocks => $blocks, wait_complete => false) FROM generate_series(0, $reads - 1) n");
-					# a thread that has performed a read has its name
-					$reader->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $reads * $blocks)", $reads * $blocks, 'they end');
-					is(kernel_threads($reader->pid) ? 1 : 0, $threads, "$reads in flight, of $blocks blocks: " . ($threads ? 'a thread' : 'no thread'));
-					$aio->end_session($reader);
-				}
-			}, skip => $reason);
-		});
+	with_each_io_method(sub {
+		$aio->scenario('cached data', sub {
+			my $t = $aio->table('t', 64);
+			$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
+			$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
+			$aio->proves($t);
+			my ($most, $large) = $aio->major < 19 ? (5, 0) : (4, 1);
+			# reads that are in flight together, and their blocks: are there threads?
+			for my $case ([ $most, 1, 0 ], [ $most + 1, 1, 1 ], [ 1, 3, 0 ], [ 1, 4, $large ], [ 1, 16, $large ])
+			{
+				my ($reads, $blocks, $threads) = @$case;
+				$aio->evict($t);
+				my $reader = $aio->session('reader');
+				$reader->sql("SELECT read_rel_block_ll('$t', n * $blocks, nblocks => $blocks, wait_complete => false) FROM generate_series(0, $reads - 1) n");
+				# a thread that has performed a read has its name
+				$reader->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $reads * $blocks)", $reads * $blocks, 'they end');
+				is(kernel_threads($reader->pid) ? 1 : 0, $threads, "$reads in flight, of $blocks blocks: " . ($threads ? 'a thread' : 'no thread'));
+				$aio->end_session($reader);
+			}
+		}, skip => $reason);
+	});
 }
 
 # Reads with debug_io_direct = data: the kernel does not cache, buffers are aligned, and pg_aios
@@ -298,98 +292,95 @@ if ($unable)
 }
 else
 {
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-
-			$aio->scenario('pg_aios shows that reads are not buffered', sub {
-				my ($alice) = $aio->sessions('alice');
-				for my $kind ('', 'TEMP')
-				{
-					my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
-					$aio->hold(pid => $alice->pid);
-					$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-					$aio->holds(1);
-					$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
-					$aio->release;
-					$alice->ends;
-					$aio->proves($t, session => $alice);
-				}
-			}, skip => $aio->no_faults);
-
-			for my $kind ('', 'UNLOGGED', 'TEMP')
+	with_each_io_method(sub {
+		$aio->scenario('pg_aios shows that reads are not buffered', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
 			{
-				$aio->scenario("reads, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-					$aio->proves($t, session => $alice);
-					for my $limit (1, 5, 16)
-					{
-						$alice->sql("SET io_combine_limit = $limit");
-						$aio->evict($t, $alice);
-						is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
-									$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
-								}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
-						$aio->proves($t, session => $alice);
-						$aio->evict($t, $alice);
-						$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
-						$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
-						$aio->proves($t, session => $alice);
-					}
-				});
+				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
+				$aio->hold(pid => $alice->pid);
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+				$aio->holds(1);
+				$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
+				$aio->release;
+				$alice->ends;
+				$aio->proves($t, session => $alice);
 			}
+		}, skip => $aio->no_faults);
 
-			$aio->scenario('short reads and errors', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				for my $bytes (8192, 20000)
+		for my $kind ('', 'UNLOGGED', 'TEMP')
+		{
+			$aio->scenario("reads, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+				$aio->proves($t, session => $alice);
+				for my $limit (1, 5, 16)
 				{
-					$aio->evict($t);
-					$aio->falsify($bytes, pid => $alice->pid, relation => $t);
-					$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', "$bytes bytes");
-					$aio->tell_truth;
-					$aio->proves($t);
-				}
-				$aio->evict($t);
-				$aio->falsify('EIO', pid => $alice->pid, relation => $t);
-				$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
-				$aio->tell_truth;
-			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
-
-			# t/server/kernel/system_calls.pl has the advice that is given without direct I/O
-			$aio->scenario('no advice', sub {
-				my ($alice) = $aio->sessions('alice');
-				for my $kind ('', 'TEMP')
-				{
-					my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
+					$alice->sql("SET io_combine_limit = $limit");
 					$aio->evict($t, $alice);
-					is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), '', "pg_prewarm() gives the kernel none, $kind");
-					is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 19, 3)))"))), '', "nor does a stream, $kind");
+					is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
+								$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
+							}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
+					$aio->proves($t, session => $alice);
+					$aio->evict($t, $alice);
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
+					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
+					$aio->proves($t, session => $alice);
 				}
-			}, skip => no_strace() // $aio->lacks('pg_prewarm'));
+			});
+		}
 
-			for my $case ([ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ])
+		$aio->scenario('short reads and errors', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			for my $bytes (8192, 20000)
 			{
-				my ($setting, $data, $wal) = @$case;
-				$aio->scenario("files that are open with debug_io_direct = '$setting'", sub {
-					$aio->node->append_conf('postgresql.conf', "debug_io_direct = '$setting'");
-					ok($aio->stop, 'the server stops');
-					$aio->start_again;
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-					# a session has a file of the WAL open if it has written WAL itself
-					$alice->sql("SELECT count(*) FROM $t; SELECT pg_logical_emit_message(false, '', '', flush => true)");
-					my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
-					is(opened_for_direct_io($alice, qr/\/\Q$file\E$/), $data, 'the table');
-					is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
-					$aio->proves($t);
-					# VACUUM writes the dirty pages of its ring itself
-					my $u = $aio->table('u', 100, changes => 1);
-					$aio->sql("DELETE FROM $u WHERE blk % 2 = 0; CHECKPOINT");
-					$aio->evict($u);
-					my $added = $aio->io_counts_during($alice, 'relation/vacuum', sub { $alice->sql("SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $u") });
-					cmp_ok($added->{writes}, '>=', 30, 'dirty pages are written');
-					is($added->{writebacks} > 0 ? 'yes' : 'no', $data eq 'yes' ? 'no' : 'yes', 'and written back');
-				}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+				$aio->evict($t);
+				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+				$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', "$bytes bytes");
+				$aio->tell_truth;
+				$aio->proves($t);
 			}
-		}, leaves => 'nothing', conf => { debug_io_direct => 'data', fsync => 'on', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });
+			$aio->evict($t);
+			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+			$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
+			$aio->tell_truth;
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
+
+		# t/server/kernel/system_calls.pl has the advice that is given without direct I/O
+		$aio->scenario('no advice', sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
+				$aio->evict($t, $alice);
+				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), '', "pg_prewarm() gives the kernel none, $kind");
+				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 19, 3)))"))), '', "nor does a stream, $kind");
+			}
+		}, skip => no_strace() // $aio->lacks('pg_prewarm'));
+
+		for my $case ([ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ])
+		{
+			my ($setting, $data, $wal) = @$case;
+			$aio->scenario("files that are open with debug_io_direct = '$setting'", sub {
+				$aio->node->append_conf('postgresql.conf', "debug_io_direct = '$setting'");
+				ok($aio->stop, 'the server stops');
+				$aio->start_again;
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+				# a session has a file of the WAL open if it has written WAL itself
+				$alice->sql("SELECT count(*) FROM $t; SELECT pg_logical_emit_message(false, '', '', flush => true)");
+				my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
+				is(opened_for_direct_io($alice, qr/\/\Q$file\E$/), $data, 'the table');
+				is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
+				$aio->proves($t);
+				# VACUUM writes the dirty pages of its ring itself
+				my $u = $aio->table('u', 100, changes => 1);
+				$aio->sql("DELETE FROM $u WHERE blk % 2 = 0; CHECKPOINT");
+				$aio->evict($u);
+				my $added = $aio->io_counts_during($alice, 'relation/vacuum', sub { $alice->sql("SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $u") });
+				cmp_ok($added->{writes}, '>=', 30, 'dirty pages are written');
+				is($added->{writebacks} > 0 ? 'yes' : 'no', $data eq 'yes' ? 'no' : 'yes', 'and written back');
+			}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+		}
+	}, leaves => 'nothing', conf => { debug_io_direct => 'data', fsync => 'on', shared_buffers => '64MB', 'test_aio.reach_synchronous_reads' => 'on' });
 }
 
 done_testing();

@@ -1,8 +1,7 @@
 # Pages that the server must refuse, zero or accept.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and
@@ -68,83 +67,81 @@ my @reads = (
 	"SELECT max(blockoff) FROM read_stream_for_blocks('%s', ARRAY[2, 3, 4, 5, 6])");
 my $turn = 0;
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		# each io_method has another kind of read
-		$turn++;
-		my $inspects = !$aio->lacks('pageinspect');
-		$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
+with_each_io_method(sub {
+	# each io_method has another kind of read
+	$turn++;
+	my $inspects = !$aio->lacks('pageinspect');
+	$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
 
-		for my $kind ('', 'TEMP')
+	for my $kind ('', 'TEMP')
+	{
+		# temporary tables differ only in what becomes of the results
+		for my $case ($kind ? @cases[ 2, 4, 7, 9, 13 ] : @cases)
 		{
-			# temporary tables differ only in what becomes of the results
-			for my $case ($kind ? @cases[ 2, 4, 7, 9, 13 ] : @cases)
-			{
-				my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
-				$aio->scenario("$what, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-					my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-					$alice->sql("SET $_ = on") for split / /, $settings;
-					damage($alice, $t, %$damage);
-					my $read = sprintf $reads[ $turn++ % @reads ], $t;
-					my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
-					my $report;
-					is($aio->checksum_failures_during(sub {
-								$alice->starts($read);
-								$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
-								$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
-							}, $alice), "$failures/0/0", 'checksum failures counted');
-					is(wording($report->{detail}), wording($detail), 'detail');
-					is(wording($report->{hint}), wording($hint), 'hint');
-					# newer minor releases have a singular and a plural
-					is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
-					$alice->warns($pattern, $read) if $severity ne 'ERROR';
-					$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-					my @checksums = sort map { checksum_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
-					is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
-					if ($severity ne 'ERROR')
-					{
-						my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
-						is($found[0] // '', $empty, 'zeroed, and no others');
-						is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
-							$empty, 'to the last byte') if $inspects;
-					}
-					for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
-					{
-						next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
-						$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
-					}
-					$aio->evict($t, $alice);
-					# the pages on disk are still bad
-					$alice->sql('RESET ALL');
-					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
-					$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
-					$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
-				}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
-			}
-
-			# a session completes reads of its temporary tables itself
-			$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
-				damage($alice, $t, 3 => 'c', 4 => 'c');
-				$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
-				$alice->notices;
-				$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 5)");
-				my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
-				is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
-				$alice->warns($pattern);
-			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
+			my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
+			$aio->scenario("$what, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+				$alice->sql("SET $_ = on") for split / /, $settings;
+				damage($alice, $t, %$damage);
+				my $read = sprintf $reads[ $turn++ % @reads ], $t;
+				my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
+				my $report;
+				is($aio->checksum_failures_during(sub {
+							$alice->starts($read);
+							$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
+							$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
+						}, $alice), "$failures/0/0", 'checksum failures counted');
+				is(wording($report->{detail}), wording($detail), 'detail');
+				is(wording($report->{hint}), wording($hint), 'hint');
+				# newer minor releases have a singular and a plural
+				is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
+				$alice->warns($pattern, $read) if $severity ne 'ERROR';
+				$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
+				my @checksums = sort map { checksum_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
+				is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
+				if ($severity ne 'ERROR')
+				{
+					my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
+					is($found[0] // '', $empty, 'zeroed, and no others');
+					is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
+						$empty, 'to the last byte') if $inspects;
+				}
+				for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
+				{
+					next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
+					$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
+				}
+				$aio->evict($t, $alice);
+				# the pages on disk are still bad
+				$alice->sql('RESET ALL');
+				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
+				$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
+				$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
+			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 		}
 
-		$aio->scenario('a read with a warning counts each block once', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
-			damage($alice, $t, 3 => 'h');
-			$alice->sql('SET zero_damaged_pages = on');
-			is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
-			$alice->warns(qr/invalid page in block 3 of relation/);
-		}, log => qr/LOG:  invalid page in block 3 of relation/);
-	});
+		# a session completes reads of its temporary tables itself
+		$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
+			damage($alice, $t, 3 => 'c', 4 => 'c');
+			$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
+			$alice->notices;
+			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 5)");
+			my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
+			is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
+			$alice->warns($pattern);
+		}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
+	}
+
+	$aio->scenario('a read with a warning counts each block once', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
+		damage($alice, $t, 3 => 'h');
+		$alice->sql('SET zero_damaged_pages = on');
+		is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
+		$alice->warns(qr/invalid page in block 3 of relation/);
+	}, log => qr/LOG:  invalid page in block 3 of relation/);
+});
 
 # Checksum failures count for the database of the page, whichever process completes the
 # read.  Those of shared relations count for no database
@@ -156,128 +153,126 @@ my $failed_since = "SELECT string_agg(coalesce(datname, 'shared'), ',') FROM pg_
 
 my $bad_page = qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) /;
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->sql('CREATE DATABASE other TEMPLATE postgres STRATEGY file_copy');
+with_each_io_method(sub {
+	$aio->sql('CREATE DATABASE other TEMPLATE postgres STRATEGY file_copy');
 
-		$aio->scenario('another database', sub {
-			my ($alice) = $aio->session('alice', dbname => 'other');
-			$alice->sql("CREATE TABLE o (i int); INSERT INTO o VALUES (1); SELECT evict_rel('o'); SELECT modify_rel_block('o', 0, corrupt_checksum => true)");
-			for my $read ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o')
-			{
-				my $since = $aio->sql('SELECT clock_timestamp()');
-				is($aio->checksum_failures_during(sub { $alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/) }, $alice),
-					'0/1/0', 'counted for postgres, other, shared');
-				$aio->gives((sprintf $failed_since, $since), 'other', 'and when');
-			}
-			$alice->sql('DROP TABLE o');
-		}, log => $bad_page);
-
-		$aio->scenario('a shared relation', sub {
-			my ($alice) = $aio->session('alice', dbname => 'other');
-			# a shared relation that other sessions hardly ever read
-			$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
-			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
+	$aio->scenario('another database', sub {
+		my ($alice) = $aio->session('alice', dbname => 'other');
+		$alice->sql("CREATE TABLE o (i int); INSERT INTO o VALUES (1); SELECT evict_rel('o'); SELECT modify_rel_block('o', 0, corrupt_checksum => true)");
+		for my $read ("SELECT read_rel_block_ll('o', 0)", "SELECT * FROM read_buffers('o', 0, 1)", 'SELECT * FROM o')
+		{
 			my $since = $aio->sql('SELECT clock_timestamp()');
-			my @reads = ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)");
+			is($aio->checksum_failures_during(sub { $alice->fails($read, 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+"/) }, $alice),
+				'0/1/0', 'counted for postgres, other, shared');
+			$aio->gives((sprintf $failed_since, $since), 'other', 'and when');
+		}
+		$alice->sql('DROP TABLE o');
+	}, log => $bad_page);
+
+	$aio->scenario('a shared relation', sub {
+		my ($alice) = $aio->session('alice', dbname => 'other');
+		# a shared relation that other sessions hardly ever read
+		$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
+		$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
+		my $since = $aio->sql('SELECT clock_timestamp()');
+		my @reads = ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)");
+		is($aio->checksum_failures_during(sub {
+					$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @reads;
+				}, $alice), '0/0/2', 'counted for postgres, other, shared');
+		$aio->gives((sprintf $failed_since, $since), 'shared', 'and when');
+		$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");
+		$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
+	}, log => $bad_page);
+
+	$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
+		$alice->sql('SET zero_damaged_pages = on');
+		is($aio->checksum_failures_during(sub {
+					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+					# with io_uring bob finds the completion
+					$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
+					$aio->proves($t, except => 'block 3 has no row');
+					$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
+					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
+					# alice has not waited for her read, and so does not count its failure
+				}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'an owner counts the failure if it waits');
+		$aio->evict($t, $alice);
+		$bob->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 3 of/, 'without the setting');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
+		$alice->warns(qr/invalid page in block 3 of relation "base\S+"; zeroing out page/);
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
+	}, log => $bad_page, leaves => 'COMPLETED_SHARED');
+
+	$aio->scenario('another session reads the same block', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, changes => 1);
+		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+		$aio->hold(pid => $alice->pid);
+		$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
+		$aio->holds(1);
+		$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
+		$bob->waits_on('AioIoCompletion');
+		$aio->release;
+		$alice->raises('XX001', qr/invalid page in block 3 of relation/, 'alice');
+		$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
+		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
+		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
+	}, skip => $aio->no_faults, log => $bad_page);
+
+	# RelationCopyStorage() reads without the buffer pool
+	$aio->scenario('a table that moves to another tablespace', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
+		my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
+		for my $case ([ 'off', 0 ], [ 'on', 1 ])
+		{
+			my ($ignore, $moves) = @$case;
+			$alice->sql("SET ignore_checksum_failure = $ignore");
 			is($aio->checksum_failures_during(sub {
-						$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @reads;
-					}, $alice), '0/0/2', 'counted for postgres, other, shared');
-			$aio->gives((sprintf $failed_since, $since), 'shared', 'and when');
-			$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");
-			$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
-		}, log => $bad_page);
+						$moves ? $alice->sql($move) : $alice->fails($move, 'XX001', qr/invalid page in block 3 of relation "base\S+"/, 'it does not move');
+					}, $alice), '1/0/0', "ignore_checksum_failure = $ignore: counted");
+			$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
+		}
+		$aio->sql("DROP TABLE $t");
+	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
 
-		$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
-			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
-			$alice->sql('SET zero_damaged_pages = on');
-			is($aio->checksum_failures_during(sub {
-						$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
-						# with io_uring bob finds the completion
-						$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
-						$aio->proves($t, except => 'block 3 has no row');
-						$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
-						$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
-						# alice has not waited for her read, and so does not count its failure
-					}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'an owner counts the failure if it waits');
-			$aio->evict($t, $alice);
-			$bob->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 3 of/, 'without the setting');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
-			$alice->warns(qr/invalid page in block 3 of relation "base\S+"; zeroing out page/);
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
-		}, log => $bad_page, leaves => 'COMPLETED_SHARED');
+	# blocks after the end of a short read are not verified
+	$aio->scenario('a bad page beyond the end of a short read', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+		$aio->falsify(16384, pid => $alice->pid, relation => $t);
+		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
+		$alice->warns(qr/could not read blocks 2\.\.4 in file "base\S+": read only 16384 of 24576 bytes/);
+		$aio->evict($t);
+		$alice->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'the second read finds it');
+		$alice->sql('SET zero_damaged_pages = on');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed');
+		$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
+		$aio->tell_truth;
+		$aio->proves($t, except => 'block 4 has no row');
+	}, skip => $aio->no_faults, log => $bad_page);
 
-		$aio->scenario('another session reads the same block', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, changes => 1);
-			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-			$aio->hold(pid => $alice->pid);
-			$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
-			$aio->holds(1);
-			$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
-			$bob->waits_on('AioIoCompletion');
-			$aio->release;
-			$alice->raises('XX001', qr/invalid page in block 3 of relation/, 'alice');
-			$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
-			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
-			$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
-		}, skip => $aio->no_faults, log => $bad_page);
+	$aio->scenario('reads of good pages', sub {
+		my ($alice) = $aio->sessions('alice');
+		for my $kind ('', 'TEMP')
+		{
+			my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
+			my $since = $aio->sql('SELECT clock_timestamp()');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
+			$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
+		}
+	});
 
-		# RelationCopyStorage() reads without the buffer pool
-		$aio->scenario('a table that moves to another tablespace', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
-			my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
-			for my $case ([ 'off', 0 ], [ 'on', 1 ])
-			{
-				my ($ignore, $moves) = @$case;
-				$alice->sql("SET ignore_checksum_failure = $ignore");
-				is($aio->checksum_failures_during(sub {
-							$moves ? $alice->sql($move) : $alice->fails($move, 'XX001', qr/invalid page in block 3 of relation "base\S+"/, 'it does not move');
-						}, $alice), '1/0/0', "ignore_checksum_failure = $ignore: counted");
-				$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
-			}
-			$aio->sql("DROP TABLE $t");
-		}, skip => $aio->repeats ? 'the same with each io_method' : undef);
-
-		# blocks after the end of a short read are not verified
-		$aio->scenario('a bad page beyond the end of a short read', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-			$aio->falsify(16384, pid => $alice->pid, relation => $t);
-			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
-			$alice->warns(qr/could not read blocks 2\.\.4 in file "base\S+": read only 16384 of 24576 bytes/);
-			$aio->evict($t);
-			$alice->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'the second read finds it');
-			$alice->sql('SET zero_damaged_pages = on');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed');
-			$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
-			$aio->tell_truth;
-			$aio->proves($t, except => 'block 4 has no row');
-		}, skip => $aio->no_faults, log => $bad_page);
-
-		$aio->scenario('reads of good pages', sub {
-			my ($alice) = $aio->sessions('alice');
-			for my $kind ('', 'TEMP')
-			{
-				my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
-				my $since = $aio->sql('SELECT clock_timestamp()');
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
-				$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
-			}
-		});
-
-		# a page of zeroes is valid
-		$aio->scenario('new pages', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
-			is($aio->checksum_failures_during(sub {
-						$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
-						$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
-					}, $alice), '0/0/0', 'no failure');
-		});
-	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
+	# a page of zeroes is valid
+	$aio->scenario('new pages', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
+		is($aio->checksum_failures_during(sub {
+					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
+					$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
+				}, $alice), '0/0/0', 'no failure');
+	});
+}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Page headers that the server must refuse, and headers that it must accept, with and without
 # checksums.  Streams, scans and single reads meet them.
@@ -338,139 +333,134 @@ sub page_of
 
 for my $checksums (1, 0)
 {
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			my $with = $checksums ? 'with checksums' : 'without checksums';
-			my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
+	with_each_io_method(sub {
+		my $with = $checksums ? 'with checksums' : 'without checksums';
+		my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
 
-			$aio->scenario("broken headers, $with", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
-				$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
-				my $original = page_of($aio, $t, 7);
-				my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
-				my $failures = $aio->sql($counted);
-				for my $fields (@bad_headers)
-				{
-					break_page($aio, $t, 7, $original, $fields, $checksums);
-					my $how = describe($fields);
-					my $invalid = qr/invalid page in block 7 of relation/;
-					$alice->fails("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 'XX001', $invalid, "$how: a stream");
-					$alice->fails("SELECT count(*) FROM $t", 'XX001', $invalid, "$how: a scan");
-					# a single block, synchronously
-					$alice->fails("SELECT blk FROM $t WHERE ctid = '(7,1)'", 'XX001', $invalid, "$how: by TID");
-					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 8, 4)", 4, 'the blocks behind it are read');
-				}
-				$aio->evict($t);
-				$aio->gives($counted, $failures, 'no checksum failure is counted');
-			}, skip => $skip, log => qr/LOG:  invalid page in block 7/);
-
-			for my $kind ('', 'TEMP')
+		$aio->scenario("broken headers, $with", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+			$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
+			my $original = page_of($aio, $t, 7);
+			my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
+			my $failures = $aio->sql($counted);
+			for my $fields (@bad_headers)
 			{
-				$aio->scenario("broken headers under each setting, $with, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-					my $original = page_of($aio, $t, 7, $alice);
-					my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
-					my $invalid = qr/invalid page in block 7 of relation/;
-					my %headers = (bad => \@bad_headers, good => \@good_headers);
-					for my $header ('bad', 'good')
-					{
-						for my $fields (@{ $headers{$header} })
-						{
-							# with the checksum of the original page, or with its own
-							for my $own (0, $checksums ? 1 : ())
-							{
-								my $differs = break_page($aio, $t, 7, $original, $fields, $own, $alice);
-								# the server does not compare the checksum of a page with pd_upper = 0
-								my $failure = $checksums && !$own && $differs && ($fields->{pd_upper} // 1) ? 1 : 0;
-								my $name = "$header: " . describe($fields) . ($own ? '' : ', the old checksum');
-								my $refused = $header eq 'bad' || $failure;
-								is($aio->checksum_failures_during(sub {
-											$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
-										}, $alice), "$failure/0/0", 'checksum failures');
-								$alice->sql('SET ignore_checksum_failure = on');
-								$aio->evict($t, $alice);
-								$header eq 'bad' ? $alice->fails($stream, 'XX001', $invalid, "$name: not ignored") : $alice->gives($stream, 4, "$name: ignored");
-								$alice->warns(qr/ignoring checksum failure in block 7 of relation/) if $header eq 'good' && $failure;
-								$alice->sql('SET ignore_checksum_failure = off; SET zero_damaged_pages = on');
-								next if !$refused;
-								$aio->evict($t, $alice);
-								$alice->gives($stream, 4, "$name: zeroed");
-								$alice->warns(qr/invalid page in block 7 of relation ".*"; zeroing out page/);
-								$alice->gives("SELECT blk FROM $t WHERE blk BETWEEN 5 AND 9", "5\n6\n8\n9", 'all rows but that of the bad page');
-							}
-							continue { $alice->sql('SET zero_damaged_pages = off') }
-						}
-					}
-					break_page($aio, $t, 7, $original, {}, $checksums, $alice);
-				}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
-					log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
+				break_page($aio, $t, 7, $original, $fields, $checksums);
+				my $how = describe($fields);
+				my $invalid = qr/invalid page in block 7 of relation/;
+				$alice->fails("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 'XX001', $invalid, "$how: a stream");
+				$alice->fails("SELECT count(*) FROM $t", 'XX001', $invalid, "$how: a scan");
+				# a single block, synchronously
+				$alice->fails("SELECT blk FROM $t WHERE ctid = '(7,1)'", 'XX001', $invalid, "$how: by TID");
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 8, 4)", 4, 'the blocks behind it are read');
 			}
+			$aio->evict($t);
+			$aio->gives($counted, $failures, 'no checksum failure is counted');
+		}, skip => $skip, log => qr/LOG:  invalid page in block 7/);
 
-			$aio->scenario("headers that are accepted, $with", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				my $original = page_of($aio, $t, 7);
-				for my $fields (@good_headers)
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("broken headers under each setting, $with, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+				my $original = page_of($aio, $t, 7, $alice);
+				my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
+				my $invalid = qr/invalid page in block 7 of relation/;
+				my %headers = (bad => \@bad_headers, good => \@good_headers);
+				for my $header ('bad', 'good')
 				{
-					break_page($aio, $t, 7, $original, $fields, $checksums);
-					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, describe($fields) . ': accepted');
+					for my $fields (@{ $headers{$header} })
+					{
+						# with the checksum of the original page, or with its own
+						for my $own (0, $checksums ? 1 : ())
+						{
+							my $differs = break_page($aio, $t, 7, $original, $fields, $own, $alice);
+							# the server does not compare the checksum of a page with pd_upper = 0
+							my $failure = $checksums && !$own && $differs && ($fields->{pd_upper} // 1) ? 1 : 0;
+							my $name = "$header: " . describe($fields) . ($own ? '' : ', the old checksum');
+							my $refused = $header eq 'bad' || $failure;
+							is($aio->checksum_failures_during(sub {
+										$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
+									}, $alice), "$failure/0/0", 'checksum failures');
+							$alice->sql('SET ignore_checksum_failure = on');
+							$aio->evict($t, $alice);
+							$header eq 'bad' ? $alice->fails($stream, 'XX001', $invalid, "$name: not ignored") : $alice->gives($stream, 4, "$name: ignored");
+							$alice->warns(qr/ignoring checksum failure in block 7 of relation/) if $header eq 'good' && $failure;
+							$alice->sql('SET ignore_checksum_failure = off; SET zero_damaged_pages = on');
+							next if !$refused;
+							$aio->evict($t, $alice);
+							$alice->gives($stream, 4, "$name: zeroed");
+							$alice->warns(qr/invalid page in block 7 of relation ".*"; zeroing out page/);
+							$alice->gives("SELECT blk FROM $t WHERE blk BETWEEN 5 AND 9", "5\n6\n8\n9", 'all rows but that of the bad page');
+						}
+						continue { $alice->sql('SET zero_damaged_pages = off') }
+					}
 				}
-				break_page($aio, $t, 7, "\0" x 8192, {}, 0);
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'all zeroes: accepted');
-				break_page($aio, $t, 7, $original, {}, $checksums);
-			}, skip => $skip);
+				break_page($aio, $t, 7, $original, {}, $checksums, $alice);
+			}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
+				log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
+		}
 
-			$aio->scenario('a wrong checksum in a cluster without checksums', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				my $original = page_of($aio, $t, 7);
-				break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');
-				$aio->proves($t);
-				$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
-				$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
-			}) if !$checksums;
-		}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
+		$aio->scenario("headers that are accepted, $with", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			my $original = page_of($aio, $t, 7);
+			for my $fields (@good_headers)
+			{
+				break_page($aio, $t, 7, $original, $fields, $checksums);
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, describe($fields) . ': accepted');
+			}
+			break_page($aio, $t, 7, "\0" x 8192, {}, 0);
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'all zeroes: accepted');
+			break_page($aio, $t, 7, $original, {}, $checksums);
+		}, skip => $skip);
+
+		$aio->scenario('a wrong checksum in a cluster without checksums', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			my $original = page_of($aio, $t, 7);
+			break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');
+			$aio->proves($t);
+			$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
+			$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
+		}) if !$checksums;
+	}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 
 # pg_enable_data_checksums() while the server runs (in 19beta1 and 20devel): all forks of all tables have checksums
 # then, those of unlogged tables, too, which are made anew after a crash.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('enabled, and then a crash', sub {
-			my $becomes = sub { my ($state) = @_; return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") };
-			$aio->sql('SELECT pg_disable_data_checksums()');
-			$becomes->('off');
-			my ($t, $u) = ($aio->table('t', 30), $aio->table('u', 30, kind => 'UNLOGGED'));
-			$aio->sql("CREATE INDEX u_i ON $u (blk); CREATE UNLOGGED SEQUENCE scenario.s; DELETE FROM $t WHERE blk = 7; VACUUM $t");
-			my ($from, $file) = split /\|/, $aio->sql("SELECT pg_current_wal_insert_lsn(), pg_relation_filenode('$u')");
-			$aio->sql('SELECT pg_enable_data_checksums()');
-			$becomes->('on');
-			my @records = $aio->wal_records($from, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)"));
-			is(scalar(grep { m{rel \d+/\d+/$file (?!fork init)} } @records), 0, 'no WAL of an unlogged table');
-			cmp_ok(scalar(grep { /FPW|FPI/ } @records), '>', 30, 'but of the others');
-			$aio->sql('CHECKPOINT');
-			if (!$aio->lacks('pageinspect'))
+with_each_io_method(sub {
+	$aio->scenario('enabled, and then a crash', sub {
+		my $becomes = sub { my ($state) = @_; return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") };
+		$aio->sql('SELECT pg_disable_data_checksums()');
+		$becomes->('off');
+		my ($t, $u) = ($aio->table('t', 30), $aio->table('u', 30, kind => 'UNLOGGED'));
+		$aio->sql("CREATE INDEX u_i ON $u (blk); CREATE UNLOGGED SEQUENCE scenario.s; DELETE FROM $t WHERE blk = 7; VACUUM $t");
+		my ($from, $file) = split /\|/, $aio->sql("SELECT pg_current_wal_insert_lsn(), pg_relation_filenode('$u')");
+		$aio->sql('SELECT pg_enable_data_checksums()');
+		$becomes->('on');
+		my @records = $aio->wal_records($from, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)"));
+		is(scalar(grep { m{rel \d+/\d+/$file (?!fork init)} } @records), 0, 'no WAL of an unlogged table');
+		cmp_ok(scalar(grep { /FPW|FPI/ } @records), '>', 30, 'but of the others');
+		$aio->sql('CHECKPOINT');
+		if (!$aio->lacks('pageinspect'))
+		{
+			# as the files have them
+			$aio->evict($_) for $t, $u;
+			for my $fork ([ $t, 'main' ], [ $t, 'fsm' ], [ $t, 'vm' ], [ $u, 'main' ], [ 'scenario.u_i', 'init' ], [ 'scenario.s', 'init' ])
 			{
-				# as the files have them
-				$aio->evict($_) for $t, $u;
-				for my $fork ([ $t, 'main' ], [ $t, 'fsm' ], [ $t, 'vm' ], [ $u, 'main' ], [ 'scenario.u_i', 'init' ], [ 'scenario.s', 'init' ])
-				{
-					my ($rel, $name) = @$fork;
-					$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE p.checksum <> page_checksum(page, b)) FROM generate_series(0, pg_relation_size('$rel', '$name')::int / 8192 - 1) b,"
-						  . " get_raw_page('$rel', '$name', b) page, page_header(page) p WHERE p.upper > 0", 't|0', "$rel, $name: each page has its checksum");
-				}
+				my ($rel, $name) = @$fork;
+				$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE p.checksum <> page_checksum(page, b)) FROM generate_series(0, pg_relation_size('$rel', '$name')::int / 8192 - 1) b,"
+					  . " get_raw_page('$rel', '$name', b) page, page_header(page) p WHERE p.upper > 0", 't|0', "$rel, $name: each page has its checksum");
 			}
-			$aio->recovers;
-			$aio->gives("SELECT count(*) FROM $u", 0, 'an unlogged table is empty after a crash');
-			$aio->gives("SET enable_seqscan = off; SELECT count(*) FROM $u WHERE blk = 3", 0, 'its index, too');
-			$aio->gives("SELECT nextval('scenario.s')", 1, 'a sequence begins anew');
-			$aio->sql("CALL add_pages('$u', 0, 29)");
-			$aio->proves($u);
-			$aio->proves($t, except => 'block 7 has no row');
-		}, dies => 1, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs');
-	}, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
+		}
+		$aio->recovers;
+		$aio->gives("SELECT count(*) FROM $u", 0, 'an unlogged table is empty after a crash');
+		$aio->gives("SET enable_seqscan = off; SELECT count(*) FROM $u WHERE blk = 3", 0, 'its index, too');
+		$aio->gives("SELECT nextval('scenario.s')", 1, 'a sequence begins anew');
+		$aio->sql("CALL add_pages('$u', 0, 29)");
+		$aio->proves($u);
+		$aio->proves($t, except => 'block 7 has no row');
+	}, dies => 1, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs');
+}, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
 
 done_testing();

@@ -1,89 +1,86 @@
 # Reads that are short or fail.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Short reads of every length.  md_readv_complete() counts whole blocks, WaitReadBuffers()
 # reads the rest, and the pages that have come are verified (buffer_readv_complete).
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $path = 'base/\d+/(?:t\d+_)?\d+';
+with_each_io_method(sub {
+	my $path = 'base/\d+/(?:t\d+_)?\d+';
 
-		for my $kind ('', 'TEMP')
+	for my $kind ('', 'TEMP')
+	{
+		# bytes read of 4 blocks, whole blocks
+		my @cases = ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ]);
+		for my $case ($kind ? @cases[ 1, 4, 5 ] : @cases)
 		{
-			# bytes read of 4 blocks, whole blocks
-			my @cases = ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ]);
-			for my $case ($kind ? @cases[ 1, 4, 5 ] : @cases)
-			{
-				my ($bytes, $blocks) = @$case;
-				$aio->scenario("$bytes bytes of four blocks, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
-					$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
-
-					# each short read leaves fewer blocks
-					$aio->evict($t, $alice);
-					my ($reads, $sum, $left) = (0, 0, 4);
-					while ($left > 0)
-					{
-						$reads++;
-						$sum += $left;
-						$left -= $blocks;
-					}
-					$alice->sql('SET client_min_messages = debug1');
-					$alice->notices;
-					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-								$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
-							}), $reads . '/' . $sum * 8192, 'reads and bytes');
-					is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
-					$alice->sql('RESET client_min_messages');
-					$aio->evict($t, $alice);
-					is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-								$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
-							}), $reads . '/' . $sum * 8192, 'reads and bytes');
-					$aio->evict($t, $alice);
-					my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
-					is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
-					$aio->proves($t, session => $alice);
-					$aio->tell_truth;
-					$aio->evict($t, $alice);
-				}, leaves => 'nothing', skip => $aio->no_faults);
-			}
-
-			# a short read, and a bad page
-			$aio->scenario("a bad page among what has come, $kind", sub {
+			my ($bytes, $blocks) = @$case;
+			$aio->scenario("$bytes bytes of four blocks, $kind", sub {
 				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-				$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-				$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-				$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
-				$alice->sql('SET zero_damaged_pages = on');
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", 4, 'all blocks');
-				$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
-				$aio->tell_truth;
-				$aio->proves($t, session => $alice, except => 'block 3 has no row');
-			}, skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
+				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+				$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
+				$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
 
-			for my $bytes (0, 4096, 8191)
-			{
-				$aio->scenario("not even a block: $bytes bytes, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-					$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-					my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
-					$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
-					$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', $message);
-					$aio->logs(qr/LOG: .*could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/, 2, 'logged when it happens');
-					$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[0, 2, 3, 4, 5])", 'XX001', qr/could not read blocks 0\.\.0 in file/);
-					$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
-					$aio->tell_truth;
-					$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
-				}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
-			}
+				# each short read leaves fewer blocks
+				$aio->evict($t, $alice);
+				my ($reads, $sum, $left) = (0, 0, 4);
+				while ($left > 0)
+				{
+					$reads++;
+					$sum += $left;
+					$left -= $blocks;
+				}
+				$alice->sql('SET client_min_messages = debug1');
+				$alice->notices;
+				is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+							$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
+						}), $reads . '/' . $sum * 8192, 'reads and bytes');
+				is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
+				$alice->sql('RESET client_min_messages');
+				$aio->evict($t, $alice);
+				is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+							$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
+						}), $reads . '/' . $sum * 8192, 'reads and bytes');
+				$aio->evict($t, $alice);
+				my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
+				is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
+				$aio->proves($t, session => $alice);
+				$aio->tell_truth;
+				$aio->evict($t, $alice);
+			}, leaves => 'nothing', skip => $aio->no_faults);
 		}
-	});
+
+		# a short read, and a bad page
+		$aio->scenario("a bad page among what has come, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+			$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+			$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
+			$alice->sql('SET zero_damaged_pages = on');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", 4, 'all blocks');
+			$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
+			$aio->tell_truth;
+			$aio->proves($t, session => $alice, except => 'block 3 has no row');
+		}, skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
+
+		for my $bytes (0, 4096, 8191)
+		{
+			$aio->scenario("not even a block: $bytes bytes, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+				my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
+				$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
+				$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', $message);
+				$aio->logs(qr/LOG: .*could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/, 2, 'logged when it happens');
+				$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[0, 2, 3, 4, 5])", 'XX001', qr/could not read blocks 0\.\.0 in file/);
+				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
+				$aio->tell_truth;
+				$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
+			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+		}
+	}
+});
 
 # Reads that fail: SQLSTATE, message and block range for each kind of error, reported once to
 # the session and logged once by the process that completes the read (md_readv_report).
@@ -99,112 +96,109 @@ my %errors = (
 	EAGAIN => [ 'XX000', 'Resource temporarily unavailable' ],
 	EINTR => [ 'XX000', 'Interrupted system call' ]);
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'UNLOGGED', 'TEMP')
-		{
-			$aio->scenario("errors of all kinds, $kind", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => $kind);
-				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-				my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
-				for my $errno (sort keys %errors)
-				{
-					my ($sqlstate, $text) = @{ $errors{$errno} };
-					$aio->forget_log;
-					$aio->falsify($errno, relfilenode => $node);
-					$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
-						qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
-					$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[1, 2, 9])", $sqlstate, qr/could not read blocks 1\.\.2 in file "$path": $text\n/);
-					# waits for a read of block 9 that may be in flight, so that none ends after tell_truth()
-					$alice->fails("SELECT * FROM read_buffers('$t', 9, 1)", $sqlstate, qr/could not read blocks 9\.\.9 in file "$path": $text\n/);
-					$aio->tell_truth;
-					$aio->logs(qr/LOG: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'logged once');
-					$aio->logs(qr/ERROR: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'reported once');
-					$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}$/, $aio->method eq 'worker' && $kind ne 'TEMP' ? '>0' : 0, 'the log names the owner');
-				}
-				$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
-			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
-		}
-
-		$aio->scenario('other forks', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+with_each_io_method(sub {
+	for my $kind ('', 'UNLOGGED', 'TEMP')
+	{
+		$aio->scenario("errors of all kinds, $kind", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => $kind);
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-			for my $fork (qw(fsm vm))
+			my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
+			for my $errno (sort keys %errors)
 			{
-				my $pages = $aio->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
-				my $blocks = "could not read blocks 0\\.\\.${\($pages - 1)} in file \"${path}_$fork\"";
-				$aio->evict($t);
-				$aio->falsify('EIO', pid => $alice->pid);
-				$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", '58030', qr/$blocks: Input\/output error/, "$fork: the message names the fork");
+				my ($sqlstate, $text) = @{ $errors{$errno} };
+				$aio->forget_log;
+				$aio->falsify($errno, relfilenode => $node);
+				$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
+					qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
+				$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[1, 2, 9])", $sqlstate, qr/could not read blocks 1\.\.2 in file "$path": $text\n/);
+				# waits for a read of block 9 that may be in flight, so that none ends after tell_truth()
+				$alice->fails("SELECT * FROM read_buffers('$t', 9, 1)", $sqlstate, qr/could not read blocks 9\.\.9 in file "$path": $text\n/);
 				$aio->tell_truth;
-				$aio->falsify(0, pid => $alice->pid);
-				$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", 'XX001', qr/$blocks: read only 0 of ${\($pages * 8192)} bytes/, "$fork: also that of a short read");
-				$aio->tell_truth;
-				$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
+				$aio->logs(qr/LOG: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'logged once');
+				$aio->logs(qr/ERROR: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'reported once');
+				$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}$/, $aio->method eq 'worker' && $kind ne 'TEMP' ? '>0' : 0, 'the log names the owner');
 			}
-		}, skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
-
-		$aio->scenario('the error is its owner\'s alone', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
-			$aio->falsify('EIO', pid => $alice->pid);
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'another process');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'no read');
-			$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '58030', qr/blocks 3\.\.3/);
-			$aio->falsify('EIO', relfilenode => 1);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 4, 'another relation');
-			$aio->tell_truth;
-		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
-
-		# since 19 the session performs a lone miss at once
-		$aio->scenario('in the middle of a stream', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
-			$aio->warm($t, 0 .. 99, 101 .. 199);
-			$aio->falsify('EIO', pid => $alice->pid);
-			for my $query ("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))", "SELECT count(*) FROM $t")
-			{
-				$alice->fails($query, '58030', qr/could not read blocks 100\.\.100 in file/, $query);
-			}
-			$alice->sql('BEGIN');
-			$alice->sql('SAVEPOINT s');
-			$alice->fails("SELECT count(*) FROM $t", '58030', qr/could not read blocks 100\.\.100 in file/, 'in a subtransaction');
-			$alice->sql('ROLLBACK TO s');
-			$aio->tell_truth;
-			$alice->gives("SELECT count(*) FROM $t", 200, 'which can be undone');
-			$alice->sql('COMMIT');
-		}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 100\.\.100/);
-
-		$aio->scenario('with others under way', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 1');
-			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
-			$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", '58030', qr/could not read blocks 0\.\.0 in file/);
-			$aio->tell_truth;
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", 30, 'all can be read');
+			$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+	}
 
-		# only a page that was never written may have one
-		$aio->scenario('a header of zeros', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4, changes => 1);
-			$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
-			$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
-		}, log => qr/LOG:  invalid page in block 2/);
+	$aio->scenario('other forks', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		for my $fork (qw(fsm vm))
+		{
+			my $pages = $aio->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
+			my $blocks = "could not read blocks 0\\.\\.${\($pages - 1)} in file \"${path}_$fork\"";
+			$aio->evict($t);
+			$aio->falsify('EIO', pid => $alice->pid);
+			$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", '58030', qr/$blocks: Input\/output error/, "$fork: the message names the fork");
+			$aio->tell_truth;
+			$aio->falsify(0, pid => $alice->pid);
+			$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", 'XX001', qr/$blocks: read only 0 of ${\($pages * 8192)} bytes/, "$fork: also that of a short read");
+			$aio->tell_truth;
+			$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
+		}
+	}, skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
 
-		# AbortBufferIO() ends the I/O of the blocks
-		$aio->scenario('the file is gone when a read is to start', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
-			my $file = $aio->file_of($t);
-			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
-			rename $file, "$file.away" or die "$file: $!";
-			$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");
-			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file/, 'fails');
-			rename "$file.away", $file or die "$file: $!";
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
-			$alice->sql('ROLLBACK');
-		}, leaves => 'nothing');
-	}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+	$aio->scenario('the error is its owner\'s alone', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+		$aio->falsify('EIO', pid => $alice->pid);
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'another process');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'no read');
+		$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '58030', qr/blocks 3\.\.3/);
+		$aio->falsify('EIO', relfilenode => 1);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 4, 'another relation');
+		$aio->tell_truth;
+	}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
+
+	# since 19 the session performs a lone miss at once
+	$aio->scenario('in the middle of a stream', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		$aio->warm($t, 0 .. 99, 101 .. 199);
+		$aio->falsify('EIO', pid => $alice->pid);
+		for my $query ("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))", "SELECT count(*) FROM $t")
+		{
+			$alice->fails($query, '58030', qr/could not read blocks 100\.\.100 in file/, $query);
+		}
+		$alice->sql('BEGIN');
+		$alice->sql('SAVEPOINT s');
+		$alice->fails("SELECT count(*) FROM $t", '58030', qr/could not read blocks 100\.\.100 in file/, 'in a subtransaction');
+		$alice->sql('ROLLBACK TO s');
+		$aio->tell_truth;
+		$alice->gives("SELECT count(*) FROM $t", 200, 'which can be undone');
+		$alice->sql('COMMIT');
+	}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 100\.\.100/);
+
+	$aio->scenario('with others under way', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 1');
+		$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+		$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", '58030', qr/could not read blocks 0\.\.0 in file/);
+		$aio->tell_truth;
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", 30, 'all can be read');
+	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+
+	# only a page that was never written may have one
+	$aio->scenario('a header of zeros', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4, changes => 1);
+		$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
+		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
+	}, log => qr/LOG:  invalid page in block 2/);
+
+	# AbortBufferIO() ends the I/O of the blocks
+	$aio->scenario('the file is gone when a read is to start', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
+		my $file = $aio->file_of($t);
+		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+		rename $file, "$file.away" or die "$file: $!";
+		$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");
+		$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file/, 'fails');
+		rename "$file.away", $file or die "$file: $!";
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
+		$alice->sql('ROLLBACK');
+	}, leaves => 'nothing');
+}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # Reads of 128 blocks of which some are bad or missing: the report, and which blocks are
 # valid afterwards (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).
@@ -232,68 +226,65 @@ my @cases = (
 	[ '254', '{[127,254)}', 'invalid page in block 254 of' ],
 	[ '127, 190, 254', '{[128,190),[191,254)}', '3 invalid pages among blocks 127..254 of' ]);
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		# Returns a session, a table that it reads, and the table's file.
+		my $reader = sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind, @_);
+			$alice->sql('SET io_combine_limit = 128');
+			return ($alice, $t, $alice->sql("SELECT pg_relation_filepath('$t')"));
+		};
 
-		for my $kind ('', 'TEMP')
+		for my $case (@cases)
 		{
-			# Returns a session, a table that it reads, and the table's file.
-			my $reader = sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind, @_);
-				$alice->sql('SET io_combine_limit = 128');
-				return ($alice, $t, $alice->sql("SELECT pg_relation_filepath('$t')"));
-			};
-
-			for my $case (@cases)
-			{
-				my ($bad, $valid, $message) = @$case;
-				$aio->scenario("bad pages: $bad, $kind", sub {
-					my ($alice, $t, $path) = $reader->(changes => 1);
-					$alice->sql("SELECT modify_rel_block('$t', b, corrupt_header => true) FROM unnest(ARRAY[$bad]) b");
-					for my $read (@reads)
-					{
-						$aio->evict($t, $alice);
-						$alice->fails(sprintf($read, $t), 'XX001', qr/XX001: \Q$message relation "$path"\E\n/);
-						are_valid($alice, $t, $valid, 'all other blocks of the read are valid');
-					}
-				}, log => qr/LOG:  invalid page in block (?:127|190|254) /);
-			}
-
-			# whole blocks read, and bytes of the next one
-			for my $case ([ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ])
-			{
-				my ($whole, $rest) = @$case;
-				$aio->scenario("$whole blocks and $rest bytes of 128 blocks, $kind", sub {
-					my ($alice, $t, $path) = $reader->();
-					$aio->falsify($whole * 8192 + $rest, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-					$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
-					$alice->warns(qr/XX001: could not read blocks 127\.\.254 in file "$path": read only ${\($whole * 8192)} of ${\(128 * 8192)} bytes/);
-					are_valid($alice, $t, "{[127,${\(127 + $whole)})}", 'whole blocks are valid');
-					$aio->evict($t, $alice);
-					# each read is for the blocks that the one before it has left
-					my ($reads, $blocks) = (0, 0);
-					for (my $left = 128; $left > 0; $left -= $whole) { $reads++; $blocks += $left }
-					is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub {
-								$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
-							}), $reads . '/' . $blocks * 8192, 'reads and bytes');
-					$aio->tell_truth;
-					$aio->proves($t, session => $alice);
-				}, leaves => 'nothing', skip => $aio->no_faults);
-			}
-
-			$aio->scenario("an errno, $kind", sub {
-				my ($alice, $t, $path) = $reader->();
-				$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+			my ($bad, $valid, $message) = @$case;
+			$aio->scenario("bad pages: $bad, $kind", sub {
+				my ($alice, $t, $path) = $reader->(changes => 1);
+				$alice->sql("SELECT modify_rel_block('$t', b, corrupt_header => true) FROM unnest(ARRAY[$bad]) b");
 				for my $read (@reads)
 				{
-					$alice->fails(sprintf($read, $t), '58030', qr/could not read blocks 127\.\.254 in file "$path": Input\/output error\n/);
-					are_valid($alice, $t, '{}', 'no block is valid');
+					$aio->evict($t, $alice);
+					$alice->fails(sprintf($read, $t), 'XX001', qr/XX001: \Q$message relation "$path"\E\n/);
+					are_valid($alice, $t, $valid, 'all other blocks of the read are valid');
 				}
+			}, log => qr/LOG:  invalid page in block (?:127|190|254) /);
+		}
+
+		# whole blocks read, and bytes of the next one
+		for my $case ([ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ])
+		{
+			my ($whole, $rest) = @$case;
+			$aio->scenario("$whole blocks and $rest bytes of 128 blocks, $kind", sub {
+				my ($alice, $t, $path) = $reader->();
+				$aio->falsify($whole * 8192 + $rest, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+				$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
+				$alice->warns(qr/XX001: could not read blocks 127\.\.254 in file "$path": read only ${\($whole * 8192)} of ${\(128 * 8192)} bytes/);
+				are_valid($alice, $t, "{[127,${\(127 + $whole)})}", 'whole blocks are valid');
+				$aio->evict($t, $alice);
+				# each read is for the blocks that the one before it has left
+				my ($reads, $blocks) = (0, 0);
+				for (my $left = 128; $left > 0; $left -= $whole) { $reads++; $blocks += $left }
+				is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub {
+							$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
+						}), $reads . '/' . $blocks * 8192, 'reads and bytes');
 				$aio->tell_truth;
 				$aio->proves($t, session => $alice);
-			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 127\.\.254/);
+			}, leaves => 'nothing', skip => $aio->no_faults);
 		}
-	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
+
+		$aio->scenario("an errno, $kind", sub {
+			my ($alice, $t, $path) = $reader->();
+			$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+			for my $read (@reads)
+			{
+				$alice->fails(sprintf($read, $t), '58030', qr/could not read blocks 127\.\.254 in file "$path": Input\/output error\n/);
+				are_valid($alice, $t, '{}', 'no block is valid');
+			}
+			$aio->tell_truth;
+			$aio->proves($t, session => $alice);
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 127\.\.254/);
+	}
+}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
 
 done_testing();

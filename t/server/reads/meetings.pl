@@ -1,8 +1,7 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
 #
 # io_methods: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6
@@ -36,168 +35,163 @@ sub meet
 	return "$io/$hits";
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $joins = $aio->major >= 19;
+with_each_io_method(sub {
+	my $joins = $aio->major >= 19;
 
-		$aio->scenario('the other succeeds', sub {
-			my $t = $aio->table('t', 10);
-			is(meet($aio, $t, '2,3,4,5'), '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'reads two blocks, gets two');
-			$aio->sessions('alice')->returns('', 'succeeds');
-		}, skip => $aio->no_faults);
+	$aio->scenario('the other succeeds', sub {
+		my $t = $aio->table('t', 10);
+		is(meet($aio, $t, '2,3,4,5'), '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'reads two blocks, gets two');
+		$aio->sessions('alice')->returns('', 'succeeds');
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('the other succeeds, only its second block is wanted', sub {
-			my $t = $aio->table('t', 10);
-			is(meet($aio, $t, '4,9,0'), '2/16384/1', 'reads two blocks, gets one as a hit');
-			$aio->sessions('alice')->returns('', 'succeeds');
-		}, skip => $aio->no_faults);
+	$aio->scenario('the other succeeds, only its second block is wanted', sub {
+		my $t = $aio->table('t', 10);
+		is(meet($aio, $t, '4,9,0'), '2/16384/1', 'reads two blocks, gets one as a hit');
+		$aio->sessions('alice')->returns('', 'succeeds');
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('the other fails', sub {
-			my $t = $aio->table('t', 10);
-			my $alice = $aio->sessions('alice');
-			$aio->falsify('EIO', pid => $alice->pid);
-			# after its wait 18 starts again, 19 only for the block that it has joined
-			is(meet($aio, $t, '2,3,4,5'), $aio->method eq 'sync' || !$joins ? '2/32768/0' : '3/32768/0',
-				'reads all blocks itself');
-			$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
-			$aio->tell_truth;
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
+	$aio->scenario('the other fails', sub {
+		my $t = $aio->table('t', 10);
+		my $alice = $aio->sessions('alice');
+		$aio->falsify('EIO', pid => $alice->pid);
+		# after its wait 18 starts again, 19 only for the block that it has joined
+		is(meet($aio, $t, '2,3,4,5'), $aio->method eq 'sync' || !$joins ? '2/32768/0' : '3/32768/0',
+			'reads all blocks itself');
+		$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
+		$aio->tell_truth;
+	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
-		$aio->scenario('the other reads one of two blocks only', sub {
-			my $t = $aio->table('t', 10);
-			my $alice = $aio->sessions('alice');
-			$aio->falsify(8192, pid => $alice->pid);
-			is(meet($aio, $t, '3,4'), '1/8192/1', 'gets one and reads the other');
-			$alice->returns('', 'ends');
-			$alice->warns(qr/could not read blocks 3\.\.4 in file "base\S+": read only 8192 of 16384 bytes/);
-			$aio->tell_truth;
-		}, skip => $aio->no_faults);
+	$aio->scenario('the other reads one of two blocks only', sub {
+		my $t = $aio->table('t', 10);
+		my $alice = $aio->sessions('alice');
+		$aio->falsify(8192, pid => $alice->pid);
+		is(meet($aio, $t, '3,4'), '1/8192/1', 'gets one and reads the other');
+		$alice->returns('', 'ends');
+		$alice->warns(qr/could not read blocks 3\.\.4 in file "base\S+": read only 8192 of 16384 bytes/);
+		$aio->tell_truth;
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('the other is cancelled', sub {
-			my $t = $aio->table('t', 10);
-			my $io = meet($aio, $t, '2,3,4,5', sub {
-				my ($alice) = @_;
-				$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
-				# a session that completes its read itself is cancelled afterwards
-				return if $aio->method ne 'worker';
-				$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
-			});
-			is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
-			$aio->sessions('alice')->wait_for_end;
-		}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+	$aio->scenario('the other is cancelled', sub {
+		my $t = $aio->table('t', 10);
+		my $io = meet($aio, $t, '2,3,4,5', sub {
+			my ($alice) = @_;
+			$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
+			# a session that completes its read itself is cancelled afterwards
+			return if $aio->method ne 'worker';
+			$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		});
+		is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
+		$aio->sessions('alice')->wait_for_end;
+	}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
 
-		# 19 looks further ahead than the blocks that it has joined
-		$aio->scenario('look-ahead beyond the blocks of the other', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			meet($aio, $t, '3,4,10,12,14', sub {
-				$aio->gives("SELECT count(*) FROM pg_aios WHERE operation = 'readv' AND pid = ${\$bob->pid}",
-					$joins && $aio->method ne 'sync' ? 3 : 0, 'reads started while waiting');
-			});
-			$alice->returns('', 'succeeds');
-		}, skip => $aio->no_faults);
-	}, leaves => 'nothing');
+	# 19 looks further ahead than the blocks that it has joined
+	$aio->scenario('look-ahead beyond the blocks of the other', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		meet($aio, $t, '3,4,10,12,14', sub {
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE operation = 'readv' AND pid = ${\$bob->pid}",
+				$joins && $aio->method ne 'sync' ? 3 : 0, 'reads started while waiting');
+		});
+		$alice->returns('', 'succeeds');
+	}, skip => $aio->no_faults);
+}, leaves => 'nothing');
 
 # Reads that a process other than their owner completes: an I/O worker, or with io_uring the first
 # session that waits.  Reads whose owner has moved on or exited.  Reads that only their owner can
 # perform, whichever session waits for them (pgaio_io_wait()).
 # io_methods: io_uring; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('an unreferenced read, wanted by another', sub {
+		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+		is($aio->io_during($reader, 'relation/normal', sub {
+					$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
+						'2|3', 'reads');
+				}), '0/0', 'and nothing is read again');
+		$aio->gives("SELECT state, result, raw_result FROM pg_aios", $aio->method eq 'sync' ? '' :
+			'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
+		$aio->proves($t);
+		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
+	});
 
-		$aio->scenario('an unreferenced read, wanted by another', sub {
-			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
-			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
-			is($aio->io_during($reader, 'relation/normal', sub {
-						$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
-							'2|3', 'reads');
-					}), '0/0', 'and nothing is read again');
-			$aio->gives("SELECT state, result, raw_result FROM pg_aios", $aio->method eq 'sync' ? '' :
-				'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
-			$aio->proves($t);
-			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
-		});
+	$aio->scenario('a wait for one read collects all that have ended', sub {
+		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+		# the kernel may be slower than the reader
+		ok($aio->poll(sub {
+				$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
+				$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
+				my $states = $aio->sql("SELECT string_agg(state, ' ' ORDER BY off) FROM pg_aios WHERE pid = ${\$owner->pid}");
+				$owner->sql("SELECT evict_rel('$t')");
+				return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
+			}), 'three by one look into the ring');
+	}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
-		$aio->scenario('a wait for one read collects all that have ended', sub {
-			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
-			# the kernel may be slower than the reader
-			ok($aio->poll(sub {
-					$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
-					$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
-					my $states = $aio->sql("SELECT string_agg(state, ' ' ORDER BY off) FROM pg_aios WHERE pid = ${\$owner->pid}");
-					$owner->sql("SELECT evict_rel('$t')");
-					return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
-				}), 'three by one look into the ring');
-		}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
+	$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
+		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+		$aio->falsify('EIO', pid => $owner->pid);
+		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+		$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
+		# since 19 the reader joins the read of the first block with io_uring, and then reads that anew
+		my $reads = $aio->method eq 'io_uring' && $aio->major >= 19 ? qr/[12]/ : 1;
+		like($aio->io_during($reader, 'relation/normal', sub {
+					$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
+				}), qr{^$reads/24576$}, 'all three by itself');
+		$aio->proves($t);
+		$aio->tell_truth;
+		$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
+		$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'the log names the owner')
+		  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
+	}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
-		$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
-			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
-			$aio->falsify('EIO', pid => $owner->pid);
-			$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
-			$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
-			# since 19 the reader joins the read of the first block with io_uring, and then reads that anew
-			my $reads = $aio->method eq 'io_uring' && $aio->major >= 19 ? qr/[12]/ : 1;
-			like($aio->io_during($reader, 'relation/normal', sub {
-						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
-					}), qr{^$reads/24576$}, 'all three by itself');
-			$aio->proves($t);
-			$aio->tell_truth;
-			$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
-			$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'the log names the owner')
-			  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
-		}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
+	$aio->scenario('the owner exits', sub {
+		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
+		$aio->end_session($owner);
+		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
+		is($aio->cached($t), '5,6,7', 'except the blocks that it has read');
+		is($aio->io_during($reader, 'relation/normal', sub {
+					$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
+				}), '0/0', 'without another read');
+	}, leaves => 'nothing');
 
-		$aio->scenario('the owner exits', sub {
-			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
-			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
-			$aio->end_session($owner);
-			$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
-			is($aio->cached($t), '5,6,7', 'except the blocks that it has read');
-			is($aio->io_during($reader, 'relation/normal', sub {
-						$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
-					}), '0/0', 'without another read');
-		}, leaves => 'nothing');
+	$aio->scenario('the owner exits before the read has ended', sub {
+		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+		$aio->hold(pid => $owner->pid);
+		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
+		$owner->disconnect;
+		$aio->holds(1, 'held');
+		$aio->wait_for('SELECT wait_event = \'' . ($aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait')
+			  . '\' FROM pg_stat_activity WHERE pid = ' . $owner->pid);
+		$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
+		$reader->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])");
+		$reader->waits_on('AioIoCompletion');
+		$aio->release;
+		$reader->returns('3', 'reads');
+		$aio->end_session($owner);
+	}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
-		$aio->scenario('the owner exits before the read has ended', sub {
-			my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
-			$aio->hold(pid => $owner->pid);
-			$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
-			$owner->disconnect;
-			$aio->holds(1, 'held');
-			$aio->wait_for('SELECT wait_event = \'' . ($aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait')
-				  . '\' FROM pg_stat_activity WHERE pid = ' . $owner->pid);
-			$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
-			$reader->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])");
-			$reader->waits_on('AioIoCompletion');
-			$aio->release;
-			$reader->returns('3', 'reads');
-			$aio->end_session($owner);
-		}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
+	$aio->scenario('six reads in a batch, four handles', sub {
+		my ($owner, $t) = $aio->sessions_and_table('owner', 12);
+		# opens the relation, so that the batch reads no catalogs
+		$aio->evict($t, $owner);
+		$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
+		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
+		$aio->proves($t);
+		is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
+	});
 
-		$aio->scenario('six reads in a batch, four handles', sub {
-			my ($owner, $t) = $aio->sessions_and_table('owner', 12);
-			# opens the relation, so that the batch reads no catalogs
-			$aio->evict($t, $owner);
-			$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
-			$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
-			$aio->proves($t);
-			is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
-		});
-
-		$aio->scenario('their owner performs them and others wait', sub {
-			my @sessions = $aio->sessions(qw(alice bob carol));
-			my $t = $aio->table('t', 60);
-			for my $session (@sessions)
-			{
-				# no read-ahead; nothing can hold such a read while others find it, so there are many
-				$session->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET client_min_messages = error');
-				$session->starts("SELECT sum((SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i + j) % 60 FROM generate_series(0, 59) j))))"
-					  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 25) i OFFSET 0) e");
-			}
-			$_->returns(1500, 'gets every block') for @sessions;
-		}, leaves => 'nothing');
-	}, conf => { io_max_concurrency => 4 });
+	$aio->scenario('their owner performs them and others wait', sub {
+		my @sessions = $aio->sessions(qw(alice bob carol));
+		my $t = $aio->table('t', 60);
+		for my $session (@sessions)
+		{
+			# no read-ahead; nothing can hold such a read while others find it, so there are many
+			$session->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET client_min_messages = error');
+			$session->starts("SELECT sum((SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i + j) % 60 FROM generate_series(0, 59) j))))"
+				  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 25) i OFFSET 0) e");
+		}
+		$_->returns(1500, 'gets every block') for @sessions;
+	}, leaves => 'nothing');
+}, conf => { io_max_concurrency => 4 });
 
 # StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at
 # the end of its range, by the same session, by another one and by two others.  18 waits for
@@ -206,83 +200,81 @@ with_each_io_method(
 # io_methods: worker; long: all
 my $columns = 'blocknum, nblocks, io_reqd, foreign_io';
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $joins = $aio->major >= 19 && $aio->method ne 'sync';
+with_each_io_method(sub {
+	my $joins = $aio->major >= 19 && $aio->method ne 'sync';
 
-		# blocks 3 and 4, each an operation of its own
-		my $mid = $joins ? "3|1|t|t\n4|1|t|t" : "3|1|f|f\n4|1|f|f";
-		my %ranges = (
-			'in front' => [ '3, 5' => "$mid\n5|3|t|f" ],
-			'in the middle' => [ '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
-			'at the end' => [ '1, 4' => "1|2|t|f\n$mid" ],
-			'the first of them' => [ '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
-			'nothing else' => [ '3, 2' => $mid ]);
+	# blocks 3 and 4, each an operation of its own
+	my $mid = $joins ? "3|1|t|t\n4|1|t|t" : "3|1|f|f\n4|1|f|f";
+	my %ranges = (
+		'in front' => [ '3, 5' => "$mid\n5|3|t|f" ],
+		'in the middle' => [ '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
+		'at the end' => [ '1, 4' => "1|2|t|f\n$mid" ],
+		'the first of them' => [ '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
+		'nothing else' => [ '3, 2' => $mid ]);
 
-		for my $kind ('', 'TEMP')
-		{
-			for my $where (sort keys %ranges)
-			{
-				$aio->scenario("staged by itself, $where, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
-					my ($range, $rows) = @{ $ranges{$where} };
-					# I/O workers cannot perform the read, so the session has
-					$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
-					# no batch for a temporary table: an assertion of 19 forbids it
-					my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
-					$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
-						  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
-						"\n\n$rows\n", 'operations');
-				});
-			}
-		}
-
+	for my $kind ('', 'TEMP')
+	{
 		for my $where (sort keys %ranges)
 		{
-			my ($range, $rows) = @{ $ranges{$where} };
-			for my $outcome ([ succeeds => undef, $rows ], [ fails => 'EIO', undef ])
-			{
-				my ($how, $result, $expected) = @$outcome;
-				$aio->scenario("read by another session, which $how, $where", sub {
-					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
-					$aio->falsify($result, pid => $alice->pid) if $result;
-					$aio->hold(pid => $alice->pid);
-					$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-					$aio->holds(1);
-					$bob->starts("SELECT $columns FROM read_buffers('$t', $range)");
-					$bob->waits_on('AioIoCompletion');
-					$aio->release;
-					$bob->wait_for_end;
-					$result ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
-					$bob->returns($expected, 'operations') if $expected && $aio->method ne 'sync';
-					my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
-					my ($first, $count) = split /, /, $range;
-					is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
-					my $joined = grep { $_->[3] eq 't' } @found;
-					is($joined > 0, $joins, 'joined or not') if !$expected;
-					$aio->tell_truth if $result;
-				}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
-			}
+			$aio->scenario("staged by itself, $where, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+				my ($range, $rows) = @{ $ranges{$where} };
+				# I/O workers cannot perform the read, so the session has
+				$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
+				# no batch for a temporary table: an assertion of 19 forbids it
+				my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
+				$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
+					  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
+					"\n\n$rows\n", 'operations');
+			});
 		}
+	}
 
-		$aio->scenario('read by two others', sub {
-			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 10);
-			$aio->hold(relation => $t, block => 2);
-			$alice->starts("SELECT read_rel_block_ll('$t', 1, nblocks => 2)");
-			$aio->holds(1);
-			$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
-			$bob->starts("SELECT $columns FROM read_buffers('$t', 0, 9)");
-			$bob->waits_on('AioIoCompletion');
-			$aio->release;
-			$alice->ends;
-			$bob->wait_for_end;
-			my %seen;
-			$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
-			is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
-			is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
-		}, skip => $aio->no_faults);
-	});
+	for my $where (sort keys %ranges)
+	{
+		my ($range, $rows) = @{ $ranges{$where} };
+		for my $outcome ([ succeeds => undef, $rows ], [ fails => 'EIO', undef ])
+		{
+			my ($how, $result, $expected) = @$outcome;
+			$aio->scenario("read by another session, which $how, $where", sub {
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+				$aio->falsify($result, pid => $alice->pid) if $result;
+				$aio->hold(pid => $alice->pid);
+				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+				$aio->holds(1);
+				$bob->starts("SELECT $columns FROM read_buffers('$t', $range)");
+				$bob->waits_on('AioIoCompletion');
+				$aio->release;
+				$bob->wait_for_end;
+				$result ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
+				$bob->returns($expected, 'operations') if $expected && $aio->method ne 'sync';
+				my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
+				my ($first, $count) = split /, /, $range;
+				is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
+				my $joined = grep { $_->[3] eq 't' } @found;
+				is($joined > 0, $joins, 'joined or not') if !$expected;
+				$aio->tell_truth if $result;
+			}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
+		}
+	}
+
+	$aio->scenario('read by two others', sub {
+		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 10);
+		$aio->hold(relation => $t, block => 2);
+		$alice->starts("SELECT read_rel_block_ll('$t', 1, nblocks => 2)");
+		$aio->holds(1);
+		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
+		$bob->starts("SELECT $columns FROM read_buffers('$t', 0, 9)");
+		$bob->waits_on('AioIoCompletion');
+		$aio->release;
+		$alice->ends;
+		$bob->wait_for_end;
+		my %seen;
+		$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
+		is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
+		is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
+	}, skip => $aio->no_faults);
+});
 
 # Reads that nobody waits for (start_read_buffers): they complete, leave nothing behind, and
 # do not hinder other sessions.
@@ -290,103 +282,100 @@ with_each_io_method(
 {
 	my $columns = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
 
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-
-			for my $kind ('', 'UNLOGGED', 'TEMP')
-			{
-				$aio->scenario("several operations, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-					$alice->sql('SET io_combine_limit = 4');
-					$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
-					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
-					$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
-					$aio->proves($t, session => $alice);
-					$alice->sql("SELECT evict_rel('$t')");
-					$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-					$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
-				});
-
-				$aio->scenario("more reads than handles, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-					$alice->sql('SET io_combine_limit = 1');
-					$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
-				});
-
-				$aio->scenario("the statement fails after it has started reads, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-					$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
-					$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
-				});
-
-				$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-					$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
-				});
-			}
-
-			$aio->scenario('in a batch', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				# opens the relation, so that the batch reads no catalogs
-				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
-				$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
-			});
-
-			$aio->scenario('the session ends', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	with_each_io_method(sub {
+		for my $kind ('', 'UNLOGGED', 'TEMP')
+		{
+			$aio->scenario("several operations, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+				$alice->sql('SET io_combine_limit = 4');
+				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
+				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
+				$aio->proves($t, session => $alice);
+				$alice->sql("SELECT evict_rel('$t')");
 				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-				$aio->end_session($alice);
-				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
+				$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
 			});
 
-			$aio->scenario('the function does not wait', sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-				$aio->hold(relation => $t);
-				$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
-				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
-				$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-				# alice does not reap her ring; bob reaps it and is held at the completion
-				my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
-				ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
-				$aio->release;
-				$bob->returns('1', 'gets the block');
-			}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
-
-			# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
-			for my $kind ('', 'TEMP')
-			{
-				$aio->scenario("a stream of the same session meets it, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-					$aio->hold(pid => $alice->pid);
-					$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
-					$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
-					$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-					$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
-					$aio->release;
-					$alice->returns(4, 'all blocks');
-				}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
-			}
-
-			$aio->scenario('a read that fails', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				$aio->falsify('EIO', relation => $t);
-				$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
-				$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
-				$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
-				$aio->tell_truth;
-			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
-
-			$aio->scenario('arguments', sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				$aio->table('mine', 10, kind => 'TEMP', session => $alice);
-				my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-				$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
-				$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
-				$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
-				$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
+			$aio->scenario("more reads than handles, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+				$alice->sql('SET io_combine_limit = 1');
+				$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
 			});
+
+			$aio->scenario("the statement fails after it has started reads, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+				$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
+				$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
+			});
+
+			$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+				$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
+			});
+		}
+
+		$aio->scenario('in a batch', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			# opens the relation, so that the batch reads no catalogs
+			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
+			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
 		});
+
+		$aio->scenario('the session ends', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
+			$aio->end_session($alice);
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
+		});
+
+		$aio->scenario('the function does not wait', sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+			$aio->hold(relation => $t);
+			$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			# alice does not reap her ring; bob reaps it and is held at the completion
+			my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
+			ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
+			$aio->release;
+			$bob->returns('1', 'gets the block');
+		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+
+		# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
+		for my $kind ('', 'TEMP')
+		{
+			$aio->scenario("a stream of the same session meets it, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+				$aio->hold(pid => $alice->pid);
+				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
+				$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
+				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
+				$aio->release;
+				$alice->returns(4, 'all blocks');
+			}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+		}
+
+		$aio->scenario('a read that fails', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			$aio->falsify('EIO', relation => $t);
+			$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
+			$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
+			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
+			$aio->tell_truth;
+		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
+
+		$aio->scenario('arguments', sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			$aio->table('mine', 10, kind => 'TEMP', session => $alice);
+			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
+			$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
+			$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
+			$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
+			$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
+		});
+	});
 }
 
 done_testing();

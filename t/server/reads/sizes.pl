@@ -1,189 +1,182 @@
 # How many blocks become one read.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are
 # cached already, segment boundaries (mdmaxcombine), the end of a relation.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('io_combine_limit', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 41);
+		$alice->gives('SHOW io_max_combine_limit', '256kB', 'io_max_combine_limit');
+		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+		for my $case ([ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ])
+		{
+			my ($limit, $reads) = @$case;
+			$alice->sql("SET io_combine_limit = $limit");
+			$aio->evict($t);
+			is($aio->io_during($alice, 'relation/normal', sub {
+						$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 40)))",
+							'41|820', "limit $limit, stream");
+					}), $reads . '/' . 41 * 8192, 'reads and bytes');
+			$aio->proves($t);
+			$aio->evict($t);
+			is($aio->io_during($alice, 'relation/normal', sub {
+						$alice->gives("SELECT count(*), max(nblocks) FROM read_buffers('$t', 0, 41)",
+							"$reads|" . ($limit > 32 ? 32 : $limit), "limit $limit, StartReadBuffers");
+					}), $reads . '/' . 41 * 8192, 'reads and bytes');
+			$aio->evict($t);
+			is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT count(*) FROM $t", 41, "limit $limit, scan") }) =~ s{.*/}{}r,
+				41 * 8192, 'bytes');
+			$aio->proves($t);
+		}
+	}, leaves => 'nothing');
 
-		$aio->scenario('io_combine_limit', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 41);
-			$alice->gives('SHOW io_max_combine_limit', '256kB', 'io_max_combine_limit');
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
-			for my $case ([ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ])
+	# the vectors of handles are adjacent in shared memory
+	$aio->scenario('several of the longest in a batch', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+		$alice->sql('SET io_combine_limit = 32');
+		# reads the catalogs that the batch needs
+		$aio->evict($t, $alice);
+		$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1));
+	});
+
+	$aio->scenario('what may not be combined', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 41);
+		for my $case (
+			[ 'a hit' => [5], '0,1,2,3,4,5,6,7,8,9', 2, 9 ],
+			[ 'two hits' => [ 5, 7 ], '0,1,2,3,4,5,6,7,8,9', 3, 8 ],
+			[ 'a hit in front' => [0], '0,1,2,3', 1, 3 ],
+			[ 'a hit at the end' => [3], '0,1,2,3', 1, 3 ],
+			[ 'gaps' => [], '0,1,3,4,5,9', 3, 6 ],
+			[ 'backward' => [], '5,4,3,2', 4, 4 ],
+			[ 'the same' => [], '5,5,5', 1, 1 ],
+			[ 'back to front' => [], '3,4,5,0,1,2', 2, 6 ],
+			[ 'the end' => [], '39,40,0', 2, 3 ])
+		{
+			my ($what, $there, $blocks, $reads, $read) = @$case;
+			$aio->evict($t);
+			$aio->warm($t, @$there);
+			is($aio->io_during($alice, 'relation/normal', sub {
+						$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[$blocks])", $blocks, $what);
+					}), $reads . '/' . $read * 8192, 'reads and bytes');
+			is($aio->cached($t), join(',', sort { $a <=> $b } keys %{ { map { $_ => 1 } @$there, split /,/, $blocks } }),
+				'these and no others are in the buffer pool');
+			$aio->proves($t);
+		}
+	}, leaves => 'nothing');
+
+	# the blocks before are a hole in the file
+	$aio->scenario('a segment boundary', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
+		$aio->sql('CREATE TABLE scenario.long (rel text, blk int, gen int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)');
+		truncate($aio->file_of('scenario.long'), ($segment - 3) * 8192)
+		  or die "cannot make a hole: $!";
+		$aio->sql("CALL add_pages('scenario.long', $segment - 4, $segment + 3); SELECT evict_rel('scenario.long')");
+		$aio->gives("SELECT pg_relation_size('scenario.long') / 8192 - $segment", 4, 'blocks in the second segment');
+		$alice->sql('SET io_combine_limit = 32');
+		my $first = $segment - 4;
+		for my $read ("read_stream_for_blocks('scenario.long', ARRAY(SELECT generate_series($first, $first + 7)))", "read_buffers('scenario.long', $first, 8)")
+		{
+			$aio->evict('scenario.long');
+			is($aio->io_during($alice, 'relation/normal', sub {
+						$alice->sql("SELECT count(*) FROM $read");
+					}), '2/65536', 'one read for each segment');
+			$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= '($first,0)' AND ctid = format('(%s,1)', blk)::tid AND body = proof('scenario.long', blk, 0)",
+				8, 'the right blocks');
+		}
+		# reads of each size that begin at each block before the boundary
+		my @wrong;
+		for my $size (2 .. 8)
+		{
+			for my $begin ($segment - ($size <= 4 ? $size - 1 : 4) .. $segment - 1)
 			{
-				my ($limit, $reads) = @$case;
-				$alice->sql("SET io_combine_limit = $limit");
-				$aio->evict($t);
-				is($aio->io_during($alice, 'relation/normal', sub {
-							$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 40)))",
-								'41|820', "limit $limit, stream");
-						}), $reads . '/' . 41 * 8192, 'reads and bytes');
-				$aio->proves($t);
-				$aio->evict($t);
-				is($aio->io_during($alice, 'relation/normal', sub {
-							$alice->gives("SELECT count(*), max(nblocks) FROM read_buffers('$t', 0, 41)",
-								"$reads|" . ($limit > 32 ? 32 : $limit), "limit $limit, StartReadBuffers");
-						}), $reads . '/' . 41 * 8192, 'reads and bytes');
-				$aio->evict($t);
-				is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT count(*) FROM $t", 41, "limit $limit, scan") }) =~ s{.*/}{}r,
-					41 * 8192, 'bytes');
-				$aio->proves($t);
-			}
-		}, leaves => 'nothing');
-
-		# the vectors of handles are adjacent in shared memory
-		$aio->scenario('several of the longest in a batch', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
-			$alice->sql('SET io_combine_limit = 32');
-			# reads the catalogs that the batch needs
-			$aio->evict($t, $alice);
-			$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1));
-		});
-
-		$aio->scenario('what may not be combined', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 41);
-			for my $case (
-				[ 'a hit' => [5], '0,1,2,3,4,5,6,7,8,9', 2, 9 ],
-				[ 'two hits' => [ 5, 7 ], '0,1,2,3,4,5,6,7,8,9', 3, 8 ],
-				[ 'a hit in front' => [0], '0,1,2,3', 1, 3 ],
-				[ 'a hit at the end' => [3], '0,1,2,3', 1, 3 ],
-				[ 'gaps' => [], '0,1,3,4,5,9', 3, 6 ],
-				[ 'backward' => [], '5,4,3,2', 4, 4 ],
-				[ 'the same' => [], '5,5,5', 1, 1 ],
-				[ 'back to front' => [], '3,4,5,0,1,2', 2, 6 ],
-				[ 'the end' => [], '39,40,0', 2, 3 ])
-			{
-				my ($what, $there, $blocks, $reads, $read) = @$case;
-				$aio->evict($t);
-				$aio->warm($t, @$there);
-				is($aio->io_during($alice, 'relation/normal', sub {
-							$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[$blocks])", $blocks, $what);
-						}), $reads . '/' . $read * 8192, 'reads and bytes');
-				is($aio->cached($t), join(',', sort { $a <=> $b } keys %{ { map { $_ => 1 } @$there, split /,/, $blocks } }),
-					'these and no others are in the buffer pool');
-				$aio->proves($t);
-			}
-		}, leaves => 'nothing');
-
-		# the blocks before are a hole in the file
-		$aio->scenario('a segment boundary', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
-			$aio->sql('CREATE TABLE scenario.long (rel text, blk int, gen int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)');
-			truncate($aio->file_of('scenario.long'), ($segment - 3) * 8192)
-			  or die "cannot make a hole: $!";
-			$aio->sql("CALL add_pages('scenario.long', $segment - 4, $segment + 3); SELECT evict_rel('scenario.long')");
-			$aio->gives("SELECT pg_relation_size('scenario.long') / 8192 - $segment", 4, 'blocks in the second segment');
-			$alice->sql('SET io_combine_limit = 32');
-			my $first = $segment - 4;
-			for my $read ("read_stream_for_blocks('scenario.long', ARRAY(SELECT generate_series($first, $first + 7)))", "read_buffers('scenario.long', $first, 8)")
-			{
+				next if $begin + $size > $segment + 4;
+				my $before = $segment - $begin;
+				my $expected = "$begin:$before,$segment:" . ($size - $before);
 				$aio->evict('scenario.long');
-				is($aio->io_during($alice, 'relation/normal', sub {
-							$alice->sql("SELECT count(*) FROM $read");
-						}), '2/65536', 'one read for each segment');
-				$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= '($first,0)' AND ctid = format('(%s,1)', blk)::tid AND body = proof('scenario.long', blk, 0)",
-					8, 'the right blocks');
+				my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('scenario.long', $begin, $size)")->wait_for_end;
+				my $found = $parts->error ? $parts->error->{message} : $parts->result;
+				push @wrong, "$size from $begin: $found" if $found ne $expected;
 			}
-			# reads of each size that begin at each block before the boundary
-			my @wrong;
-			for my $size (2 .. 8)
-			{
-				for my $begin ($segment - ($size <= 4 ? $size - 1 : 4) .. $segment - 1)
-				{
-					next if $begin + $size > $segment + 4;
-					my $before = $segment - $begin;
-					my $expected = "$begin:$before,$segment:" . ($size - $before);
-					$aio->evict('scenario.long');
-					my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('scenario.long', $begin, $size)")->wait_for_end;
-					my $found = $parts->error ? $parts->error->{message} : $parts->result;
-					push @wrong, "$size from $begin: $found" if $found ne $expected;
-				}
-			}
-			is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
-			$aio->evict('scenario.long');
-			$alice->fails("SELECT read_rel_block_ll('scenario.long', $segment - 2, nblocks => 4)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
-			$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment - 1)", '', 'the last block of the first segment');
-			$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment, nblocks => 4)", '', 'first blocks of the second segment');
-			$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= format('(%s,0)', $segment - 1)::tid AND ctid = format('(%s,1)', blk)::tid AND body = proof('scenario.long', blk, 0)", 5, 'are right');
+		}
+		is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
+		$aio->evict('scenario.long');
+		$alice->fails("SELECT read_rel_block_ll('scenario.long', $segment - 2, nblocks => 4)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
+		$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment - 1)", '', 'the last block of the first segment');
+		$alice->gives("SELECT read_rel_block_ll('scenario.long', $segment, nblocks => 4)", '', 'first blocks of the second segment');
+		$alice->gives("SELECT count(*) FROM scenario.long WHERE ctid >= format('(%s,0)', $segment - 1)::tid AND ctid = format('(%s,1)', blk)::tid AND body = proof('scenario.long', blk, 0)", 5, 'are right');
 
-			# a read must not make the missing segment
-			my $second = $aio->file_of('scenario.long') . '.1';
-			$aio->evict('scenario.long');
-			$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM scenario.long WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
-			$alice->sql("SELECT read_rel_block_ll('scenario.long', $segment - 1, smgrreleaseall => true)");
-			rename $second, "$second.away" or die "$second: $!";
-			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.1"/, 'a segment that is gone');
-			ok(!-e $second, 'stays so');
-			rename "$second.away", $second or die "$second: $!";
-			$alice->sql('ROLLBACK');
-		}, leaves => 'nothing');
-	}, conf => { io_max_combine_limit => '256kB', io_combine_limit => '128kB', shared_buffers => '64MB' });
+		# a read must not make the missing segment
+		my $second = $aio->file_of('scenario.long') . '.1';
+		$aio->evict('scenario.long');
+		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM scenario.long WHERE ctid >= '($first,0)'; FETCH 1 FROM c");
+		$alice->sql("SELECT read_rel_block_ll('scenario.long', $segment - 1, smgrreleaseall => true)");
+		rename $second, "$second.away" or die "$second: $!";
+		$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file "\S+\.1"/, 'a segment that is gone');
+		ok(!-e $second, 'stays so');
+		rename "$second.away", $second or die "$second: $!";
+		$alice->sql('ROLLBACK');
+	}, leaves => 'nothing');
+}, conf => { io_max_combine_limit => '256kB', io_combine_limit => '128kB', shared_buffers => '64MB' });
 
 # Reads of more than 32 blocks, up to the 128 that io_max_combine_limit allows: how many
 # blocks become one read, alone and in a batch.  errors.pl has their errors.
 # io_methods: sync; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
+		# a read that the session performs itself has ended when the session looks
+		my $is_listed = $aio->method eq 'io_uring' || $aio->method eq 'worker' && !$kind;
 
-		for my $kind ('', 'TEMP')
+		# limit, sizes of the operations on 128 blocks, reads of a stream and of a scan over 300
+		for my $case ([ 33 => '33,33,33,29', 10, 14 ], [ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ], [ 128 => '128', 3, 9 ])
 		{
-			my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
-			# a read that the session performs itself has ended when the session looks
-			my $is_listed = $aio->method eq 'io_uring' || $aio->method eq 'worker' && !$kind;
-
-			# limit, sizes of the operations on 128 blocks, reads of a stream and of a scan over 300
-			for my $case ([ 33 => '33,33,33,29', 10, 14 ], [ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ], [ 128 => '128', 3, 9 ])
-			{
-				my ($limit, $sizes, $reads, $scanned) = @$case;
-				$aio->scenario("io_combine_limit = $limit, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
-					$alice->sql("SET io_combine_limit = $limit");
-					is($aio->io_during($alice, $counted, sub {
-								$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
-							}), split(/,/, $sizes) . '/' . 128 * 8192, 'reads and bytes');
-					$aio->evict($t, $alice);
-					is($aio->io_during($alice, $counted, sub {
-								$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 299)))", '300|44850', 'stream');
-							}), $reads . '/' . 300 * 8192, 'reads and bytes');
-					$aio->proves($t, session => $alice);
-					$aio->evict($t, $alice);
-					my $read = $aio->io_during($alice, $counted, sub { $alice->gives("SELECT count(*) FROM $t", 300, 'scan') });
-					is($read =~ s{.*/}{}r, 300 * 8192, 'bytes');
-					# reads of 1, 2, 4 ... blocks; elsewhere the sizes also depend on time
-					is($read =~ s{/.*}{}r, $scanned, 'reads') if $aio->method eq 'sync';
-				}, leaves => 'nothing');
-			}
-
-			$aio->scenario("one I/O, $kind", sub {
+			my ($limit, $sizes, $reads, $scanned) = @$case;
+			$aio->scenario("io_combine_limit = $limit, $kind", sub {
 				my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
-				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-				$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
-				$alice->gives("SELECT min(blocknum), max(blocknum), count(*) FROM read_buffers('$t', 127, 128) WHERE NOT io_reqd", '127|254|128', 'all blocks are there');
-				$aio->proves($t, session => $alice);
-				$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128, wait_complete => false)");
-				$alice->gives('SELECT operation, off, length, target_desc FROM pg_aios WHERE pid = pg_backend_pid()',
-					$is_listed ? 'readv|' . 127 * 8192 . '|' . 128 * 8192 . "|blocks 127..254 in file \"$path\"" : '', 'pg_aios');
-				$alice->fails("SELECT read_rel_block_ll('$t', 127, nblocks => 129)", '22023', qr/nblocks/);
-				$alice->fails('SET io_combine_limit = 129', '22023', qr/129 .*is outside the valid range/);
-			});
-
-			# the vectors of handles are adjacent in shared memory
-			$aio->scenario("several in a batch, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 512, kind => $kind);
-				# reads the catalogs that the batch needs
+				$alice->sql("SET io_combine_limit = $limit");
+				is($aio->io_during($alice, $counted, sub {
+							$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
+						}), split(/,/, $sizes) . '/' . 128 * 8192, 'reads and bytes');
 				$aio->evict($t, $alice);
-				$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
-				$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
-			});
+				is($aio->io_during($alice, $counted, sub {
+							$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 299)))", '300|44850', 'stream');
+						}), $reads . '/' . 300 * 8192, 'reads and bytes');
+				$aio->proves($t, session => $alice);
+				$aio->evict($t, $alice);
+				my $read = $aio->io_during($alice, $counted, sub { $alice->gives("SELECT count(*) FROM $t", 300, 'scan') });
+				is($read =~ s{.*/}{}r, 300 * 8192, 'bytes');
+				# reads of 1, 2, 4 ... blocks; elsewhere the sizes also depend on time
+				is($read =~ s{/.*}{}r, $scanned, 'reads') if $aio->method eq 'sync';
+			}, leaves => 'nothing');
 		}
-	}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
+
+		$aio->scenario("one I/O, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
+			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+			$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
+			$alice->gives("SELECT min(blocknum), max(blocknum), count(*) FROM read_buffers('$t', 127, 128) WHERE NOT io_reqd", '127|254|128', 'all blocks are there');
+			$aio->proves($t, session => $alice);
+			$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128, wait_complete => false)");
+			$alice->gives('SELECT operation, off, length, target_desc FROM pg_aios WHERE pid = pg_backend_pid()',
+				$is_listed ? 'readv|' . 127 * 8192 . '|' . 128 * 8192 . "|blocks 127..254 in file \"$path\"" : '', 'pg_aios');
+			$alice->fails("SELECT read_rel_block_ll('$t', 127, nblocks => 129)", '22023', qr/nblocks/);
+			$alice->fails('SET io_combine_limit = 129', '22023', qr/129 .*is outside the valid range/);
+		});
+
+		# the vectors of handles are adjacent in shared memory
+		$aio->scenario("several in a batch, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 512, kind => $kind);
+			# reads the catalogs that the batch needs
+			$aio->evict($t, $alice);
+			$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
+			$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
+		});
+	}
+}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
 
 done_testing();

@@ -2,8 +2,7 @@
 # server compares each block with the one that the session left (wal_consistency_checking), and
 # all rows and indexes are as they were.
 # io_methods: long: sync
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Script;
 
@@ -46,24 +45,21 @@ sub contents
 	return join "\n", @digests;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		my $has_amcheck = !$aio->lacks('amcheck');
-		for my $name (scripts_in_wal())
-		{
-			$aio->scenario($name, sub {
-				$aio->sql('CHECKPOINT');
-				run_script($aio, $name);
-				my $before = contents($aio, $has_amcheck);
-				like($before, qr/^$name\.\w+: [1-9]/m, 'the script has left tables');
-				$aio->recovers;
-				is(contents($aio, $has_amcheck), $before, 'all tables and indexes are as they were');
-				$aio->sql("DROP SCHEMA $name CASCADE");
-			}, dies => 1);
-		}
-	},
+with_each_io_method(sub {
+	my $has_amcheck = !$aio->lacks('amcheck');
+	for my $name (scripts_in_wal())
+	{
+		$aio->scenario($name, sub {
+			$aio->sql('CHECKPOINT');
+			run_script($aio, $name);
+			my $before = contents($aio, $has_amcheck);
+			like($before, qr/^$name\.\w+: [1-9]/m, 'the script has left tables');
+			$aio->recovers;
+			is(contents($aio, $has_amcheck), $before, 'all tables and indexes are as they were');
+			$aio->sql("DROP SCHEMA $name CASCADE");
+		}, dies => 1);
+	}
+},
 	own => 1,
 	# the images of all blocks are many
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });
@@ -138,103 +134,98 @@ sub agrees
 	return $other->gives($query, $expected, 'further rows');
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('recovery', sub {
+		my @tables = shrink_and_grow($aio);
+		my $expected = $aio->sql(contents_of(@tables));
+		$aio->recovers;
+		$aio->gives(contents_of(@tables), $expected, 'the rows');
+		agrees($aio, $aio, @tables);
+	}, dies => 1);
 
-		$aio->scenario('recovery', sub {
-			my @tables = shrink_and_grow($aio);
-			my $expected = $aio->sql(contents_of(@tables));
-			$aio->recovers;
-			$aio->gives(contents_of(@tables), $expected, 'the rows');
-			agrees($aio, $aio, @tables);
-		}, dies => 1);
+	# the map may be older than the file: it names blocks that are not there
+	$aio->scenario('a map of blocks that are not there', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
+		my $map = $aio->file_of($t) . '_fsm';
+		open my $fh, '<:raw', $map or die "$map: $!";
+		my $old = do { local $/; <$fh> };
+		close $fh;
+		$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
+		ok($aio->stop, 'the server stops');
+		$aio->overwrite($map, 0, $old);
+		$aio->start_again;
+		$aio->sql("CALL add_pages('$t', 20, 29)");
+		$aio->proves($t, blocks => 30);
+	}, dies => 1);
 
-		# the map may be older than the file: it names blocks that are not there
-		$aio->scenario('a map of blocks that are not there', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
-			my $map = $aio->file_of($t) . '_fsm';
-			open my $fh, '<:raw', $map or die "$map: $!";
-			my $old = do { local $/; <$fh> };
-			close $fh;
-			$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
-			$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
-			ok($aio->stop, 'the server stops');
-			$aio->overwrite($map, 0, $old);
-			$aio->start_again;
-			$aio->sql("CALL add_pages('$t', 20, 29)");
-			$aio->proves($t, blocks => 30);
-		}, dies => 1);
+});
 
+with_each_io_method(sub {
+	my $no_map = $aio->lacks('pg_freespacemap');
+	$aio->node->backup('b');
+	my $standby = TestAio::Server->of_backup($aio, 'b');
+
+	# the restart point lies before all truncations, the files after them
+	$aio->scenario('a standby that starts again', sub {
+		my @tables = truncate_by_and_by($aio, $standby);
+		my $query = contents_of(@tables);
+		my $expected = $aio->sql($query);
+		$aio->replayed_by($standby);
+		$standby->gives($query, $expected, 'the rows on the standby');
+		my $size = $standby->log_size;
+		ok($standby->stop_with_sessions('QUIT'), 'the standby stops');
+		$standby->start_again;
+		$aio->replayed_by($standby);
+		$standby->gives($query, $expected, 'the rows after another replay');
+		agrees($aio, $standby, @tables);
+		unlike($standby->log_text($size), qr/startup (?:ERROR|FATAL)|PANIC|TRAP/, 'replay goes well');
+	}, dies => 1);
+
+	# pages that are full to the last byte, from images of full pages: nothing else tells the standby of their free space
+	$aio->scenario('free space of full pages', sub {
+		my $t = 'scenario.f';
+		$aio->sql("CREATE TABLE $t (body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT repeat('x', CASE WHEN i % 2 = 1 THEN 4068 ELSE 4036 END) FROM generate_series(1, 20) i; DELETE FROM $t WHERE (ctid::text::point)[1] = 2; VACUUM (TRUNCATE off) $t");
+		my $space = "SELECT string_agg(avail::text, ' ' ORDER BY blkno) FROM pg_freespace('$t')";
+		$aio->replayed_by($standby);
+		$standby->gives($space, $aio->sql($space), 'half full');
+		$aio->sql("CHECKPOINT; INSERT INTO $t SELECT repeat('y', 4036) FROM generate_series(1, 10); VACUUM (FREEZE, TRUNCATE off) $t");
+		$aio->gives($space, join(' ', (0) x 10), 'full');
+		$aio->replayed_by($standby);
+		$standby->gives($space, join(' ', (0) x 10), 'full on the standby, too');
+	}, skip => $no_map);
+
+	# the processes that read and write WAL all the time tell what they do meanwhile
+	$aio->scenario('counters of processes that do not end', sub {
+		$aio->sql("SELECT pg_logical_emit_message(true, 'test_aio', repeat('x', 100000))");
+		$aio->replayed_by($standby);
+		$standby->wait_for("SELECT writes > 0 AND write_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walreceiver' AND object = 'wal' AND context = 'normal'");
+		$aio->wait_for("SELECT reads > 0 AND read_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walsummarizer' AND object = 'wal' AND context = 'normal'");
+		pass('WAL receiver and summarizer');
 	});
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $no_map = $aio->lacks('pg_freespacemap');
-		$aio->node->backup('b');
-		my $standby = TestAio::Server->of_backup($aio, 'b');
-
-		# the restart point lies before all truncations, the files after them
-		$aio->scenario('a standby that starts again', sub {
-			my @tables = truncate_by_and_by($aio, $standby);
-			my $query = contents_of(@tables);
-			my $expected = $aio->sql($query);
+	# the startup process forgets the files of dropped tables
+	$aio->scenario('memory for dropped tables', sub {
+		my $memory = sub {
+			$aio->sql('CHECKPOINT');
 			$aio->replayed_by($standby);
-			$standby->gives($query, $expected, 'the rows on the standby');
+			$standby->sql('CHECKPOINT');
 			my $size = $standby->log_size;
-			ok($standby->stop_with_sessions('QUIT'), 'the standby stops');
-			$standby->start_again;
-			$aio->replayed_by($standby);
-			$standby->gives($query, $expected, 'the rows after another replay');
-			agrees($aio, $standby, @tables);
-			unlike($standby->log_text($size), qr/startup (?:ERROR|FATAL)|PANIC|TRAP/, 'replay goes well');
-		}, dies => 1);
-
-		# pages that are full to the last byte, from images of full pages: nothing else tells the standby of their free space
-		$aio->scenario('free space of full pages', sub {
-			my $t = 'scenario.f';
-			$aio->sql("CREATE TABLE $t (body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT repeat('x', CASE WHEN i % 2 = 1 THEN 4068 ELSE 4036 END) FROM generate_series(1, 20) i; DELETE FROM $t WHERE (ctid::text::point)[1] = 2; VACUUM (TRUNCATE off) $t");
-			my $space = "SELECT string_agg(avail::text, ' ' ORDER BY blkno) FROM pg_freespace('$t')";
-			$aio->replayed_by($standby);
-			$standby->gives($space, $aio->sql($space), 'half full');
-			$aio->sql("CHECKPOINT; INSERT INTO $t SELECT repeat('y', 4036) FROM generate_series(1, 10); VACUUM (FREEZE, TRUNCATE off) $t");
-			$aio->gives($space, join(' ', (0) x 10), 'full');
-			$aio->replayed_by($standby);
-			$standby->gives($space, join(' ', (0) x 10), 'full on the standby, too');
-		}, skip => $no_map);
-
-		# the processes that read and write WAL all the time tell what they do meanwhile
-		$aio->scenario('counters of processes that do not end', sub {
-			$aio->sql("SELECT pg_logical_emit_message(true, 'test_aio', repeat('x', 100000))");
-			$aio->replayed_by($standby);
-			$standby->wait_for("SELECT writes > 0 AND write_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walreceiver' AND object = 'wal' AND context = 'normal'");
-			$aio->wait_for("SELECT reads > 0 AND read_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walsummarizer' AND object = 'wal' AND context = 'normal'");
-			pass('WAL receiver and summarizer');
-		});
-
-		# the startup process forgets the files of dropped tables
-		$aio->scenario('memory for dropped tables', sub {
-			my $memory = sub {
-				$aio->sql('CHECKPOINT');
-				$aio->replayed_by($standby);
-				$standby->sql('CHECKPOINT');
-				my $size = $standby->log_size;
-				my ($startup) = $standby->pids_of_type('startup');
-				$standby->sql("SELECT pg_log_backend_memory_contexts($startup)");
-				$aio->poll(sub { $aio->replayed_by($standby); $standby->log_text($size) =~ /Grand total/ });
-				my ($used) = $standby->log_text($size) =~ /smgr relation table: .*?; (\d+) used/ or return 0;
-				return $used;
-			};
-			my $drop = sub {
-				$aio->sql(q{DO $$ BEGIN FOR i IN 1 .. 120 LOOP EXECUTE 'CREATE TABLE scenario.d AS SELECT 1'; DROP TABLE scenario.d; END LOOP; END $$});
-				return $memory->();
-			};
-			my $before = $drop->();
-			$drop->() for 1 .. 2;
-			is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
-		}, log => qr/LOG:  /);
-	}, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
+			my ($startup) = $standby->pids_of_type('startup');
+			$standby->sql("SELECT pg_log_backend_memory_contexts($startup)");
+			$aio->poll(sub { $aio->replayed_by($standby); $standby->log_text($size) =~ /Grand total/ });
+			my ($used) = $standby->log_text($size) =~ /smgr relation table: .*?; (\d+) used/ or return 0;
+			return $used;
+		};
+		my $drop = sub {
+			$aio->sql(q{DO $$ BEGIN FOR i IN 1 .. 120 LOOP EXECUTE 'CREATE TABLE scenario.d AS SELECT 1'; DROP TABLE scenario.d; END LOOP; END $$});
+			return $memory->();
+		};
+		my $before = $drop->();
+		$drop->() for 1 .. 2;
+		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
+	}, log => qr/LOG:  /);
+}, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
 
 done_testing();

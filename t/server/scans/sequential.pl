@@ -1,229 +1,222 @@
 # Sequential scans, of one session and shared by several.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they
 # read.  Forward and backward, ended early, of a range of TIDs, rescanned, of a sample.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	for my $kind ('cold', 'cached')
+	{
+		$aio->scenario("forward and backward, $kind", sub {
+			my ($alice) = $aio->sessions('alice');
+			my $t = numbered_table($aio, 'r', 50, 4);
+			my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
+			$prepare->();
+			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
+			$alice->gives('FETCH ALL FROM c', numbers(0, 199), 'forward');
+			$prepare->();
+			$alice->gives('FETCH BACKWARD ALL FROM c', numbers(199, 0), 'backward');
+			$prepare->();
+			# changes of direction within a page and at its edges
+			my $at = -1;
+			for my $step (3, -2, 1, 7, -4, 100, -100, 90, 9, -1, -60, 200, -3, 1, -300)
+			{
+				my ($first, $last) = $step > 0 ? ($at + 1, $at + $step) : ($at - 1, $at + $step);
+				$last = 199 if $last > 199;
+				$last = 0 if $last < 0;
+				$at = $at + $step > 199 ? 200 : $at + $step < 0 ? -1 : $last;
+				$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
+			}
+			$alice->sql('COMMIT');
+		});
+	}
 
-		for my $kind ('cold', 'cached')
+	$aio->scenario('each block is read once', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = numbered_table($aio, 'r', 50, 4);
+		$alice->sql("SELECT count(*) FROM $t");
+		for my $direction ('FORWARD', 'BACKWARD')
 		{
-			$aio->scenario("forward and backward, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $t = numbered_table($aio, 'r', 50, 4);
-				my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
-				$prepare->();
-				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
-				$alice->gives('FETCH ALL FROM c', numbers(0, 199), 'forward');
-				$prepare->();
-				$alice->gives('FETCH BACKWARD ALL FROM c', numbers(199, 0), 'backward');
-				$prepare->();
-				# changes of direction within a page and at its edges
-				my $at = -1;
-				for my $step (3, -2, 1, 7, -4, 100, -100, 90, 9, -1, -60, 200, -3, 1, -300)
-				{
-					my ($first, $last) = $step > 0 ? ($at + 1, $at + $step) : ($at - 1, $at + $step);
-					$last = 199 if $last > 199;
-					$last = 0 if $last < 0;
-					$at = $at + $step > 199 ? 200 : $at + $step < 0 ? -1 : $last;
-					$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
-				}
-				$alice->sql('COMMIT');
-			});
+			my $io = $aio->io_during($alice, 'relation/normal', sub {
+					$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
+					$alice->sql('MOVE FORWARD ALL FROM c') if $direction eq 'BACKWARD';
+					$aio->evict($t);
+					# MOVE BACKWARD ALL would rewind the cursor instead
+					$alice->sql("FETCH $direction ALL FROM c; COMMIT");
+				});
+			is($io =~ s{.*/}{}r, 50 * 8192, "$direction: bytes");
 		}
-
-		$aio->scenario('each block is read once', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = numbered_table($aio, 'r', 50, 4);
-			$alice->sql("SELECT count(*) FROM $t");
-			for my $direction ('FORWARD', 'BACKWARD')
-			{
-				my $io = $aio->io_during($alice, 'relation/normal', sub {
-						$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
-						$alice->sql('MOVE FORWARD ALL FROM c') if $direction eq 'BACKWARD';
-						$aio->evict($t);
-						# MOVE BACKWARD ALL would rewind the cursor instead
-						$alice->sql("FETCH $direction ALL FROM c; COMMIT");
-					});
-				is($io =~ s{.*/}{}r, 50 * 8192, "$direction: bytes");
-			}
-			is($aio->blocks_during($t, sub { $alice->sql("SELECT count(*) FROM $t") }, $alice), '50/50', 'a second scan finds all blocks cached');
-		});
-
-		$aio->scenario('a scan that ends early', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = numbered_table($aio, 'r', 50, 4);
-			for my $rows (1, 4, 5, 60)
-			{
-				$aio->evict($t);
-				$alice->gives("SELECT n FROM $t LIMIT $rows", numbers(0, $rows - 1), "LIMIT $rows");
-			}
-			# the look-ahead begins with one block, so the scan reads few blocks in vain
-			$aio->evict($t);
-			my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT n FROM $t LIMIT 1") });
-			cmp_ok($bytes, '<=', 16 * 8192, 'LIMIT 1 reads a small part of the table');
-		});
-
-		$aio->scenario('a range of TIDs', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = numbered_table($aio, 'r', 50, 4);
-			$alice->sql("SELECT count(*) FROM $t");
-			my %ranges = (
-				"ctid >= '(10,0)' AND ctid < '(20,0)'" => [ 40, 79, 10 ],
-				"ctid > '(10,4)' AND ctid <= '(20,1)'" => [ 44, 80, 11 ],
-				"ctid >= '(49,1)'" => [ 196, 199, 1 ],
-				"ctid <= '(0,2)'" => [ 0, 1, 1 ],
-				"ctid >= '(0,0)' AND ctid < '(9999,0)'" => [ 0, 199, 50 ]);
-			for my $range (sort keys %ranges)
-			{
-				my ($first, $last, $pages) = @{ $ranges{$range} };
-				$aio->evict($t);
-				my $fetched = $aio->blocks_during($t, sub { $alice->gives("SELECT n FROM $t WHERE $range", numbers($first, $last), $range) }, $alice);
-				# a bound within a page: the scan has to look at that page, too
-				like($fetched, qr{^(?:$pages|${\($pages + 1)})/0$}, "$range: blocks") || diag($fetched);
-				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t WHERE $range; MOVE ALL FROM c");
-				$aio->evict($t);
-				$alice->gives('FETCH BACKWARD ALL FROM c', numbers($last, $first), "$range, backward");
-				$alice->sql('COMMIT');
-			}
-			$alice->gives("SELECT count(*) FROM $t WHERE ctid >= '(50,0)'", 0, 'no rows beyond the end');
-		});
-
-		$aio->scenario('rescans', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = numbered_table($aio, 'r', 50, 4);
-			$alice->sql('SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off');
-			for (1 .. 2)
-			{
-				$alice->gives("SELECT g, count(*), sum(n), min(n), max(n) FROM generate_series(1, 3) g JOIN $t ON n >= 0 * g GROUP BY g ORDER BY g",
-					join("\n", map { "$_|200|19900|0|199" } 1 .. 3), 'each scan of the inner side returns all rows');
-			}
-			# LIMIT ends each scan in the middle
-			$aio->evict($t);
-			$alice->gives("SELECT string_agg((SELECT n FROM $t WHERE n >= g * 37 LIMIT 1)::text, ',') FROM generate_series(0, 5) g", '0,37,74,111,148,185', 'scans that end in the middle');
-		});
-
-		$aio->scenario('TABLESAMPLE', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = numbered_table($aio, 'r', 200, 2);
-			# SYSTEM takes whole blocks: both rows of a block or none
-			$aio->evict($t);
-			my $rows = $alice->sql("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)");
-			my @rows = split /,/, $rows;
-			cmp_ok(scalar @rows, '>', 80, 'SYSTEM (40): not too few rows');
-			cmp_ok(scalar @rows, '<', 240, 'and not too many');
-			is(join(',', grep { !($_ % 2) } @rows), join(',', map { $_ - 1 } grep { $_ % 2 } @rows), 'both rows of each page, in order');
-			$alice->gives("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)", $rows, 'the same rows from cached blocks');
-			$aio->evict($t);
-			$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE SYSTEM (100)", '400|79800', 'SYSTEM (100): all rows');
-			$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE BERNOULLI (100)", '400|79800', 'BERNOULLI (100): all rows');
-			$aio->sql('CREATE TABLE scenario.e (n int)');
-			for my $method ('SYSTEM', 'BERNOULLI')
-			{
-				$alice->gives("SELECT count(*) FROM scenario.e TABLESAMPLE $method (100)", 0, "$method: no rows of an empty table");
-			}
-		});
+		is($aio->blocks_during($t, sub { $alice->sql("SELECT count(*) FROM $t") }, $alice), '50/50', 'a second scan finds all blocks cached');
 	});
+
+	$aio->scenario('a scan that ends early', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = numbered_table($aio, 'r', 50, 4);
+		for my $rows (1, 4, 5, 60)
+		{
+			$aio->evict($t);
+			$alice->gives("SELECT n FROM $t LIMIT $rows", numbers(0, $rows - 1), "LIMIT $rows");
+		}
+		# the look-ahead begins with one block, so the scan reads few blocks in vain
+		$aio->evict($t);
+		my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT n FROM $t LIMIT 1") });
+		cmp_ok($bytes, '<=', 16 * 8192, 'LIMIT 1 reads a small part of the table');
+	});
+
+	$aio->scenario('a range of TIDs', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = numbered_table($aio, 'r', 50, 4);
+		$alice->sql("SELECT count(*) FROM $t");
+		my %ranges = (
+			"ctid >= '(10,0)' AND ctid < '(20,0)'" => [ 40, 79, 10 ],
+			"ctid > '(10,4)' AND ctid <= '(20,1)'" => [ 44, 80, 11 ],
+			"ctid >= '(49,1)'" => [ 196, 199, 1 ],
+			"ctid <= '(0,2)'" => [ 0, 1, 1 ],
+			"ctid >= '(0,0)' AND ctid < '(9999,0)'" => [ 0, 199, 50 ]);
+		for my $range (sort keys %ranges)
+		{
+			my ($first, $last, $pages) = @{ $ranges{$range} };
+			$aio->evict($t);
+			my $fetched = $aio->blocks_during($t, sub { $alice->gives("SELECT n FROM $t WHERE $range", numbers($first, $last), $range) }, $alice);
+			# a bound within a page: the scan has to look at that page, too
+			like($fetched, qr{^(?:$pages|${\($pages + 1)})/0$}, "$range: blocks") || diag($fetched);
+			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t WHERE $range; MOVE ALL FROM c");
+			$aio->evict($t);
+			$alice->gives('FETCH BACKWARD ALL FROM c', numbers($last, $first), "$range, backward");
+			$alice->sql('COMMIT');
+		}
+		$alice->gives("SELECT count(*) FROM $t WHERE ctid >= '(50,0)'", 0, 'no rows beyond the end');
+	});
+
+	$aio->scenario('rescans', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = numbered_table($aio, 'r', 50, 4);
+		$alice->sql('SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off');
+		for (1 .. 2)
+		{
+			$alice->gives("SELECT g, count(*), sum(n), min(n), max(n) FROM generate_series(1, 3) g JOIN $t ON n >= 0 * g GROUP BY g ORDER BY g",
+				join("\n", map { "$_|200|19900|0|199" } 1 .. 3), 'each scan of the inner side returns all rows');
+		}
+		# LIMIT ends each scan in the middle
+		$aio->evict($t);
+		$alice->gives("SELECT string_agg((SELECT n FROM $t WHERE n >= g * 37 LIMIT 1)::text, ',') FROM generate_series(0, 5) g", '0,37,74,111,148,185', 'scans that end in the middle');
+	});
+
+	$aio->scenario('TABLESAMPLE', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = numbered_table($aio, 'r', 200, 2);
+		# SYSTEM takes whole blocks: both rows of a block or none
+		$aio->evict($t);
+		my $rows = $alice->sql("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)");
+		my @rows = split /,/, $rows;
+		cmp_ok(scalar @rows, '>', 80, 'SYSTEM (40): not too few rows');
+		cmp_ok(scalar @rows, '<', 240, 'and not too many');
+		is(join(',', grep { !($_ % 2) } @rows), join(',', map { $_ - 1 } grep { $_ % 2 } @rows), 'both rows of each page, in order');
+		$alice->gives("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)", $rows, 'the same rows from cached blocks');
+		$aio->evict($t);
+		$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE SYSTEM (100)", '400|79800', 'SYSTEM (100): all rows');
+		$alice->gives("SELECT count(*), sum(n) FROM $t TABLESAMPLE BERNOULLI (100)", '400|79800', 'BERNOULLI (100): all rows');
+		$aio->sql('CREATE TABLE scenario.e (n int)');
+		for my $method ('SYSTEM', 'BERNOULLI')
+		{
+			$alice->gives("SELECT count(*) FROM scenario.e TABLESAMPLE $method (100)", 0, "$method: no rows of an empty table");
+		}
+	});
+});
 
 # Sequential scans that several processes share.  A synchronized scan begins where another scan
 # stands.  The processes of a parallel scan divide the blocks into chunks.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# scans of tables larger than a quarter of the buffer pool are synchronized
-		$aio->scenario('synchronized', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = numbered_table($aio, 'r', 600, 1);
-			$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
-			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t; MOVE 300 FROM c");
-			$aio->evict($t);
-			my @rows = split /\n/, $bob->sql("SELECT n FROM $t");
-			my $start = $rows[0];
-			# a scan reports its position every 16 blocks
-			ok($start > 0 && $start % 16 == 0 && $start < 320, "begins where the other scan stands, at block $start");
-			is(join(',', @rows), join(',', $start .. 599, 0 .. $start - 1), 'goes on from there to the end, and then from block 0');
-			is(join(',', split /\n/, $alice->sql('FETCH ALL FROM c')), join(',', 300 .. 599), 'the other scan goes on where it was');
-			# the other scan reports further positions, among them the end of the table
-			$alice->sql('MOVE BACKWARD ALL FROM c; MOVE 100 FROM c; COMMIT');
-			$bob->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
-			my @forward = split /\n/, $bob->sql('FETCH ALL FROM c');
-			is(join(',', sort { $a <=> $b } @forward), join(',', 0 .. 599), 'each row once');
-			$aio->evict($t);
-			is($bob->sql('FETCH BACKWARD ALL FROM c'), join("\n", reverse @forward), 'backward in the opposite order');
-			$bob->sql('COMMIT');
-			$bob->sql('SET synchronize_seqscans = off');
-			$bob->gives("SELECT n FROM $t LIMIT 1", 0, 'with synchronize_seqscans = off, from the beginning');
-			$bob->sql('SET synchronize_seqscans = on');
-			my $small = numbered_table($aio, 's', 500, 1);
-			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $small; MOVE 300 FROM c");
-			$bob->gives("SELECT n FROM $small LIMIT 1", 0, 'a smaller table, from its beginning');
-			$alice->sql('COMMIT');
-		});
-
-		$aio->scenario('a parallel scan says where it stands', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = numbered_table($aio, 'r', 600, 1);
-			$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;
-			$alice->sql('SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET plan_cache_mode = force_generic_plan');
-			$alice->sql("PREPARE parallel AS SELECT count(*), sum(n) FROM $t");
-			like($alice->sql('EXPLAIN (COSTS off) EXECUTE parallel'), qr/Parallel Seq Scan/, 'a parallel plan') || return;
-			# it is planned for two processes, and one of them reads
-			$alice->sql('SET parallel_leader_participation = off');
-			$aio->evict($t);
-			$aio->hold(relation => $t, block => 300);
-			$alice->starts('EXECUTE parallel');
-			$aio->holds(1);
-			ok($aio->poll(sub {
-					$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
-				}), 'the parallel worker waits for block 300') || return $aio->release;
-			my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
-			ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
-			$aio->release;
-			$alice->returns('600|179700', 'each row once');
-		}, skip => $aio->no_faults);
-
-		# a chunk has 6200 / 2048 blocks, rounded up to a power of two: 4
-		$aio->scenario('parallel', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = numbered_table($aio, 'r', 6200, 1);
-			$aio->sql("CREATE FUNCTION scenario.me() RETURNS int LANGUAGE plpgsql PARALLEL SAFE VOLATILE AS 'BEGIN RETURN pg_backend_pid(); END'");
-			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
-			for my $sync ('off', 'on')
-			{
-				$_->sql("SET synchronize_seqscans = $sync") for $alice, $bob;
-				$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t; MOVE 1000 FROM c");
-				$alice->gives("SELECT count(*), count(DISTINCT n), sum(n), min(n), max(n) FROM $t", '6200|6200|19216900|0|6199', "each row once, synchronized $sync");
-				$bob->sql('COMMIT');
-			}
-			$alice->sql('SET synchronize_seqscans = off');
-			my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT me, n FROM (SELECT scenario.me(), n FROM $t) s");
-			my ($launched) = $plan =~ /Workers Launched: (\d+)/;
-			cmp_ok($launched // 0, '>', 0, 'workers take part') || diag($plan);
-			my ($hit) = $plan =~ /Buffers: shared.*? hit=(\d+)/;
-			my ($read) = $plan =~ /Buffers: shared.*? read=(\d+)/;
-			my $blocks = ($hit // 0) + ($read // 0);
-			# the workers read some catalogs as well
-			ok($blocks >= 6200 && $blocks < 6600, "each block is counted once: $blocks");
-			# towards the end of the table the chunks become smaller
-			my $chunks = "SELECT count(*) FILTER (WHERE pids > 1), count(*) FILTER (WHERE rows <> 4)"
-			  . " FROM (SELECT n / 4, count(DISTINCT me) AS pids, count(*) AS rows FROM (SELECT scenario.me(), n FROM $t) s WHERE n < 5600 GROUP BY 1) c";
-			like($alice->sql("EXPLAIN (COSTS off) $chunks"), qr/Parallel Seq Scan/, 'a parallel plan');
-			$alice->gives($chunks, '0|0', 'one process reads all four blocks of a chunk');
-			$alice->gives("SELECT count(*), count(DISTINCT n) FROM (SELECT scenario.me(), n FROM $t WHERE n >= 5600) s", '600|600', 'the smaller chunks: each row once');
-			# without a join condition, the left side of a left join is the outer one
-			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
-			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t OFFSET 0) s ON true GROUP BY g ORDER BY g";
-			like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=6200\S* loops=2\).*Parallel Seq Scan/s, 'a parallel scan is rescanned');
-			$alice->gives($join, "1|6200|19216900\n2|6200|19216900", 'each row once in each scan');
-		});
+with_each_io_method(sub {
+	# scans of tables larger than a quarter of the buffer pool are synchronized
+	$aio->scenario('synchronized', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = numbered_table($aio, 'r', 600, 1);
+		$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
+		$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t; MOVE 300 FROM c");
+		$aio->evict($t);
+		my @rows = split /\n/, $bob->sql("SELECT n FROM $t");
+		my $start = $rows[0];
+		# a scan reports its position every 16 blocks
+		ok($start > 0 && $start % 16 == 0 && $start < 320, "begins where the other scan stands, at block $start");
+		is(join(',', @rows), join(',', $start .. 599, 0 .. $start - 1), 'goes on from there to the end, and then from block 0');
+		is(join(',', split /\n/, $alice->sql('FETCH ALL FROM c')), join(',', 300 .. 599), 'the other scan goes on where it was');
+		# the other scan reports further positions, among them the end of the table
+		$alice->sql('MOVE BACKWARD ALL FROM c; MOVE 100 FROM c; COMMIT');
+		$bob->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
+		my @forward = split /\n/, $bob->sql('FETCH ALL FROM c');
+		is(join(',', sort { $a <=> $b } @forward), join(',', 0 .. 599), 'each row once');
+		$aio->evict($t);
+		is($bob->sql('FETCH BACKWARD ALL FROM c'), join("\n", reverse @forward), 'backward in the opposite order');
+		$bob->sql('COMMIT');
+		$bob->sql('SET synchronize_seqscans = off');
+		$bob->gives("SELECT n FROM $t LIMIT 1", 0, 'with synchronize_seqscans = off, from the beginning');
+		$bob->sql('SET synchronize_seqscans = on');
+		my $small = numbered_table($aio, 's', 500, 1);
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $small; MOVE 300 FROM c");
+		$bob->gives("SELECT n FROM $small LIMIT 1", 0, 'a smaller table, from its beginning');
+		$alice->sql('COMMIT');
 	});
+
+	$aio->scenario('a parallel scan says where it stands', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = numbered_table($aio, 'r', 600, 1);
+		$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;
+		$alice->sql('SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET plan_cache_mode = force_generic_plan');
+		$alice->sql("PREPARE parallel AS SELECT count(*), sum(n) FROM $t");
+		like($alice->sql('EXPLAIN (COSTS off) EXECUTE parallel'), qr/Parallel Seq Scan/, 'a parallel plan') || return;
+		# it is planned for two processes, and one of them reads
+		$alice->sql('SET parallel_leader_participation = off');
+		$aio->evict($t);
+		$aio->hold(relation => $t, block => 300);
+		$alice->starts('EXECUTE parallel');
+		$aio->holds(1);
+		ok($aio->poll(sub {
+				$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
+			}), 'the parallel worker waits for block 300') || return $aio->release;
+		my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
+		ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
+		$aio->release;
+		$alice->returns('600|179700', 'each row once');
+	}, skip => $aio->no_faults);
+
+	# a chunk has 6200 / 2048 blocks, rounded up to a power of two: 4
+	$aio->scenario('parallel', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = numbered_table($aio, 'r', 6200, 1);
+		$aio->sql("CREATE FUNCTION scenario.me() RETURNS int LANGUAGE plpgsql PARALLEL SAFE VOLATILE AS 'BEGIN RETURN pg_backend_pid(); END'");
+		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
+		for my $sync ('off', 'on')
+		{
+			$_->sql("SET synchronize_seqscans = $sync") for $alice, $bob;
+			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t; MOVE 1000 FROM c");
+			$alice->gives("SELECT count(*), count(DISTINCT n), sum(n), min(n), max(n) FROM $t", '6200|6200|19216900|0|6199', "each row once, synchronized $sync");
+			$bob->sql('COMMIT');
+		}
+		$alice->sql('SET synchronize_seqscans = off');
+		my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT me, n FROM (SELECT scenario.me(), n FROM $t) s");
+		my ($launched) = $plan =~ /Workers Launched: (\d+)/;
+		cmp_ok($launched // 0, '>', 0, 'workers take part') || diag($plan);
+		my ($hit) = $plan =~ /Buffers: shared.*? hit=(\d+)/;
+		my ($read) = $plan =~ /Buffers: shared.*? read=(\d+)/;
+		my $blocks = ($hit // 0) + ($read // 0);
+		# the workers read some catalogs as well
+		ok($blocks >= 6200 && $blocks < 6600, "each block is counted once: $blocks");
+		# towards the end of the table the chunks become smaller
+		my $chunks = "SELECT count(*) FILTER (WHERE pids > 1), count(*) FILTER (WHERE rows <> 4)"
+		  . " FROM (SELECT n / 4, count(DISTINCT me) AS pids, count(*) AS rows FROM (SELECT scenario.me(), n FROM $t) s WHERE n < 5600 GROUP BY 1) c";
+		like($alice->sql("EXPLAIN (COSTS off) $chunks"), qr/Parallel Seq Scan/, 'a parallel plan');
+		$alice->gives($chunks, '0|0', 'one process reads all four blocks of a chunk');
+		$alice->gives("SELECT count(*), count(DISTINCT n) FROM (SELECT scenario.me(), n FROM $t WHERE n >= 5600) s", '600|600', 'the smaller chunks: each row once');
+		# without a join condition, the left side of a left join is the outer one
+		$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
+		my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t OFFSET 0) s ON true GROUP BY g ORDER BY g";
+		like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=6200\S* loops=2\).*Parallel Seq Scan/s, 'a parallel scan is rescanned');
+		$alice->gives($join, "1|6200|19216900\n2|6200|19216900", 'each row once in each scan');
+	});
+});
 
 # Scans and index builds by several processes: each process has a share of the table, each
 # block is read once by one of them, and a read that fails ends them all.
@@ -246,98 +239,96 @@ sub all_wait
 	return is($count, 3, 'the session and two workers wait for a read');
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $can_hold = !$aio->no_faults;
-		my $no_trace = $aio->lacks('trace');
+with_each_io_method(sub {
+	my $can_hold = !$aio->no_faults;
+	my $no_trace = $aio->lacks('trace');
 
-		# Makes a table of four rows a page and an index, and a session that uses workers.
-		my $prepare = sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.p';
-			$aio->sql("CREATE TABLE $t (n int, m int, k int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, parallel_workers = 2);"
-				  . "INSERT INTO $t SELECT i, i % 50, (i * 7919) % (4 * $pages), repeat('x', 1900) FROM generate_series(0, 4 * $pages - 1) i; CREATE INDEX ON $t (m);"
-				  . "VACUUM (FREEZE, ANALYZE, TRUNCATE off) $t; SELECT evict_rel('$t')");
-			$alice->sql('SET max_parallel_workers_per_gather = 2; SET max_parallel_maintenance_workers = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;'
-				  . " SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET maintenance_work_mem = '128MB'");
-			return ($alice, $t);
-		};
+	# Makes a table of four rows a page and an index, and a session that uses workers.
+	my $prepare = sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.p';
+		$aio->sql("CREATE TABLE $t (n int, m int, k int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, parallel_workers = 2);"
+			  . "INSERT INTO $t SELECT i, i % 50, (i * 7919) % (4 * $pages), repeat('x', 1900) FROM generate_series(0, 4 * $pages - 1) i; CREATE INDEX ON $t (m);"
+			  . "VACUUM (FREEZE, ANALYZE, TRUNCATE off) $t; SELECT evict_rel('$t')");
+		$alice->sql('SET max_parallel_workers_per_gather = 2; SET max_parallel_maintenance_workers = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;'
+			  . " SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET maintenance_work_mem = '128MB'");
+		return ($alice, $t);
+	};
 
-		# parallel since 19: the shares of the processes begin where the range does
-		$aio->scenario('ranges of TIDs', sub {
-			my ($alice, $t) = $prepare->();
-			my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
-			for my $range ([ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ])
-			{
-				my ($first, $last) = @$range;
-				my $query = "SELECT count(*), count(DISTINCT n), min(n), max(n) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($last + 1)},0)'";
-				$aio->evict($t);
-				my $pages = $last - $first + 1;
-				my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-						$alice->gives($query, join('|', (4 * $pages) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
-					}, $alice);
-				is_between($fetched, $pages, $pages + 2, 'blocks');
-				like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
-			}
-		});
-
-		$aio->scenario('a scan that is repeated', sub {
-			my ($alice, $t) = $prepare->();
-			# without a join condition, the left side of a left join is the outer one
-			$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
-			my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 3) g LEFT JOIN (SELECT n FROM $t WHERE m >= 0 OFFSET 0) s ON true GROUP BY g ORDER BY g";
-			like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=${\(4 * $pages)}\S* loops=3\).*Parallel Seq Scan/s, 'a parallel scan, three times');
-			$alice->gives($join, join("\n", map { join '|', $_, 4 * $pages, 2 * $pages * (4 * $pages - 1) } 1 .. 3), 'each row once in each scan');
-		});
-
-		for my $work (@works)
+	# parallel since 19: the shares of the processes begin where the range does
+	$aio->scenario('ranges of TIDs', sub {
+		my ($alice, $t) = $prepare->();
+		my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
+		for my $range ([ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ])
 		{
-			my ($name, $sql) = @$work;
-			$aio->scenario($name, sub {
-				my ($alice, $t) = $prepare->();
-				$aio->trace("'$t'") if !$no_trace;
-				# no process gets a second read before each has one
-				$aio->hold(relation => $t) if $can_hold;
-				my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-						$alice->starts(sprintf $sql, $t);
-						all_wait($aio, $alice) if $can_hold;
-						$aio->release if $can_hold;
-						$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
-					}, $alice);
-				# some of the visibility map
-				is_between($fetched, $pages, $pages + 5, 'blocks that all processes look at');
-				if (!$no_trace)
-				{
-					$aio->end_trace;
-					$aio->gives("SELECT count(*), count(DISTINCT b), min(b), max(b) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b WHERE fork = 'main'",
-						join('|', $pages, $pages, 0, $pages - 1), 'each block is read once');
-					$aio->traced("bool_and(result IN ('OK', 'UNKNOWN')), bool_and(state = 'COMPLETED'), count(DISTINCT pid)" . ($can_hold ? '' : ' BETWEEN 1 AND 3'), 't|t|' . ($can_hold ? 3 : 't'), 'by how many processes');
-				}
-				my ($am) = $name =~ /INDEX, (\w+)/ or return;
-				my ($condition, $step) = { btree => [ 'k = i', 1 ], brin => [ 'n = i', 97 ], gin => [ 'ARRAY[k] @> ARRAY[i]', 1 ] }->{$am}->@*;
-				$alice->sql('SET enable_seqscan = off; SET max_parallel_workers_per_gather = 0');
-				$aio->evict($t);
-				$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 4 * $pages - 1, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s",
-					join('|', (1 + int((4 * $pages - 1) / $step)) x 2), 'each key is found once');
-				like($alice->sql("EXPLAIN (COSTS off) SELECT FROM $t WHERE " . $condition =~ s/\bi\b/5/r), qr/p_$am/, 'by the index');
-			});
-
-			next if $name !~ /sequential|btree/;
-			$aio->scenario("$name, when a read fails", sub {
-				my ($alice, $t) = $prepare->();
-				$aio->falsify('EIO', relation => $t);
-				$alice->fails((sprintf $sql, $t), '58030', qr/could not read blocks \d+\.\.\d+ in file "base\S+": Input\/output error/, 'fails');
-				$aio->tell_truth;
-				$aio->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE leader_pid = ${\$alice->pid}");
-				$aio->gives("SELECT to_regclass('scenario.p_$1') IS NULL", 't', 'no index is left') if $name =~ /INDEX, (\w+)/;
-				$aio->evict($t);
-				$alice->gives("SELECT count(*), count(DISTINCT n) FROM $t", join('|', (4 * $pages) x 2), 'the rows');
-			}, skip => $aio->no_faults, log => [ qr/LOG:  could not read blocks \d+\.\.\d+ in file/,
-				# the session ends its workers
-				qr/parallel worker (?:alice )?FATAL:  terminating background worker "parallel worker" due to administrator command/,
-				qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
+			my ($first, $last) = @$range;
+			my $query = "SELECT count(*), count(DISTINCT n), min(n), max(n) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($last + 1)},0)'";
+			$aio->evict($t);
+			my $pages = $last - $first + 1;
+			my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
+					$alice->gives($query, join('|', (4 * $pages) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
+				}, $alice);
+			is_between($fetched, $pages, $pages + 2, 'blocks');
+			like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
 		}
-	}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
+	});
+
+	$aio->scenario('a scan that is repeated', sub {
+		my ($alice, $t) = $prepare->();
+		# without a join condition, the left side of a left join is the outer one
+		$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
+		my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 3) g LEFT JOIN (SELECT n FROM $t WHERE m >= 0 OFFSET 0) s ON true GROUP BY g ORDER BY g";
+		like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=${\(4 * $pages)}\S* loops=3\).*Parallel Seq Scan/s, 'a parallel scan, three times');
+		$alice->gives($join, join("\n", map { join '|', $_, 4 * $pages, 2 * $pages * (4 * $pages - 1) } 1 .. 3), 'each row once in each scan');
+	});
+
+	for my $work (@works)
+	{
+		my ($name, $sql) = @$work;
+		$aio->scenario($name, sub {
+			my ($alice, $t) = $prepare->();
+			$aio->trace("'$t'") if !$no_trace;
+			# no process gets a second read before each has one
+			$aio->hold(relation => $t) if $can_hold;
+			my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
+					$alice->starts(sprintf $sql, $t);
+					all_wait($aio, $alice) if $can_hold;
+					$aio->release if $can_hold;
+					$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
+				}, $alice);
+			# some of the visibility map
+			is_between($fetched, $pages, $pages + 5, 'blocks that all processes look at');
+			if (!$no_trace)
+			{
+				$aio->end_trace;
+				$aio->gives("SELECT count(*), count(DISTINCT b), min(b), max(b) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b WHERE fork = 'main'",
+					join('|', $pages, $pages, 0, $pages - 1), 'each block is read once');
+				$aio->traced("bool_and(result IN ('OK', 'UNKNOWN')), bool_and(state = 'COMPLETED'), count(DISTINCT pid)" . ($can_hold ? '' : ' BETWEEN 1 AND 3'), 't|t|' . ($can_hold ? 3 : 't'), 'by how many processes');
+			}
+			my ($am) = $name =~ /INDEX, (\w+)/ or return;
+			my ($condition, $step) = { btree => [ 'k = i', 1 ], brin => [ 'n = i', 97 ], gin => [ 'ARRAY[k] @> ARRAY[i]', 1 ] }->{$am}->@*;
+			$alice->sql('SET enable_seqscan = off; SET max_parallel_workers_per_gather = 0');
+			$aio->evict($t);
+			$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 4 * $pages - 1, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s",
+				join('|', (1 + int((4 * $pages - 1) / $step)) x 2), 'each key is found once');
+			like($alice->sql("EXPLAIN (COSTS off) SELECT FROM $t WHERE " . $condition =~ s/\bi\b/5/r), qr/p_$am/, 'by the index');
+		});
+
+		next if $name !~ /sequential|btree/;
+		$aio->scenario("$name, when a read fails", sub {
+			my ($alice, $t) = $prepare->();
+			$aio->falsify('EIO', relation => $t);
+			$alice->fails((sprintf $sql, $t), '58030', qr/could not read blocks \d+\.\.\d+ in file "base\S+": Input\/output error/, 'fails');
+			$aio->tell_truth;
+			$aio->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE leader_pid = ${\$alice->pid}");
+			$aio->gives("SELECT to_regclass('scenario.p_$1') IS NULL", 't', 'no index is left') if $name =~ /INDEX, (\w+)/;
+			$aio->evict($t);
+			$alice->gives("SELECT count(*), count(DISTINCT n) FROM $t", join('|', (4 * $pages) x 2), 'the rows');
+		}, skip => $aio->no_faults, log => [ qr/LOG:  could not read blocks \d+\.\.\d+ in file/,
+			# the session ends its workers
+			qr/parallel worker (?:alice )?FATAL:  terminating background worker "parallel worker" due to administrator command/,
+			qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
+	}
+}, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
 done_testing();

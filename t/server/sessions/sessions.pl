@@ -1,8 +1,7 @@
 # Sessions that end or are interrupted while they read; the single user; servers that cannot start.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use IPC::Run;
 use POSIX ':sys_wait_h';
@@ -11,160 +10,155 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 # Statements, transactions, sessions and temporary tables that end while reads are in flight.
 # A local buffer must not be used again before the read into it has ended
 # (InvalidateLocalBuffer).
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $sync = $aio->method eq 'sync';
+with_each_io_method(sub {
+	my $sync = $aio->method eq 'sync';
 
-		# without faults, at any point
-		$aio->scenario('cancelled at any time', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			# works for minutes: it names i, so it runs again for each i
-			my $reads = "SELECT count(*) FROM generate_series(1, 100000) i, LATERAL (SELECT count(*) FROM evict_rel(CASE WHEN i > 0 THEN '$t'::regclass END),"
-			  . " read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j))) r";
-			for my $round (1 .. 6)
-			{
-				$aio->evict($t);
-				$alice->starts($reads)->is_executed;
-				# pg_aios may never show a short read; the cancel is sent all the same
-				$aio->poll(sub { $aio->sql("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}") eq 't' }, 2) if !$sync && $round % 3 > 0;
-				$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-				$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
-			}
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
-		});
-
-		# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
-		$aio->scenario('cancelled at each debug message', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', '{0,1,2,10,11,19}')";
-			$alice->sql($read);
-			my ($messages, $end) = (0, 57014);
-			while ($end eq 57014 && $messages < 300)
-			{
-				$messages++;
-				$aio->evict($t);
-				$alice->sql('SET log_min_messages = debug5');
-				while_injected($alice->pid, "write:signal=SIGINT:when=$messages", undef, sub { $alice->starts($read)->wait_for_end });
-				$end = $alice->error ? $alice->error->{sqlstate} : $alice->result;
-				$alice->sql('SET log_min_messages = warning');
-			}
-			is($end, 6, "cancelled at each of $messages messages, then at none");
-			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
-		}, skip => no_strace());
-
-		for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
+	# without faults, at any point
+	$aio->scenario('cancelled at any time', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		# works for minutes: it names i, so it runs again for each i
+		my $reads = "SELECT count(*) FROM generate_series(1, 100000) i, LATERAL (SELECT count(*) FROM evict_rel(CASE WHEN i > 0 THEN '$t'::regclass END),"
+		  . " read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j))) r";
+		for my $round (1 .. 6)
 		{
-			$aio->scenario("$how with reads under way", sub {
-				my ($alice) = $aio->sessions('alice');
-				for my $kind ('', 'TEMP')
-				{
-					my $t = $aio->table("t$kind", 40, kind => $kind, session => $alice);
-					$alice->sql('BEGIN; SAVEPOINT s');
-					$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
-					$alice->sql($how);
-					$alice->sql('COMMIT') if $how =~ / s/;
-					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
-					$aio->proves($t, session => $alice);
-				}
-			});
+			$aio->evict($t);
+			$alice->starts($reads)->is_executed;
+			# pg_aios may never show a short read; the cancel is sent all the same
+			$aio->poll(sub { $aio->sql("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}") eq 't' }, 2) if !$sync && $round % 3 > 0;
+			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+			$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
 		}
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
+	});
 
-		# a temporary table cannot be dropped while its session still writes to its memory
-		$aio->scenario('exit with reads of a temporary table', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => 'TEMP');
-			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
-			$aio->end_session($alice);
-			my ($bob) = $aio->sessions('bob');
-			my $u = $aio->table('u', 40, kind => 'TEMP', session => $bob);
-			$bob->sql("SELECT read_rel_block_ll('$u', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b; DROP TABLE u");
-			$bob->gives('SELECT 1', 1, 'lives');
-		});
-
-		# the last two truncate the file in place while it is read
-		for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
-			[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
+	# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
+	$aio->scenario('cancelled at each debug message', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', '{0,1,2,10,11,19}')";
+		$alice->sql($read);
+		my ($messages, $end) = (0, 57014);
+		while ($end eq 57014 && $messages < 300)
 		{
-			my ($begin, $options, $end) = @$case;
-			$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), sub {
-				my ($alice) = $aio->sessions('alice');
-				$alice->sql('SET temp_buffers = 100');
-				for my $round (1 .. 2)
-				{
-					$alice->sql($begin) if $begin;
-					$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
-					$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
-					$alice->sql($_) for split /; /, $end;
-					# uses all local buffers again
-					my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
-					$aio->proves($t, gen => $round, session => $alice);
-					$alice->sql("DROP TABLE $t");
-					$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
-				}
-			});
+			$messages++;
+			$aio->evict($t);
+			$alice->sql('SET log_min_messages = debug5');
+			while_injected($alice->pid, "write:signal=SIGINT:when=$messages", undef, sub { $alice->starts($read)->wait_for_end });
+			$end = $alice->error ? $alice->error->{sqlstate} : $alice->result;
+			$alice->sql('SET log_min_messages = warning');
 		}
-	}, conf => { io_max_concurrency => 64 });
+		is($end, 6, "cancelled at each of $messages messages, then at none");
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
+	}, skip => no_strace());
+
+	for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
+	{
+		$aio->scenario("$how with reads under way", sub {
+			my ($alice) = $aio->sessions('alice');
+			for my $kind ('', 'TEMP')
+			{
+				my $t = $aio->table("t$kind", 40, kind => $kind, session => $alice);
+				$alice->sql('BEGIN; SAVEPOINT s');
+				$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+				$alice->sql($how);
+				$alice->sql('COMMIT') if $how =~ / s/;
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
+				$aio->proves($t, session => $alice);
+			}
+		});
+	}
+
+	# a temporary table cannot be dropped while its session still writes to its memory
+	$aio->scenario('exit with reads of a temporary table', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => 'TEMP');
+		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+		$aio->end_session($alice);
+		my ($bob) = $aio->sessions('bob');
+		my $u = $aio->table('u', 40, kind => 'TEMP', session => $bob);
+		$bob->sql("SELECT read_rel_block_ll('$u', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b; DROP TABLE u");
+		$bob->gives('SELECT 1', 1, 'lives');
+	});
+
+	# the last two truncate the file in place while it is read
+	for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
+		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
+	{
+		my ($begin, $options, $end) = @$case;
+		$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql('SET temp_buffers = 100');
+			for my $round (1 .. 2)
+			{
+				$alice->sql($begin) if $begin;
+				$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
+				$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
+				$alice->sql($_) for split /; /, $end;
+				# uses all local buffers again
+				my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
+				$aio->proves($t, gen => $round, session => $alice);
+				$alice->sql("DROP TABLE $t");
+				$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
+			}
+		});
+	}
+}, conf => { io_max_concurrency => 64 });
 
 # A session is cancelled, runs into statement_timeout, or is terminated, at each place where
 # it may wait for a read.  I/O workers hold the read, so that its owner can be interrupted.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# statements that wait, by what they wait for
+	my %waits = (
+		'its own read' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
+		'its own stream' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
+		'its own scan' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM $t") },
+		'the read of another' => sub {
+			my ($alice, $bob, $t) = @_;
+			$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
+			$aio->holds(1, 'the other is held');
+			$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
+		});
+	my %ends = (
+		'pg_cancel_backend' => [ '57014', qr/canceling statement due to user request/ ],
+		'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
+		'pg_terminate_backend' => [ '57P01', qr/terminating connection due to administrator command/ ]);
 
-		# statements that wait, by what they wait for
-		my %waits = (
-			'its own read' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
-			'its own stream' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
-			'its own scan' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM $t") },
-			'the read of another' => sub {
-				my ($alice, $bob, $t) = @_;
-				$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
-				$aio->holds(1, 'the other is held');
-				$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
-			});
-		my %ends = (
-			'pg_cancel_backend' => [ '57014', qr/canceling statement due to user request/ ],
-			'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
-			'pg_terminate_backend' => [ '57P01', qr/terminating connection due to administrator command/ ]);
-
-		for my $wait (sort keys %waits)
+	for my $wait (sort keys %waits)
+	{
+		for my $end (sort keys %ends)
 		{
-			for my $end (sort keys %ends)
-			{
-				my $others = $wait =~ /another/;
-				$aio->scenario("$end while it waits for $wait", sub {
-					my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
-					$alice->sql('SELECT count(*) FROM pg_class');
-					# a longer timeout is tried if it comes before the wait
-					for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
-					{
-						$alice->sql("SET statement_timeout = $limit");
-						$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
-						last if $alice->gets_to_wait('AioIoCompletion');
-						$aio->release;
-						$_->wait_for_end for $alice, $bob;
-						$aio->evict($t);
-					}
-					ok(!$alice->has_ended, 'waits');
-					$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
-					if ($end eq 'pg_terminate_backend' && !$others)
-					{
-						# a session exits after its reads have ended
-						$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
-						$aio->release;
-					}
-					$alice->raises(@{ $ends{$end} }, $end);
+			my $others = $wait =~ /another/;
+			$aio->scenario("$end while it waits for $wait", sub {
+				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+				$alice->sql('SELECT count(*) FROM pg_class');
+				# a longer timeout is tried if it comes before the wait
+				for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
+				{
+					$alice->sql("SET statement_timeout = $limit");
+					$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+					last if $alice->gets_to_wait('AioIoCompletion');
 					$aio->release;
-					$bob->wait_for_end;
-					is($bob->error, undef, 'the other has no error');
-					$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
-					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
-				}, log => $aio->terminated('alice'),
-				skip => $aio->no_faults);
-			}
+					$_->wait_for_end for $alice, $bob;
+					$aio->evict($t);
+				}
+				ok(!$alice->has_ended, 'waits');
+				$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
+				if ($end eq 'pg_terminate_backend' && !$others)
+				{
+					# a session exits after its reads have ended
+					$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
+					$aio->release;
+				}
+				$alice->raises(@{ $ends{$end} }, $end);
+				$aio->release;
+				$bob->wait_for_end;
+				is($bob->error, undef, 'the other has no error');
+				$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
+				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
+			}, log => $aio->terminated('alice'),
+			skip => $aio->no_faults);
 		}
-	});
+	}
+});
 
 # Single-user mode: there are no I/O workers, no other session, and no gate.
 # io_methods: worker; long: all
@@ -180,37 +174,35 @@ sub single_user
 	return ($? >> 8, [ $output =~ /answer = "([^"]*)"/g ], $log);
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $answer = sub { my ($value, $from) = @_; return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
-		my $all = "ARRAY(SELECT generate_series(0, 39))";
+with_each_io_method(sub {
+	my $answer = sub { my ($value, $from) = @_; return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
+	my $all = "ARRAY(SELECT generate_series(0, 39))";
 
-		$aio->scenario('reads', sub {
-			my $t = $aio->table('t', 40);
-			ok($aio->stop, 'the server stops');
-			my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
-				$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
-				"SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
-				$answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'));
-			is($status, 0, 'it ends');
-			is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads after barriers, no problem with the rows, and no handle in use') || diag($log);
-			unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
-			$aio->start_again;
-		});
+	$aio->scenario('reads', sub {
+		my $t = $aio->table('t', 40);
+		ok($aio->stop, 'the server stops');
+		my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
+			$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
+			"SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
+			$answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'));
+		is($status, 0, 'it ends');
+		is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads after barriers, no problem with the rows, and no handle in use') || diag($log);
+		unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
+		$aio->start_again;
+	});
 
-		$aio->scenario('the gate', sub {
-			my $t = $aio->table('t', 40);
-			ok($aio->stop, 'the server stops');
-			my @calls = ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
-			my ($status, $answers, $log) = single_user($aio, (map { "SELECT $_" } @calls), $answer->('count(*)', $t));
-			is($status, 0, 'it ends');
-			my $refused = () = $log =~ /DETAIL:  The reason is that the server runs in single-user mode\.\n/g;
-			is($refused, scalar @calls, 'nothing can be held, failed or delayed') || diag($log);
-			is(join(' ', @$answers), 40, 'the rows');
-			$aio->start_again;
-		}, skip => $aio->lacks('gate'));
-	}, leaves => 'nothing');
+	$aio->scenario('the gate', sub {
+		my $t = $aio->table('t', 40);
+		ok($aio->stop, 'the server stops');
+		my @calls = ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
+		my ($status, $answers, $log) = single_user($aio, (map { "SELECT $_" } @calls), $answer->('count(*)', $t));
+		is($status, 0, 'it ends');
+		my $refused = () = $log =~ /DETAIL:  The reason is that the server runs in single-user mode\.\n/g;
+		is($refused, scalar @calls, 'nothing can be held, failed or delayed') || diag($log);
+		is(join(' ', @$answers), 40, 'the rows');
+		$aio->start_again;
+	}, skip => $aio->lacks('gate'));
+}, leaves => 'nothing');
 
 # Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or
 # because of a setting: they log the reason and leave nothing.  Servers with the smallest and the
@@ -263,110 +255,107 @@ sub while_stopped
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# what is limited, how, and what is logged
-		my $rings = 'FATAL:  could not setup io_uring queue: ';
-		my @limits = (
-			[ 'file descriptors', 'ulimit -n 60;', $aio->method eq 'io_uring' ? qr/${rings}Too many open files\n.*HINT:  Consider increasing "ulimit -n" to at least \d+/
-				: qr/FATAL:  insufficient file descriptors available to start server process/ ],
-			# dash and bash name it differently
-			[ 'processes', 'ulimit -p 1 2>/dev/null || ulimit -u 1;', qr/LOG:  could not fork .*: Resource temporarily unavailable/ ]);
-		if ($aio->method eq 'io_uring' && !$no_strace)
-		{
-			# strace says it instead of the kernel
-			my $without = sub { return "set -- strace -o /dev/null -e trace=io_uring_setup -e inject=io_uring_setup:error=$_[0] \"\$@\";" };
-			push @limits, [ 'permission', $without->('EPERM'), qr/${rings}Operation not permitted\n.*HINT:  Check if io_uring is disabled via \/proc\/sys\/kernel\/io_uring_disabled/ ],
-			  [ 'of a kernel', $without->('ENOSYS'), qr/${rings}Function not implemented\n.*HINT:  The kernel does not support io_uring/ ];
-		}
-		push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
-		for my $limit (@limits)
-		{
-			my ($what, $ulimit, $reason) = @$limit;
-			$aio->scenario("not enough $what", sub {
-				my $t = $aio->table('t', 40);
-				while_stopped($aio, sub {
-					my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
-				  SKIP: {
-						skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
-						isnt($status, 0, 'the server does not start');
-						isnt($status, -1, 'it ends');
-						like($log, $reason, 'it logs the reason') || diag($log);
-						if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
-						{
-							ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
-						}
-						unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
+with_each_io_method(sub {
+	# what is limited, how, and what is logged
+	my $rings = 'FATAL:  could not setup io_uring queue: ';
+	my @limits = (
+		[ 'file descriptors', 'ulimit -n 60;', $aio->method eq 'io_uring' ? qr/${rings}Too many open files\n.*HINT:  Consider increasing "ulimit -n" to at least \d+/
+			: qr/FATAL:  insufficient file descriptors available to start server process/ ],
+		# dash and bash name it differently
+		[ 'processes', 'ulimit -p 1 2>/dev/null || ulimit -u 1;', qr/LOG:  could not fork .*: Resource temporarily unavailable/ ]);
+	if ($aio->method eq 'io_uring' && !$no_strace)
+	{
+		# strace says it instead of the kernel
+		my $without = sub { return "set -- strace -o /dev/null -e trace=io_uring_setup -e inject=io_uring_setup:error=$_[0] \"\$@\";" };
+		push @limits, [ 'permission', $without->('EPERM'), qr/${rings}Operation not permitted\n.*HINT:  Check if io_uring is disabled via \/proc\/sys\/kernel\/io_uring_disabled/ ],
+		  [ 'of a kernel', $without->('ENOSYS'), qr/${rings}Function not implemented\n.*HINT:  The kernel does not support io_uring/ ];
+	}
+	push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
+	for my $limit (@limits)
+	{
+		my ($what, $ulimit, $reason) = @$limit;
+		$aio->scenario("not enough $what", sub {
+			my $t = $aio->table('t', 40);
+			while_stopped($aio, sub {
+				my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
+			  SKIP: {
+					skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
+					isnt($status, 0, 'the server does not start');
+					isnt($status, -1, 'it ends');
+					like($log, $reason, 'it logs the reason') || diag($log);
+					if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
+					{
+						ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
 					}
-					ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
-				});
-			});
-		}
-
-		# the rings take descriptors, and files need some more
-		$aio->scenario('as many file descriptors as the hint says', sub {
-			my $t = $aio->table('t', 40);
-			while_stopped($aio, sub {
-				my ($hint) = (runs($aio, 'ulimit -n 60;', 'max_files_per_process=100'))[1] =~ /HINT:  Consider increasing "ulimit -n" to at least (\d+)/;
-				cmp_ok($hint // 0, '>', 130, 'a hint') or return;
-				my ($status, $log) = runs($aio, "ulimit -n ${\($hint - 100 + 30)};", 'max_files_per_process=100');
-				isnt($status, 0, 'enough for the rings: the server does not start');
-				like($log, qr/FATAL:  insufficient file descriptors available to start server process/, 'it logs the reason') || diag($log);
-				($status, $log) = runs($aio, "ulimit -n $hint;", 'max_files_per_process=100');
-				is($status, 0, 'enough for all: the server starts, and stops when told to');
-				like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
-			});
-		}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
-
-		my %settings = (
-			'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
-			'io_max_concurrency=1025' => qr/1025 is outside the valid range for parameter "io_max_concurrency" \(-1 \.\. 1024\)/,
-			'io_max_concurrency=-2' => qr/-2 is outside the valid range for parameter "io_max_concurrency"/,
-			'io_combine_limit=129' => qr/129.* is outside the valid range for parameter "io_combine_limit"/,
-			'io_max_combine_limit=0' => qr/0.* is outside the valid range for parameter "io_max_combine_limit"/,
-			'io_method=none' => qr/invalid value for parameter "io_method": "none"/,
-			'effective_io_concurrency=1001' => qr/1001 is outside the valid range for parameter "effective_io_concurrency"/,
-			($aio->major < 19 ? 'io_workers=33' : 'io_max_workers=33') => qr/33 is outside the valid range for parameter "io_(?:max_)?workers"/);
-		$aio->scenario('settings that are out of range', sub {
-			while_stopped($aio, sub {
-				for my $setting (sort keys %settings)
-				{
-					my ($status, $log) = runs($aio, '', $setting);
-					isnt($status, 0, "$setting: the server does not start");
-					like($log, $settings{$setting}, 'the server logs the reason');
+					unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
 				}
+				ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
 			});
-		}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+		});
+	}
 
-		$aio->scenario('the largest and the smallest settings', sub {
-			my $t = $aio->table('t', 40);
-			while_stopped($aio, sub {});
-			for my $concurrency (1, 1024)
+	# the rings take descriptors, and files need some more
+	$aio->scenario('as many file descriptors as the hint says', sub {
+		my $t = $aio->table('t', 40);
+		while_stopped($aio, sub {
+			my ($hint) = (runs($aio, 'ulimit -n 60;', 'max_files_per_process=100'))[1] =~ /HINT:  Consider increasing "ulimit -n" to at least (\d+)/;
+			cmp_ok($hint // 0, '>', 130, 'a hint') or return;
+			my ($status, $log) = runs($aio, "ulimit -n ${\($hint - 100 + 30)};", 'max_files_per_process=100');
+			isnt($status, 0, 'enough for the rings: the server does not start');
+			like($log, qr/FATAL:  insufficient file descriptors available to start server process/, 'it logs the reason') || diag($log);
+			($status, $log) = runs($aio, "ulimit -n $hint;", 'max_files_per_process=100');
+			is($status, 0, 'enough for all: the server starts, and stops when told to');
+			like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
+		});
+	}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
+
+	my %settings = (
+		'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
+		'io_max_concurrency=1025' => qr/1025 is outside the valid range for parameter "io_max_concurrency" \(-1 \.\. 1024\)/,
+		'io_max_concurrency=-2' => qr/-2 is outside the valid range for parameter "io_max_concurrency"/,
+		'io_combine_limit=129' => qr/129.* is outside the valid range for parameter "io_combine_limit"/,
+		'io_max_combine_limit=0' => qr/0.* is outside the valid range for parameter "io_max_combine_limit"/,
+		'io_method=none' => qr/invalid value for parameter "io_method": "none"/,
+		'effective_io_concurrency=1001' => qr/1001 is outside the valid range for parameter "effective_io_concurrency"/,
+		($aio->major < 19 ? 'io_workers=33' : 'io_max_workers=33') => qr/33 is outside the valid range for parameter "io_(?:max_)?workers"/);
+	$aio->scenario('settings that are out of range', sub {
+		while_stopped($aio, sub {
+			for my $setting (sort keys %settings)
 			{
-				my $most = $concurrency == 1 ? 4 : 128;
-				$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
-				while_stopped($aio, sub {});
-				$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
-				my ($alice) = $aio->sessions('alice');
-				# a limit beyond the maximum has no effect
-				my $read = "SELECT count(*) FROM read_buffers('$t', 0, 32)";
-				$alice->sql($read);
-				$aio->evict($t);
-				is($aio->io_during($alice, 'relation/normal', sub { $alice->sql($read) }) =~ s{/.*}{}r, $most < 32 ? 32 / $most : 1, "io_max_combine_limit = $most: reads of 32 blocks");
-				$aio->evict($t);
-				$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 40 FROM generate_series(0, 79) i))", 80, "io_max_concurrency = $concurrency");
-				$aio->proves($t);
-				$aio->end_sessions;
+				my ($status, $log) = runs($aio, '', $setting);
+				isnt($status, 0, "$setting: the server does not start");
+				like($log, $settings{$setting}, 'the server logs the reason');
 			}
-			$aio->sql('ALTER SYSTEM RESET ALL; ALTER SYSTEM SET io_max_concurrency = -1');
+		});
+	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+
+	$aio->scenario('the largest and the smallest settings', sub {
+		my $t = $aio->table('t', 40);
+		while_stopped($aio, sub {});
+		for my $concurrency (1, 1024)
+		{
+			my $most = $concurrency == 1 ? 4 : 128;
+			$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
 			while_stopped($aio, sub {});
-			$aio->gives("SELECT current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", 't', 'io_max_concurrency = -1: as many as the buffers allow');
-			$aio->sql('ALTER SYSTEM RESET ALL');
-			while_stopped($aio, sub {});
-		}, skip => $aio->repeats ? 'the same with each io_method' : undef);
-	});
+			$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
+			my ($alice) = $aio->sessions('alice');
+			# a limit beyond the maximum has no effect
+			my $read = "SELECT count(*) FROM read_buffers('$t', 0, 32)";
+			$alice->sql($read);
+			$aio->evict($t);
+			is($aio->io_during($alice, 'relation/normal', sub { $alice->sql($read) }) =~ s{/.*}{}r, $most < 32 ? 32 / $most : 1, "io_max_combine_limit = $most: reads of 32 blocks");
+			$aio->evict($t);
+			$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 40 FROM generate_series(0, 79) i))", 80, "io_max_concurrency = $concurrency");
+			$aio->proves($t);
+			$aio->end_sessions;
+		}
+		$aio->sql('ALTER SYSTEM RESET ALL; ALTER SYSTEM SET io_max_concurrency = -1');
+		while_stopped($aio, sub {});
+		$aio->gives("SELECT current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", 't', 'io_max_concurrency = -1: as many as the buffers allow');
+		$aio->sql('ALTER SYSTEM RESET ALL');
+		while_stopped($aio, sub {});
+	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+});
 
 done_testing();

@@ -1,138 +1,135 @@
 # A standby that reads while it replays.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # A standby that reads while it replays.  The startup process and the sessions share the
 # buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
 # reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
 # or a shutdown ends the wait.  The trace records replay's reads.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->node->backup('b');
-		my $standby = TestAio::Server->of_backup($aio, 'b');
+with_each_io_method(sub {
+	$aio->node->backup('b');
+	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		# Makes a table that both servers have and neither has cached.
-		my $table = sub {
-			my ($nblocks) = @_;
-			my $t = $aio->table('t', $nblocks // 40, changes => 1);
-			$aio->replayed_by($standby);
+	# Makes a table that both servers have and neither has cached.
+	my $table = sub {
+		my ($nblocks) = @_;
+		my $t = $aio->table('t', $nblocks // 40, changes => 1);
+		$aio->replayed_by($standby);
+		$standby->evict($t);
+		return $t;
+	};
+
+	$aio->scenario('the same on both', sub {
+		my $t = $table->(100);
+		my ($reader) = $standby->sessions('reader');
+		$standby->is_method($aio->method);
+		$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
+		is($reader->sql("SELECT problems('$t')"), '', 'as written');
+		$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
+		$reader->fails("SELECT $_()", '25006', qr/cannot execute $_\(\) during recovery/, $_) for split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_(en|dis)able_data_checksums'");
+
+		# replay goes on and reads evicted blocks
+		$standby->evict($t);
+		$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk < 50; VACUUM $t");
+		for (1 .. 3)
+		{
 			$standby->evict($t);
-			return $t;
-		};
+			$reader->sql("SELECT count(*) FROM $t");
+		}
+		$aio->replayed_by($standby);
+		$standby->evict($t);
+		$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'the replayed rows');
+		$reader->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 40) b");
+		$aio->sql("DROP TABLE $t");
+		$aio->replayed_by($standby);
+		$reader->fails("SELECT count(*) FROM $t", '42P01', qr/does not exist/, 'dropped while reads were under way');
+		$standby->end_session($reader);
+		$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');
+	});
 
-		$aio->scenario('the same on both', sub {
-			my $t = $table->(100);
-			my ($reader) = $standby->sessions('reader');
-			$standby->is_method($aio->method);
-			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
-			is($reader->sql("SELECT problems('$t')"), '', 'as written');
-			$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
-			$reader->fails("SELECT $_()", '25006', qr/cannot execute $_\(\) during recovery/, $_) for split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_(en|dis)able_data_checksums'");
+	# replay copies files, after it has written what its own buffers have of them
+	$aio->scenario('a database that is copied', sub {
+		$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
+		my $bob = $aio->session('bob', dbname => 'original');
+		$bob->sql("CREATE TABLE c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON c (i); UPDATE c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM c WHERE i % 4 = 1 AND i < 1000");
+		my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM c';
+		my $expected = $bob->sql($look);
+		$aio->end_session($bob);
+		$aio->sql('CREATE DATABASE copy TEMPLATE original STRATEGY file_copy');
+		$aio->replayed_by($standby);
+		my $reader = $standby->session('reader', dbname => 'copy');
+		$reader->gives($look, $expected, 'the rows');
+		$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM c WHERE i >= 1000', '100|119800', 'by the index');
+		$standby->end_session($reader);
+		$aio->sql("DROP DATABASE $_") for qw(copy original);
+		# or the standby replays that once more when it is restarted, and warns
+		$aio->sql('CHECKPOINT');
+		$aio->replayed_by($standby);
+	});
 
-			# replay goes on and reads evicted blocks
-			$standby->evict($t);
-			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk < 50; VACUUM $t");
-			for (1 .. 3)
+	$aio->scenario('sessions wait, replay does not', sub {
+		my $t = $table->();
+		my ($startup) = $standby->pids_of_type('startup');
+		my ($controller, $issuer, $waiter) = $standby->gate_hold_read($t);
+		$standby->trace("'$t', $startup");
+		$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
+		$aio->replayed_by($standby);
+		$standby->end_trace;
+		$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
+		$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
+			  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
+		$issuer->returns('', 'reads');
+		$waiter->returns('1', 'gets it');
+		$standby->end_session($_) for $controller, $issuer, $waiter;
+		$standby->evict($t);
+		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
+	});
+
+	# replay does not read a block of which it has an image, but waits for the read of another process
+	$aio->scenario('an image of a block that a session reads', sub {
+		my $t = $table->();
+		$aio->alter_system(full_page_writes => 'on');
+		$aio->sql('CHECKPOINT');
+		my ($reader) = $standby->sessions('reader');
+		my ($startup) = $standby->pids_of_type('startup');
+		$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+		$reader->starts("SELECT read_rel_block_ll('$t', 3)");
+		$reader->waits_on('IoGateHeld', 'reads block 3');
+		$aio->sql("DELETE FROM $t WHERE blk = 3");
+		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
+		$standby->sql('SELECT io_hold_end(), io_release_all()');
+		$reader->returns('', 'gets it');
+		$aio->replayed_by($standby);
+		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)) FROM $t", '39|39', 'the replayed rows');
+		$standby->end_session($reader);
+	});
+
+	for my $end ('the hold timeout', 'a release', 'fast shutdown')
+	{
+		$aio->scenario("replay of DROP TABLE, until $end", sub {
+			my $t = $table->();
+			my ($issuer) = $standby->sessions('issuer');
+			$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
+			$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+			$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+			$aio->sql("DROP TABLE $t");
+			my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
+			$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
+			$standby->sql('SELECT io_release_all()') if $end eq 'a release';
+			if ($end eq 'fast shutdown')
 			{
-				$standby->evict($t);
-				$reader->sql("SELECT count(*) FROM $t");
+				ok($standby->stop, 'stops');
+				$standby->start_again;
 			}
 			$aio->replayed_by($standby);
-			$standby->evict($t);
-			$reader->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '100|100|50', 'the replayed rows');
-			$reader->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 40) b");
-			$aio->sql("DROP TABLE $t");
-			$aio->replayed_by($standby);
-			$reader->fails("SELECT count(*) FROM $t", '42P01', qr/does not exist/, 'dropped while reads were under way');
-			$standby->end_session($reader);
-			$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');
+			$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
+			$standby->sql('SELECT io_hold_end()');
 		});
+	}
 
-		# replay copies files, after it has written what its own buffers have of them
-		$aio->scenario('a database that is copied', sub {
-			$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
-			my $bob = $aio->session('bob', dbname => 'original');
-			$bob->sql("CREATE TABLE c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON c (i); UPDATE c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM c WHERE i % 4 = 1 AND i < 1000");
-			my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM c';
-			my $expected = $bob->sql($look);
-			$aio->end_session($bob);
-			$aio->sql('CREATE DATABASE copy TEMPLATE original STRATEGY file_copy');
-			$aio->replayed_by($standby);
-			my $reader = $standby->session('reader', dbname => 'copy');
-			$reader->gives($look, $expected, 'the rows');
-			$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM c WHERE i >= 1000', '100|119800', 'by the index');
-			$standby->end_session($reader);
-			$aio->sql("DROP DATABASE $_") for qw(copy original);
-			# or the standby replays that once more when it is restarted, and warns
-			$aio->sql('CHECKPOINT');
-			$aio->replayed_by($standby);
-		});
-
-		$aio->scenario('sessions wait, replay does not', sub {
-			my $t = $table->();
-			my ($startup) = $standby->pids_of_type('startup');
-			my ($controller, $issuer, $waiter) = $standby->gate_hold_read($t);
-			$standby->trace("'$t', $startup");
-			$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
-			$aio->replayed_by($standby);
-			$standby->end_trace;
-			$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
-			$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
-				  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
-			$issuer->returns('', 'reads');
-			$waiter->returns('1', 'gets it');
-			$standby->end_session($_) for $controller, $issuer, $waiter;
-			$standby->evict($t);
-			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
-		});
-
-		# replay does not read a block of which it has an image, but waits for the read of another process
-		$aio->scenario('an image of a block that a session reads', sub {
-			my $t = $table->();
-			$aio->alter_system(full_page_writes => 'on');
-			$aio->sql('CHECKPOINT');
-			my ($reader) = $standby->sessions('reader');
-			my ($startup) = $standby->pids_of_type('startup');
-			$standby->sql("SELECT io_hold('$t', max_reads => 1)");
-			$reader->starts("SELECT read_rel_block_ll('$t', 3)");
-			$reader->waits_on('IoGateHeld', 'reads block 3');
-			$aio->sql("DELETE FROM $t WHERE blk = 3");
-			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
-			$standby->sql('SELECT io_hold_end(), io_release_all()');
-			$reader->returns('', 'gets it');
-			$aio->replayed_by($standby);
-			$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)) FROM $t", '39|39', 'the replayed rows');
-			$standby->end_session($reader);
-		});
-
-		for my $end ('the hold timeout', 'a release', 'fast shutdown')
-		{
-			$aio->scenario("replay of DROP TABLE, until $end", sub {
-				my $t = $table->();
-				my ($issuer) = $standby->sessions('issuer');
-				$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
-				$standby->sql("SELECT io_hold('$t', max_reads => 1)");
-				$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-				$aio->sql("DROP TABLE $t");
-				my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
-				$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
-				$standby->sql('SELECT io_release_all()') if $end eq 'a release';
-				if ($end eq 'fast shutdown')
-				{
-					ok($standby->stop, 'stops');
-					$standby->start_again;
-				}
-				$aio->replayed_by($standby);
-				$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
-				$standby->sql('SELECT io_hold_end()');
-			});
-		}
-
-	},
+},
 	# replay does not read a page whose whole image is in the WAL
 	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
 		'test_aio.reach_synchronous_reads' => 'on' });
@@ -163,150 +160,144 @@ sub whole_pages_since
 	return join ',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to);
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->node->backup('b');
-		my $standby = TestAio::Server->of_backup($aio, 'b');
+with_each_io_method(sub {
+	$aio->node->backup('b');
+	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		for my $whole (0, 1)
-		{
-			$aio->scenario($whole ? 'a whole page' : 'a change', sub {
-				my ($reader, $n) = stand_on_block_2($aio, $standby);
-				my $size = $standby->log_size;
-				# nobody ever saw what VACUUM removes, so it conflicts with no snapshot
-				my $update = 'BEGIN; UPDATE scenario.p SET n = n WHERE ctid = \'(2,5)\'; ROLLBACK';
-				$aio->sql($_) for split(/; /, $update), $whole ? 'CHECKPOINT' : ();
-				my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
-				$aio->sql('VACUUM (TRUNCATE off) scenario.p');
-				is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
-				my ($startup) = $standby->pids_of_type('startup');
-				my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
-				ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));
-				ok($standby->poll(sub { $standby->log_text($size) =~ /recovery still waiting/ }), 'the log says so');
-				$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
-				$reader->sql('ROLLBACK');
-				$aio->replayed_by($standby);
-				my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
-				is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
-				$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
-				$standby->end_session($reader);
-			});
-		}
+	for my $whole (0, 1)
+	{
+		$aio->scenario($whole ? 'a whole page' : 'a change', sub {
+			my ($reader, $n) = stand_on_block_2($aio, $standby);
+			my $size = $standby->log_size;
+			# nobody ever saw what VACUUM removes, so it conflicts with no snapshot
+			my $update = 'BEGIN; UPDATE scenario.p SET n = n WHERE ctid = \'(2,5)\'; ROLLBACK';
+			$aio->sql($_) for split(/; /, $update), $whole ? 'CHECKPOINT' : ();
+			my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+			$aio->sql('VACUUM (TRUNCATE off) scenario.p');
+			is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+			my ($startup) = $standby->pids_of_type('startup');
+			my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
+			ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));
+			ok($standby->poll(sub { $standby->log_text($size) =~ /recovery still waiting/ }), 'the log says so');
+			$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+			$reader->sql('ROLLBACK');
+			$aio->replayed_by($standby);
+			my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
+			is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
+			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
+			$standby->end_session($reader);
+		});
+	}
 
-		for my $whole (0, 1)
-		{
-			$aio->scenario($whole ? 'a whole page that nobody has to be kept off' : 'a change that nobody has to be kept off', sub {
-				my ($reader, $n) = stand_on_block_2($aio, $standby);
-				my $size = $standby->log_size;
-				$aio->sql('CHECKPOINT') if $whole;
-				my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
-				$aio->sql('UPDATE scenario.p SET n = -n WHERE ctid = \'(2,5)\'');
-				is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
-				$aio->replayed_by($standby);
-				unlike($standby->log_text($size), qr/recovery still waiting/, 'replay does not wait for the pin');
-				$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
-				$reader->sql('ROLLBACK');
-				$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
-				$standby->end_session($reader);
-			});
-		}
-	}, streaming => 1, leaves => 'nothing',
+	for my $whole (0, 1)
+	{
+		$aio->scenario($whole ? 'a whole page that nobody has to be kept off' : 'a change that nobody has to be kept off', sub {
+			my ($reader, $n) = stand_on_block_2($aio, $standby);
+			my $size = $standby->log_size;
+			$aio->sql('CHECKPOINT') if $whole;
+			my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+			$aio->sql('UPDATE scenario.p SET n = -n WHERE ctid = \'(2,5)\'');
+			is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+			$aio->replayed_by($standby);
+			unlike($standby->log_text($size), qr/recovery still waiting/, 'replay does not wait for the pin');
+			$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+			$reader->sql('ROLLBACK');
+			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
+			$standby->end_session($reader);
+		});
+	}
+}, streaming => 1, leaves => 'nothing',
 	# or the change would find that the page is in the WAL already, because of hint bits
 	no_data_checksums => 1, conf => { wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
 
 # Replay waits for snapshots of a standby for which the primary has removed rows, or which do not see
 # rows that VACUUM takes for visible to all: in its first pass, in its second one, or when it freezes.
 # io_methods: sync; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->node->backup('b');
-		my $standby = TestAio::Server->of_backup($aio, 'b');
+with_each_io_method(sub {
+	$aio->node->backup('b');
+	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		# A row that nobody ever saw concerns no snapshot.  It stays as a dead item until VACUUM's second
-		# pass, so it keeps the first one from taking the page for visible to all.
-		my $aborted = 'BEGIN; INSERT INTO scenario.p SELECT generate_series(1000, 1010); ROLLBACK';
-		my @cases = (
-			[ 'a row that is removed', 'DELETE FROM scenario.p WHERE n = 7', 'VACUUM (TRUNCATE off) scenario.p' ],
-			[ 'a new row, and VACUUM\'s first pass', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (TRUNCATE off) scenario.p' ],
-			[ 'a new row, and its second pass', "INSERT INTO scenario.p VALUES (500); $aborted", 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p' ],
-			[ 'a new row that is frozen', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (FREEZE, TRUNCATE off) scenario.p' ]);
-		for my $case (@cases)
-		{
-			my ($what, $change, $vacuum) = @$case;
-			$aio->scenario($what, sub {
-				my $reader = $standby->session('reader');
-				$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
-				$aio->replayed_by($standby);
-				# by an index-only scan, which believes the visibility map
-				$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
-				my $rows = 'SELECT count(*), sum(n) FROM scenario.p';
-				$reader->gives($rows, '200|20100', 'what the snapshot sees');
-				$aio->sql($_) for split /; /, $change;
-				my ($startup) = $standby->pids_of_type('startup');
-				$aio->replayed_by($standby);
-				$aio->sql($vacuum);
-				ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup));
-				$reader->gives($rows, '200|20100', 'which sees the same rows');
-				$reader->sql('ROLLBACK');
-				$aio->replayed_by($standby);
-				$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
-				$standby->end_session($reader);
-			});
-		}
-
-		$aio->scenario('rows that nobody ever saw', sub {
+	# A row that nobody ever saw concerns no snapshot.  It stays as a dead item until VACUUM's second
+	# pass, so it keeps the first one from taking the page for visible to all.
+	my $aborted = 'BEGIN; INSERT INTO scenario.p SELECT generate_series(1000, 1010); ROLLBACK';
+	my @cases = (
+		[ 'a row that is removed', 'DELETE FROM scenario.p WHERE n = 7', 'VACUUM (TRUNCATE off) scenario.p' ],
+		[ 'a new row, and VACUUM\'s first pass', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (TRUNCATE off) scenario.p' ],
+		[ 'a new row, and its second pass', "INSERT INTO scenario.p VALUES (500); $aborted", 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p' ],
+		[ 'a new row that is frozen', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (FREEZE, TRUNCATE off) scenario.p' ]);
+	for my $case (@cases)
+	{
+		my ($what, $change, $vacuum) = @$case;
+		$aio->scenario($what, sub {
 			my $reader = $standby->session('reader');
 			$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
 			$aio->replayed_by($standby);
-			$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scenario.p');
-			$aio->sql($_) for split(/; /, $aborted), 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p';
+			# by an index-only scan, which believes the visibility map
+			$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
+			my $rows = 'SELECT count(*), sum(n) FROM scenario.p';
+			$reader->gives($rows, '200|20100', 'what the snapshot sees');
+			$aio->sql($_) for split /; /, $change;
+			my ($startup) = $standby->pids_of_type('startup');
 			$aio->replayed_by($standby);
-			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '200|20100', 'replay waits for no snapshot');
+			$aio->sql($vacuum);
+			ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup));
+			$reader->gives($rows, '200|20100', 'which sees the same rows');
 			$reader->sql('ROLLBACK');
+			$aio->replayed_by($standby);
+			$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
 			$standby->end_session($reader);
 		});
-	}, streaming => 1, leaves => 'nothing', conf => { max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
+	}
+
+	$aio->scenario('rows that nobody ever saw', sub {
+		my $reader = $standby->session('reader');
+		$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
+		$aio->replayed_by($standby);
+		$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scenario.p');
+		$aio->sql($_) for split(/; /, $aborted), 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p';
+		$aio->replayed_by($standby);
+		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '200|20100', 'replay waits for no snapshot');
+		$reader->sql('ROLLBACK');
+		$standby->end_session($reader);
+	});
+}, streaming => 1, leaves => 'nothing', conf => { max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
 
 # What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
 # blocks that are cached.
 # io_methods: io_uring; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->node->backup('b');
-		my $standby = TestAio::Server->of_backup($aio, 'b');
+with_each_io_method(sub {
+	$aio->node->backup('b');
+	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-		$aio->scenario('replay waits for a pin', sub {
-			# four rows a page
-			my ($pinned, $ahead) = qw(scenario.pinned scenario.ahead);
-			$aio->sql("CREATE TABLE $_ (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(0, 399) i; VACUUM (FREEZE) $_") for $pinned, $ahead;
-			# changes that come later have no full page images
-			$aio->sql("CHECKPOINT; UPDATE $ahead SET n = n; DELETE FROM $pinned WHERE n = 21");
-			$aio->replayed_by($standby);
-			my ($reader) = $standby->sessions('reader');
-			$reader->sql("SELECT count(*) FROM $ahead; BEGIN; DECLARE c CURSOR FOR SELECT n FROM $pinned");
-			$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
+	$aio->scenario('replay waits for a pin', sub {
+		# four rows a page
+		my ($pinned, $ahead) = qw(scenario.pinned scenario.ahead);
+		$aio->sql("CREATE TABLE $_ (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(0, 399) i; VACUUM (FREEZE) $_") for $pinned, $ahead;
+		# changes that come later have no full page images
+		$aio->sql("CHECKPOINT; UPDATE $ahead SET n = n; DELETE FROM $pinned WHERE n = 21");
+		$aio->replayed_by($standby);
+		my ($reader) = $standby->sessions('reader');
+		$reader->sql("SELECT count(*) FROM $ahead; BEGIN; DECLARE c CURSOR FOR SELECT n FROM $pinned");
+		$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
 
-			# all of this WAL is there before replay goes on
-			$standby->sql('SELECT pg_wal_replay_pause()');
-			$aio->sql("UPDATE $ahead SET n = n WHERE n % 4 = 0; VACUUM (TRUNCATE off) $pinned; UPDATE $ahead SET n = n WHERE n % 4 = 1");
-			my $end = $aio->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
-			$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
-			$standby->sql('SELECT pg_wal_replay_resume()');
-			my ($startup) = $standby->pids_of_type('startup');
-			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
-			# maintenance_io_concurrency is 10; look-ahead ends after four times as many blocks
-			my ($blocks, $bytes, $reads) = split /\|/, $standby->sql('SELECT block_distance, wal_distance, io_depth FROM pg_stat_recovery_prefetch');
-			is_between($blocks, 20, 40, 'blocks ahead');
-			is_between($bytes, 10 * 1900, 60 * 8192, 'bytes of WAL ahead');
-			is($reads, 0, 'reads in progress: the blocks are cached');
-			$reader->sql('ROLLBACK');
-			$aio->replayed_by($standby);
-			$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
-		});
-		ok($standby->stop, 'the standby stops');
-	}, streaming => 1, conf => { max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', maintenance_io_concurrency => 10 });
+		# all of this WAL is there before replay goes on
+		$standby->sql('SELECT pg_wal_replay_pause()');
+		$aio->sql("UPDATE $ahead SET n = n WHERE n % 4 = 0; VACUUM (TRUNCATE off) $pinned; UPDATE $ahead SET n = n WHERE n % 4 = 1");
+		my $end = $aio->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+		$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
+		$standby->sql('SELECT pg_wal_replay_resume()');
+		my ($startup) = $standby->pids_of_type('startup');
+		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+		# maintenance_io_concurrency is 10; look-ahead ends after four times as many blocks
+		my ($blocks, $bytes, $reads) = split /\|/, $standby->sql('SELECT block_distance, wal_distance, io_depth FROM pg_stat_recovery_prefetch');
+		is_between($blocks, 20, 40, 'blocks ahead');
+		is_between($bytes, 10 * 1900, 60 * 8192, 'bytes of WAL ahead');
+		is($reads, 0, 'reads in progress: the blocks are cached');
+		$reader->sql('ROLLBACK');
+		$aio->replayed_by($standby);
+		$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
+	});
+	ok($standby->stop, 'the standby stops');
+}, streaming => 1, conf => { max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', maintenance_io_concurrency => 10 });
 
 done_testing();

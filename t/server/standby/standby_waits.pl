@@ -2,8 +2,7 @@
 # for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 

@@ -1,8 +1,7 @@
 # How far a read stream looks ahead, and which settings, pauses and pins limit it.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # How far a read stream looks ahead: how many later blocks it has asked for while it waits for a
@@ -62,92 +61,90 @@ sub blocks_ahead_at
 	return ahead_at($aio, $t, splice(@what, 0, 2), $count, @what);
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $no_gate = $aio->lacks('gate');
-		my $starts_none = $aio->method eq 'sync' ? 'with sync a stream reads a block when it wants it' : $no_gate;
-		my $even = 'SELECT generate_series(0, 398, 2)';
-		my $all = 'SELECT generate_series(0, 399)';
+with_each_io_method(sub {
+	my $no_gate = $aio->lacks('gate');
+	my $starts_none = $aio->method eq 'sync' ? 'with sync a stream reads a block when it wants it' : $no_gate;
+	my $even = 'SELECT generate_series(0, 398, 2)';
+	my $all = 'SELECT generate_series(0, 399)';
 
-		$aio->scenario('at the first block', sub {
-			my $t = $aio->table('t', 400);
-			# a stream with READ_STREAM_FULL begins with the distance of one full read
-			for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
-			{
-				my ($eic, $expected) = @$case;
-				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
-				is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
-				is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
-			}
-		}, skip => $no_gate);
+	$aio->scenario('at the first block', sub {
+		my $t = $aio->table('t', 400);
+		# a stream with READ_STREAM_FULL begins with the distance of one full read
+		for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
+		{
+			my ($eic, $expected) = @$case;
+			is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
+			is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
+			is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
+		}
+	}, skip => $no_gate);
 
-		$aio->scenario('when each read is waited for', sub {
-			my $t = $aio->table('t', 400);
-			my @first = map { $_ * 2 } 0 .. 7;
-			for my $case (
-				[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
-				[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
-				[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
-				[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ])
-			{
-				my ($what, $blocks, $stops, $limits, $expected) = @$case;
-				my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
-				is($ahead, $expected, $what);
-			}
-		}, skip => $starts_none);
+	$aio->scenario('when each read is waited for', sub {
+		my $t = $aio->table('t', 400);
+		my @first = map { $_ * 2 } 0 .. 7;
+		for my $case (
+			[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
+			[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
+			[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
+			[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ])
+		{
+			my ($what, $blocks, $stops, $limits, $expected) = @$case;
+			my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
+			is($ahead, $expected, $what);
+		}
+	}, skip => $starts_none);
 
-		$aio->scenario('after a pause', sub {
-			my $t = $aio->table('t', 400);
-			is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
-		}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
+	$aio->scenario('after a pause', sub {
+		my $t = $aio->table('t', 400);
+		is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
+	}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
-		$aio->scenario('when no read is waited for', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 90);
-			$alice->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
-			my $most = 0;
-			for my $at (0 .. 19)
-			{
-				$alice->gives('FETCH 1 FROM c', $at, "block $at");
-				$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
-				my $ahead = $aio->sql("SELECT count(buffer) FROM generate_series($at + 1, 89) b, buffer_state('$t', b)");
-				$most = $ahead if $ahead > $most;
-			}
-			# the session has waited for the first reads
-			cmp_ok($most, '<=', 8, 'reads that have ended leave the look-ahead as it is');
-			$alice->sql('COMMIT');
-		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
-			: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
+	$aio->scenario('when no read is waited for', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 90);
+		$alice->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+		my $most = 0;
+		for my $at (0 .. 19)
+		{
+			$alice->gives('FETCH 1 FROM c', $at, "block $at");
+			$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
+			my $ahead = $aio->sql("SELECT count(buffer) FROM generate_series($at + 1, 89) b, buffer_state('$t', b)");
+			$most = $ahead if $ahead > $most;
+		}
+		# the session has waited for the first reads
+		cmp_ok($most, '<=', 8, 'reads that have ended leave the look-ahead as it is');
+		$alice->sql('COMMIT');
+	}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
+		: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
 
-		# the hits let the stream look ahead by one block only, and still combine; all reads are staged then
-		$aio->scenario('after hits, when no read is waited for', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 150);
-			$alice->sql("SET effective_io_concurrency = 1; SET io_combine_limit = 16; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(41, 77)))");
-			$aio->sql("SELECT io_trace_start('$t')");
-			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
-			for my $at (0 .. 109)
-			{
-				$alice->gives('FETCH 1 FROM c', $at, "block $at");
-				$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
-			}
-			$aio->end_trace;
-			$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
-				'16|78', 'each begins where the one before it has ended, but for the hits');
-			$alice->sql('COMMIT');
-		}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
+	# the hits let the stream look ahead by one block only, and still combine; all reads are staged then
+	$aio->scenario('after hits, when no read is waited for', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 150);
+		$alice->sql("SET effective_io_concurrency = 1; SET io_combine_limit = 16; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(41, 77)))");
+		$aio->sql("SELECT io_trace_start('$t')");
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
+		for my $at (0 .. 109)
+		{
+			$alice->gives('FETCH 1 FROM c', $at, "block $at");
+			$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
+		}
+		$aio->end_trace;
+		$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
+			'16|78', 'each begins where the one before it has ended, but for the hits');
+		$alice->sql('COMMIT');
+	}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
 
-		$aio->scenario('after hits', sub {
-			my $t = $aio->table('t', 400);
-			# the distance has shrunk to one and grows again
-			is(reads_ahead_at($aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
-			# in 18 a hit undoes what a miss has gained
-			my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
-			is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
-			# more hits than the stream has pinned, fewer than it may pin
-			is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
-				$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
-		}, skip => $starts_none);
-	}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
+	$aio->scenario('after hits', sub {
+		my $t = $aio->table('t', 400);
+		# the distance has shrunk to one and grows again
+		is(reads_ahead_at($aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
+		# in 18 a hit undoes what a miss has gained
+		my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 199 ]);
+		is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
+		# more hits than the stream has pinned, fewer than it may pin
+		is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
+			$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
+	}, skip => $starts_none);
+}, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
 		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
 		'test_aio.reach_synchronous_reads' => 'on' });
 
@@ -155,64 +152,62 @@ with_each_io_method(
 # maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
 # session performs its reads at once, and they are flagged as synchronous.
 # io_methods: sync; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
+with_each_io_method(sub {
+	my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
 
-		my $scan = 'SELECT count(*) FROM %s';
-		my $stream = "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 59, 2)))";
-		my $vacuum = 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s';
-		# effective_ and maintenance_io_concurrency of the session, options of the tablespace,
-		# statement, whether its reads are synchronous
-		my @cases = (
-			[ 16, 16, '', $scan, 'false' ],
-			[ 1, 16, '', $scan, 'false' ],
-			[ 0, 16, '', $scan, 'true' ],
-			[ 0, 16, '', $stream, 'true' ],
-			[ 16, 0, '', $stream, 'false' ],
-			[ 16, 1, '', $vacuum, 'false' ],
-			[ 16, 0, '', $vacuum, 'true' ],
-			[ 0, 16, '', $vacuum, 'false' ],
-			[ 16, 0, '', 'ANALYZE %s', 'true' ],
-			[ 0, 16, '', 'ANALYZE %s', 'false' ],
-			[ 16, 16, 'effective_io_concurrency = 0', $stream, 'true' ],
-			[ 0, 16, 'effective_io_concurrency = 5', $stream, 'false' ],
-			[ 16, 16, 'effective_io_concurrency = 0', $vacuum, 'false' ],
-			[ 16, 16, 'maintenance_io_concurrency = 0', $stream, 'false' ],
-			[ 16, 16, 'maintenance_io_concurrency = 0', $vacuum, 'true' ],
-			[ 16, 0, 'maintenance_io_concurrency = 5', $vacuum, 'false' ]);
+	my $scan = 'SELECT count(*) FROM %s';
+	my $stream = "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 59, 2)))";
+	my $vacuum = 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s';
+	# effective_ and maintenance_io_concurrency of the session, options of the tablespace,
+	# statement, whether its reads are synchronous
+	my @cases = (
+		[ 16, 16, '', $scan, 'false' ],
+		[ 1, 16, '', $scan, 'false' ],
+		[ 0, 16, '', $scan, 'true' ],
+		[ 0, 16, '', $stream, 'true' ],
+		[ 16, 0, '', $stream, 'false' ],
+		[ 16, 1, '', $vacuum, 'false' ],
+		[ 16, 0, '', $vacuum, 'true' ],
+		[ 0, 16, '', $vacuum, 'false' ],
+		[ 16, 0, '', 'ANALYZE %s', 'true' ],
+		[ 0, 16, '', 'ANALYZE %s', 'false' ],
+		[ 16, 16, 'effective_io_concurrency = 0', $stream, 'true' ],
+		[ 0, 16, 'effective_io_concurrency = 5', $stream, 'false' ],
+		[ 16, 16, 'effective_io_concurrency = 0', $vacuum, 'false' ],
+		[ 16, 16, 'maintenance_io_concurrency = 0', $stream, 'false' ],
+		[ 16, 16, 'maintenance_io_concurrency = 0', $vacuum, 'true' ],
+		[ 16, 0, 'maintenance_io_concurrency = 5', $vacuum, 'false' ]);
 
-		for my $case (@cases)
-		{
-			my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
-			$aio->scenario("$effective, $maintenance, $option: $statement", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-				$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
-				$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
-				$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
-				$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
-				$aio->evict($t);
-				$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
-				$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
-				# since 19 a session also performs a read if an I/O worker has the lock of their queue
-				my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
-				$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
-				$aio->proves($t);
-				$aio->sql("DROP TABLE $t");
-			}, skip => $no_trace);
-		}
-
-		# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
-		$aio->scenario('a lone miss after many hits', sub {
+	for my $case (@cases)
+	{
+		my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
+		$aio->scenario("$effective, $maintenance, $option: $statement", sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$aio->warm($t, 0 .. 49);
-			$aio->traces_of("'$t', ${\$alice->pid}", sub {
-					$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
-				});
-			$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
+			$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
+			$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
+			$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
+			$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
+			$aio->evict($t);
+			$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
+			$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
+			# since 19 a session also performs a read if an I/O worker has the lock of their queue
+			my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
+			$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
+			$aio->proves($t);
+			$aio->sql("DROP TABLE $t");
 		}, skip => $no_trace);
-	}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
+	}
+
+	# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
+	$aio->scenario('a lone miss after many hits', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->warm($t, 0 .. 49);
+		$aio->traces_of("'$t', ${\$alice->pid}", sub {
+				$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
+			});
+		$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
+	}, skip => $no_trace);
+}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Streams that are reset, ended early or paused (read_stream_run).
 # io_methods: io_uring; long: all
@@ -220,68 +215,65 @@ with_each_io_method(
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("reset, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
-				$alice->sql('SET io_combine_limit = 16');
-				my $counts = 'blocks, hits, read_bytes';
-				my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
-				for my $at (sort keys %resets)
-				{
-					$aio->evict($t, $alice);
-					$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
-				}
-			});
-
-			$aio->scenario("ended early, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-				$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
-				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
-				$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, end_at => 16)", '16', 'after the last block');
-				for my $end (0, 1, 2, 17)
-				{
-					$aio->evict($t, $alice);
-					$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
-				}
-			});
-		}
-
-		$aio->scenario('paused', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 16);
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("reset, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
 			$alice->sql('SET io_combine_limit = 16');
-			if ($aio->major < 19)
+			my $counts = 'blocks, hits, read_bytes';
+			my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
+			for my $at (sort keys %resets)
 			{
-				$alice->fails("SELECT * FROM read_stream_run('$t', $ahead, pause_at => '{4}')", '0A000', qr/cannot pause/, 'this server cannot pause streams');
-				return;
-			}
-			$alice->gives("SELECT blocks, reads, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '{4,8}')", '16|3|131072', 'no read crosses a pause');
-			for my $at ('{0}', '{16}', '{0,1,2,15,16}', '{' . join(',', 0 .. 16) . '}')
-			{
-				$aio->evict($t);
-				$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '$at', per_buffer_data => 9)", '16|131072', "cold, $at");
-				$alice->gives("SELECT blocks, hits FROM read_stream_run('$t', $ahead, pause_at => '$at')", '16|16', "cached, $at");
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', reset_at => '{0,2,8,16}', nruns => 2, per_buffer_data => 9)", '32', "reset, $at");
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', end_at => 5)", '5', "ended, $at");
+				$aio->evict($t, $alice);
+				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
 			}
 		});
 
-		# a stream begins with small reads
-		$aio->scenario('the size of reads after a pause', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 80);
-			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
-			my ($until, $all) = map {
-				$aio->evict($t);
-				$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
-			} 40, 72;
-			is($all - $until, 2, 'the 32 blocks behind it: two reads');
-		}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
-	}, conf => { shared_buffers => '64MB' });
+		$aio->scenario("ended early, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
+			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
+			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, end_at => 16)", '16', 'after the last block');
+			for my $end (0, 1, 2, 17)
+			{
+				$aio->evict($t, $alice);
+				$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
+			}
+		});
+	}
+
+	$aio->scenario('paused', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 16);
+		$alice->sql('SET io_combine_limit = 16');
+		if ($aio->major < 19)
+		{
+			$alice->fails("SELECT * FROM read_stream_run('$t', $ahead, pause_at => '{4}')", '0A000', qr/cannot pause/, 'this server cannot pause streams');
+			return;
+		}
+		$alice->gives("SELECT blocks, reads, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '{4,8}')", '16|3|131072', 'no read crosses a pause');
+		for my $at ('{0}', '{16}', '{0,1,2,15,16}', '{' . join(',', 0 .. 16) . '}')
+		{
+			$aio->evict($t);
+			$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $ahead, pause_at => '$at', per_buffer_data => 9)", '16|131072', "cold, $at");
+			$alice->gives("SELECT blocks, hits FROM read_stream_run('$t', $ahead, pause_at => '$at')", '16|16', "cached, $at");
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', reset_at => '{0,2,8,16}', nruns => 2, per_buffer_data => 9)", '32', "reset, $at");
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', end_at => 5)", '5', "ended, $at");
+		}
+	});
+
+	# a stream begins with small reads
+	$aio->scenario('the size of reads after a pause', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 80);
+		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+		my ($until, $all) = map {
+			$aio->evict($t);
+			$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
+		} 40, 72;
+		is($all - $until, 2, 'the 32 blocks behind it: two reads');
+	}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
+}, conf => { shared_buffers => '64MB' });
 
 # How many buffers streams may pin: each session its share of the shared buffers
 # (GetAdditionalPinLimit) and a quarter of its local ones (GetAdditionalLocalPinLimit),
@@ -355,54 +347,49 @@ END
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('shared', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
-		$aio->scenario('shared', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('shared, block by block', sub { streams_share($aio, \&scan_apart, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
-		$aio->scenario('shared, block by block', sub { streams_share($aio, \&scan_apart, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('local', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
+		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
+		$aio->table('another', 20, kind => 'TEMP', session => $alice);
+		is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
+		# other tables still get buffers
+		$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
+		$alice->sql('COMMIT');
 
-		$aio->scenario('local', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
-			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
-			$aio->table('another', 20, kind => 'TEMP', session => $alice);
-			is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
-			# other tables still get buffers
-			$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
-			$alice->sql('COMMIT');
-
-			# streams share the quarter
-			my ($most, $pins) = (0, pins(@tables[ 0 .. 2 ]));
-			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
-			$aio->evict($_, $alice) for @tables;
-			is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
-			cmp_ok($most, '>', 0, 'buffers are pinned');
-			cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
-			$alice->sql('COMMIT');
-		});
-	},
+		# streams share the quarter
+		my ($most, $pins) = (0, pins(@tables[ 0 .. 2 ]));
+		my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+		$aio->evict($_, $alice) for @tables;
+		is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
+		cmp_ok($most, '>', 0, 'buffers are pinned');
+		cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
+		$alice->sql('COMMIT');
+	});
+},
 	# so that the extra pins of six streams exceed the share
 	conf => { max_connections => 10, shared_buffers => '6MB' });
 
 # a session's share of the shared buffers is larger than a quarter of its local ones, and than a few pins
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('shared, a larger share', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+with_each_io_method(sub {
+	$aio->scenario('shared, a larger share', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
-		$aio->scenario('local, while the share of the shared buffers is larger', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
-			my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
-			my ($most, $pins) = (0, pins(@tables));
-			my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
-			is(scan_together($alice, 40, $look, @tables), '', 'six streams of a session');
-			cmp_ok($most, '>', 0, 'buffers are pinned');
-			cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
-			$alice->sql('COMMIT');
-		});
-	}, io_methods => 'sync', suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });
+	$aio->scenario('local, while the share of the shared buffers is larger', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
+		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
+		my ($most, $pins) = (0, pins(@tables));
+		my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
+		is(scan_together($alice, 40, $look, @tables), '', 'six streams of a session');
+		cmp_ok($most, '>', 0, 'buffers are pinned');
+		cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
+		$alice->sql('COMMIT');
+	});
+}, io_methods => 'sync', suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });
 
 done_testing();

@@ -1,8 +1,7 @@
 # Options of read streams, and their per-buffer data.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance
@@ -11,74 +10,71 @@ use TestAio;
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('a ring of buffers', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
-			my $all = 'ARRAY(SELECT generate_series(0, 299))';
-			for my $context (qw(bulkread bulkwrite vacuum))
-			{
-				$aio->evict($t);
-				my $io = $aio->io_during($alice, "relation/$context", sub {
-						$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $all, context => '$context', ring_size => 128)", '300|2457600', $context);
-					});
-				is($io =~ s{.*/}{}r, 300 * 8192, "all bytes in the context $context");
-				next if $aio->lacks('pg_buffercache');
-				my @kept = split /,/, $aio->cached($t);
-				cmp_ok(scalar @kept, '<=', 32, 'few of them stay in the buffer pool') if $context ne 'bulkread';
-			}
-			$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, context => 'vacuum')", '300', 'a ring of the default size');
-		});
-
-		# 256 kB, and a place for each block of the reads that may be in progress
-		$aio->scenario('the default size of a ring for scans', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300);
-			for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
-			{
-				my ($concurrency, $combined) = @$case;
-				$alice->sql("SET effective_io_concurrency = $concurrency; SET io_combine_limit = $combined");
-				$aio->evict($t);
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 299)), context => 'bulkread')", '300', "$concurrency reads of $combined blocks");
-				my @kept = split /,/, $aio->cached($t);
-				is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
-			}
-		}, skip => $aio->lacks('pg_buffercache'));
-
-		$aio->scenario('forks', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$alice->sql("VACUUM $t");
+with_each_io_method(sub {
+	$aio->scenario('a ring of buffers', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+		my $all = 'ARRAY(SELECT generate_series(0, 299))';
+		for my $context (qw(bulkread bulkwrite vacuum))
+		{
 			$aio->evict($t);
-			$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', '{0}', fork => 'vm')", '1|8192', 'the visibility map');
-			$alice->fails("SELECT * FROM read_stream_run('$t', '{1000}', fork => 'vm')", '22023', qr/block number 1000 is out of range for fork "vm"/, 'a block beyond its end');
-			$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'init')", '22023', qr/has no fork "init"/, 'a fork that the table does not have');
-			$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'x')", '22023', qr/invalid fork name/, 'no such fork');
-		});
+			my $io = $aio->io_during($alice, "relation/$context", sub {
+					$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $all, context => '$context', ring_size => 128)", '300|2457600', $context);
+				});
+			is($io =~ s{.*/}{}r, 300 * 8192, "all bytes in the context $context");
+			next if $aio->lacks('pg_buffercache');
+			my @kept = split /,/, $aio->cached($t);
+			cmp_ok(scalar @kept, '<=', 32, 'few of them stay in the buffer pool') if $context ne 'bulkread';
+		}
+		$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, context => 'vacuum')", '300', 'a ring of the default size');
+	});
 
-		$aio->scenario('within a batch', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 16);
-			# opens the relation, so that the batch reads no catalogs
-			$alice->sql("SELECT read_stream_run('$t', '{15}')");
-			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
-		});
+	# 256 kB, and a place for each block of the reads that may be in progress
+	$aio->scenario('the default size of a ring for scans', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+		for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
+		{
+			my ($concurrency, $combined) = @$case;
+			$alice->sql("SET effective_io_concurrency = $concurrency; SET io_combine_limit = $combined");
+			$aio->evict($t);
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 299)), context => 'bulkread')", '300', "$concurrency reads of $combined blocks");
+			my @kept = split /,/, $aio->cached($t);
+			is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
+		}
+	}, skip => $aio->lacks('pg_buffercache'));
 
-		$aio->scenario('maintenance_io_concurrency', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
-			for my $case ([ 'false' => 2 ], [ 'true' => 5 ])
-			{
-				my ($maintenance, $expected) = @$case;
-				$aio->hold(relation => $t);
-				$alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 38, 2)), \"full\" => true, maintenance => $maintenance)");
-				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", $expected, "maintenance $maintenance: reads in progress");
-				$aio->release;
-				$alice->returns(20, 'all blocks');
-				$aio->evict($t);
-			}
-		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
-	}, conf => { shared_buffers => '64MB' });
+	$aio->scenario('forks', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$alice->sql("VACUUM $t");
+		$aio->evict($t);
+		$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', '{0}', fork => 'vm')", '1|8192', 'the visibility map');
+		$alice->fails("SELECT * FROM read_stream_run('$t', '{1000}', fork => 'vm')", '22023', qr/block number 1000 is out of range for fork "vm"/, 'a block beyond its end');
+		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'init')", '22023', qr/has no fork "init"/, 'a fork that the table does not have');
+		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'x')", '22023', qr/invalid fork name/, 'no such fork');
+	});
+
+	$aio->scenario('within a batch', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 16);
+		# opens the relation, so that the batch reads no catalogs
+		$alice->sql("SELECT read_stream_run('$t', '{15}')");
+		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
+	});
+
+	$aio->scenario('maintenance_io_concurrency', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
+		for my $case ([ 'false' => 2 ], [ 'true' => 5 ])
+		{
+			my ($maintenance, $expected) = @$case;
+			$aio->hold(relation => $t);
+			$alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 38, 2)), \"full\" => true, maintenance => $maintenance)");
+			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", $expected, "maintenance $maintenance: reads in progress");
+			$aio->release;
+			$alice->returns(20, 'all blocks');
+			$aio->evict($t);
+		}
+	}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
+}, conf => { shared_buffers => '64MB' });
 
 # Per-buffer data of streams whose reads are split: by blocks that are cached, by reads of
 # another session, by short reads, and by a small buffer pool.  read_stream_run() raises an
@@ -90,138 +86,131 @@ my $random = 'ARRAY(SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 30
 # Blocks that are cached before the stream begins, by a condition on block b.
 my @cached = ('b % 2 = 0', 'b % 3 = 1', 'b % 16 = 15', 'b % 17 < 9', 'b IN (0, 119)', 'b BETWEEN 20 AND 90');
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("split by blocks that are cached, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-				for my $data (1, 100)
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("split by blocks that are cached, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+			for my $data (1, 100)
+			{
+				for my $limit (1, 3, 16)
 				{
-					for my $limit (1, 3, 16)
+					$alice->sql("SET io_combine_limit = $limit");
+					for my $condition (@cached)
 					{
-						$alice->sql("SET io_combine_limit = $limit");
-						for my $condition (@cached)
+						for my $more ('', ', "full" => true, use_batching => true', ", \"full\" => true, reset_at => '{1,50}'")
 						{
-							for my $more ('', ', "full" => true, use_batching => true', ", \"full\" => true, reset_at => '{1,50}'")
-							{
-								$aio->evict($t, $alice);
-								my $there = $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
-								my $name = "$condition, $data bytes, at most $limit$more";
-								$alice->gives("SELECT blocks, read_bytes / 8192 FROM read_stream_run('$t', $all, per_buffer_data => $data$more)", '120|' . (120 - $there), $name);
-							}
 							$aio->evict($t, $alice);
-							$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
-							$alice->gives("SELECT blocks FROM read_stream_run('$t', $random, \"full\" => true, per_buffer_data => $data)", '301', "at random, $condition, $data bytes, at most $limit");
+							my $there = $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+							my $name = "$condition, $data bytes, at most $limit$more";
+							$alice->gives("SELECT blocks, read_bytes / 8192 FROM read_stream_run('$t', $all, per_buffer_data => $data$more)", '120|' . (120 - $there), $name);
 						}
+						$aio->evict($t, $alice);
+						$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+						$alice->gives("SELECT blocks FROM read_stream_run('$t', $random, \"full\" => true, per_buffer_data => $data)", '301', "at random, $condition, $data bytes, at most $limit");
 					}
 				}
-			});
-		}
-
-		$aio->scenario("split by another session's reads", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 120);
-			my $read = sub { my ($flags) = @_; return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
-			$alice->sql('SET effective_io_concurrency = 64');
-			for my $flags ('', ', "full" => true, use_batching => true')
-			{
-				for my $block (0, 5, 119)
-				{
-					my $count = $block == 5 ? 3 : 1;
-					$aio->evict($t);
-					$aio->hold(relation => $t, pid => $bob->pid);
-					$bob->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $count)");
-					$aio->holds(1);
-					$alice->starts($read->($flags));
-					$alice->waits_on('AioIoCompletion');
-					$aio->release;
-					$alice->returns(120, "joins at block $block$flags");
-					$bob->ends;
-				}
 			}
-		}, skip => $aio->no_faults);
+		});
+	}
 
-		$aio->scenario('short reads and failed reads', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
-			for my $bytes (8192, 5 * 8192 + 1)
+	$aio->scenario("split by another session's reads", sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 120);
+		my $read = sub { my ($flags) = @_; return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
+		$alice->sql('SET effective_io_concurrency = 64');
+		for my $flags ('', ', "full" => true, use_batching => true')
+		{
+			for my $block (0, 5, 119)
 			{
+				my $count = $block == 5 ? 3 : 1;
 				$aio->evict($t);
-				$aio->falsify($bytes, pid => $alice->pid, relation => $t);
-				$alice->gives($read, 120, "$bytes bytes at a time");
-				$aio->tell_truth;
+				$aio->hold(relation => $t, pid => $bob->pid);
+				$bob->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $count)");
+				$aio->holds(1);
+				$alice->starts($read->($flags));
+				$alice->waits_on('AioIoCompletion');
+				$aio->release;
+				$alice->returns(120, "joins at block $block$flags");
+				$bob->ends;
 			}
+		}
+	}, skip => $aio->no_faults);
+
+	$aio->scenario('short reads and failed reads', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
+		for my $bytes (8192, 5 * 8192 + 1)
+		{
 			$aio->evict($t);
-			$aio->warm($t, 0 .. 40);
-			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
-			$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
+			$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+			$alice->gives($read, 120, "$bytes bytes at a time");
 			$aio->tell_truth;
-			$alice->gives($read, 120, 'and again');
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
-	}, leaves => 'nothing', conf => { shared_buffers => '64MB' });
+		}
+		$aio->evict($t);
+		$aio->warm($t, 0 .. 40);
+		$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+		$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
+		$aio->tell_truth;
+		$alice->gives($read, 120, 'and again');
+	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
+}, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
 # a session may pin few of 64 buffers
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		$aio->scenario('split by a small pool', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
-			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
-			for my $data (1, 24, 1000)
-			{
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', $_, \"full\" => true, nruns => 3, per_buffer_data => $data)", $_ eq $all ? 360 : 903, "$data bytes") for $all, $random;
-			}
-			# cursors pin more, so that the limit changes from one read to the next
-			$alice->sql('BEGIN');
-			for my $pinned (0 .. 20)
-			{
-				$alice->sql("DECLARE c$pinned CURSOR FOR SELECT blk FROM $t WHERE ctid = '(${\($pinned * 5)},1)'; MOVE 1 FROM c$pinned");
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)", 120, "$pinned and more pinned") if $pinned % 4 == 0;
-			}
-			$alice->sql('COMMIT');
-		});
-	}, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
+with_each_io_method(sub {
+	$aio->scenario('split by a small pool', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
+		for my $data (1, 24, 1000)
+		{
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', $_, \"full\" => true, nruns => 3, per_buffer_data => $data)", $_ eq $all ? 360 : 903, "$data bytes") for $all, $random;
+		}
+		# cursors pin more, so that the limit changes from one read to the next
+		$alice->sql('BEGIN');
+		for my $pinned (0 .. 20)
+		{
+			$alice->sql("DECLARE c$pinned CURSOR FOR SELECT blk FROM $t WHERE ctid = '(${\($pinned * 5)},1)'; MOVE 1 FROM c$pinned");
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)", 120, "$pinned and more pinned") if $pinned % 4 == 0;
+		}
+		$alice->sql('COMMIT');
+	});
+}, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
 
 # Which of the two concurrency settings limits the reads of maintenance: of indexes by VACUUM, and of
 # contrib modules.  Guards server commit f132815fd4.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
-		my $vacuum = 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t';
-		# what is read, how, with what setting
-		my @cases = (
-			[ 'scenario.t', "SELECT pg_prewarm('scenario.t')", 'maintenance', $aio->lacks('pg_prewarm') ],
-			[ 'scenario.t_btree', $vacuum, 'maintenance' ],
-			[ 'scenario.t_gist', $vacuum, 'maintenance' ],
-			[ 'scenario.t_spgist', $vacuum, 'maintenance' ],
-			[ 'scenario.t', 'SELECT count(*) FROM verify_heapam(\'scenario.t\')', 'effective', $aio->lacks('amcheck') ],
-			[ 'scenario.t', 'SET enable_seqscan = off; SELECT sum(blk) FROM scenario.t WHERE p <@ box \'((0,0),(400,400))\'', 'effective' ]);
+with_each_io_method(sub {
+	my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
+	my $vacuum = 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t';
+	# what is read, how, with what setting
+	my @cases = (
+		[ 'scenario.t', "SELECT pg_prewarm('scenario.t')", 'maintenance', $aio->lacks('pg_prewarm') ],
+		[ 'scenario.t_btree', $vacuum, 'maintenance' ],
+		[ 'scenario.t_gist', $vacuum, 'maintenance' ],
+		[ 'scenario.t_spgist', $vacuum, 'maintenance' ],
+		[ 'scenario.t', 'SELECT count(*) FROM verify_heapam(\'scenario.t\')', 'effective', $aio->lacks('amcheck') ],
+		[ 'scenario.t', 'SET enable_seqscan = off; SELECT sum(blk) FROM scenario.t WHERE p <@ box \'((0,0),(400,400))\'', 'effective' ]);
 
-		for my $case (@cases)
-		{
-			my ($relation, $statement, $setting, $lacks) = @$case;
-			$aio->scenario("$relation: $statement", sub {
-				my ($alice) = $aio->sessions('alice');
-				$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
-				for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
-				$aio->sql('VACUUM ANALYZE scenario.t');
-				for my $zero (qw(effective maintenance))
-				{
-					my $expected = $sync || $zero eq $setting ? 'true' : 'false';
-					$aio->sql('DELETE FROM scenario.t WHERE blk % 5 = ' . length($zero) % 5) if $statement eq $vacuum;
-					$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
-					$aio->evict($relation);
-					$aio->evict('scenario.t');
-					$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
-					# ReadBuffer() reads the first page of an index at once
-					$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
-				}
-			}, skip => $no_trace // $lacks);
-		}
-	}, leaves => 'nothing');
+	for my $case (@cases)
+	{
+		my ($relation, $statement, $setting, $lacks) = @$case;
+		$aio->scenario("$relation: $statement", sub {
+			my ($alice) = $aio->sessions('alice');
+			$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
+			for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
+			$aio->sql('VACUUM ANALYZE scenario.t');
+			for my $zero (qw(effective maintenance))
+			{
+				my $expected = $sync || $zero eq $setting ? 'true' : 'false';
+				$aio->sql('DELETE FROM scenario.t WHERE blk % 5 = ' . length($zero) % 5) if $statement eq $vacuum;
+				$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
+				$aio->evict($relation);
+				$aio->evict('scenario.t');
+				$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
+				# ReadBuffer() reads the first page of an index at once
+				$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
+			}
+		}, skip => $no_trace // $lacks);
+	}
+}, leaves => 'nothing');
 
 done_testing();

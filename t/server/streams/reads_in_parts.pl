@@ -3,8 +3,7 @@
 # server commits b421223172, 8ce79483d8, 75da2bece6 and 92fc6856cb.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Has sessions look for rounds in which a scan of a table of 200 pages does not give each page once and
@@ -66,31 +65,29 @@ END
 	} @sessions;
 }
 
-for_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $rounds = only_long() ? 50 : 1000;
+for_each_io_method(sub {
+	my $rounds = only_long() ? 50 : 1000;
 
-		$aio->scenario('shared buffers', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
-			is(wrong_rounds($t, $rounds, $alice), '', "$rounds rounds");
+	$aio->scenario('shared buffers', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		is(wrong_rounds($t, $rounds, $alice), '', "$rounds rounds");
+	});
+
+	# a block that was to be read becomes valid meanwhile
+	$aio->scenario('three sessions', sub {
+		my @sessions = $aio->sessions(qw(alice bob carol));
+		my $t = $aio->table('t', 200);
+		is(wrong_rounds($t, $rounds, @sessions), '', "$rounds rounds");
+	});
+
+	# with more local buffers than 16 bits count in a quarter of them
+	for my $buffers (100, 133_000)
+	{
+		$aio->scenario("$buffers local buffers", sub {
+			my ($alice) = $aio->sessions('alice');
+			$alice->sql("SET temp_buffers = $buffers");
+			my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
+			is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
 		});
-
-		# a block that was to be read becomes valid meanwhile
-		$aio->scenario('three sessions', sub {
-			my @sessions = $aio->sessions(qw(alice bob carol));
-			my $t = $aio->table('t', 200);
-			is(wrong_rounds($t, $rounds, @sessions), '', "$rounds rounds");
-		});
-
-		# with more local buffers than 16 bits count in a quarter of them
-		for my $buffers (100, 133_000)
-		{
-			$aio->scenario("$buffers local buffers", sub {
-				my ($alice) = $aio->sessions('alice');
-				$alice->sql("SET temp_buffers = $buffers");
-				my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
-				is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
-			});
-		}
-	}, leaves => 'nothing', conf => { io_max_combine_limit => 32 });
+	}
+}, leaves => 'nothing', conf => { io_max_combine_limit => 32 });

@@ -1,8 +1,7 @@
 # What VACUUM and ANALYZE cost, and what they leave in the catalogs.
 #
 # io_methods: sync; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as
@@ -21,213 +20,207 @@ sub vacuum_all
 	return map { reported($report, $_) } qr/delay time: ([\d.]+) ms/, qr/buffer usage: (\d+) hits/, qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("hits and misses, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', $pages, kind => $kind);
+			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
+			my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
+			is($slept, '0.000', 'no charges: no sleep');
 
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("hits and misses, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', $pages, kind => $kind);
-				$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
-				my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
-				is($slept, '0.000', 'no charges: no sleep');
-
-				$alice->sql('SET vacuum_cost_page_miss = 1');
-				$aio->evict($t, $alice);
-				($slept, $hits, $reads) = vacuum_all($alice, $t, 10000);
-				is($slept, '0.000', 'misses, far from the limit');
-				is_between($reads, $pages, $pages + 5, 'misses: the table and its maps');
-				my $misses = $reads;
-				for my $case ([ $pages, 1 ], [ $misses + 1, 0 ])
-				{
-					my ($limit, $sleeps) = @$case;
-					$aio->evict($t, $alice);
-					($slept, $hits, $reads) = vacuum_all($alice, $t, $limit);
-					is($reads, $misses, "limit $limit: as many misses");
-					is($slept >= 1 ? 1 : 0, $sleeps, $sleeps ? 'reach the limit' : 'do not reach the limit') || diag("$slept ms");
-				}
-
-				$alice->sql('SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1');
-				# hits of the catalogs are charged, too
-				my $all = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid})", sub { ($slept, $hits) = vacuum_all($alice, $t, 10000) }, $alice);
-				is($slept, '0.000', 'hits, far from the limit');
-				is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
-				is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
-				is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
-			});
-		}
-
-		# it is a hit once it is there
-		$aio->scenario('a block that another session reads', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', $pages);
-			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1; SET vacuum_cost_page_dirty = 0; SET maintenance_io_concurrency = 0');
-			vacuum_all($alice, $t, 10000) for 1, 2;
-			my ($largest, $beyond) = ($pages, 10000);
-			while ($beyond - $largest > 1)
-			{
-				my $limit = int(($largest + $beyond) / 2);
-				((vacuum_all($alice, $t, $limit))[0] > 0 ? $largest : $beyond) = $limit;
-			}
-			note("hits reach a limit of $largest");
-			for my $case ([ $largest, 1 ], [ $largest + 1, 0 ])
+			$alice->sql('SET vacuum_cost_page_miss = 1');
+			$aio->evict($t, $alice);
+			($slept, $hits, $reads) = vacuum_all($alice, $t, 10000);
+			is($slept, '0.000', 'misses, far from the limit');
+			is_between($reads, $pages, $pages + 5, 'misses: the table and its maps');
+			my $misses = $reads;
+			for my $case ([ $pages, 1 ], [ $misses + 1, 0 ])
 			{
 				my ($limit, $sleeps) = @$case;
-				$alice->sql("SELECT count(*) FROM $t; SELECT invalidate_rel_block('$t', 20); SET vacuum_cost_limit = $limit");
-				$aio->hold(relation => $t, block => 20);
-				$bob->starts("SELECT read_rel_block_ll('$t', 20)");
-				$aio->holds(1);
-				$alice->notices;
-				$alice->starts("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t");
-				$alice->waits_on_others_io;
-				$aio->release;
-				$alice->ends;
-				$bob->ends;
-				my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+				$aio->evict($t, $alice);
+				($slept, $hits, $reads) = vacuum_all($alice, $t, $limit);
+				is($reads, $misses, "limit $limit: as many misses");
+				is($slept >= 1 ? 1 : 0, $sleeps, $sleeps ? 'reach the limit' : 'do not reach the limit') || diag("$slept ms");
+			}
+
+			$alice->sql('SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1');
+			# hits of the catalogs are charged, too
+			my $all = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid})", sub { ($slept, $hits) = vacuum_all($alice, $t, 10000) }, $alice);
+			is($slept, '0.000', 'hits, far from the limit');
+			is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
+			is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
+			is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
+		});
+	}
+
+	# it is a hit once it is there
+	$aio->scenario('a block that another session reads', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', $pages);
+		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1; SET vacuum_cost_page_dirty = 0; SET maintenance_io_concurrency = 0');
+		vacuum_all($alice, $t, 10000) for 1, 2;
+		my ($largest, $beyond) = ($pages, 10000);
+		while ($beyond - $largest > 1)
+		{
+			my $limit = int(($largest + $beyond) / 2);
+			((vacuum_all($alice, $t, $limit))[0] > 0 ? $largest : $beyond) = $limit;
+		}
+		note("hits reach a limit of $largest");
+		for my $case ([ $largest, 1 ], [ $largest + 1, 0 ])
+		{
+			my ($limit, $sleeps) = @$case;
+			$alice->sql("SELECT count(*) FROM $t; SELECT invalidate_rel_block('$t', 20); SET vacuum_cost_limit = $limit");
+			$aio->hold(relation => $t, block => 20);
+			$bob->starts("SELECT read_rel_block_ll('$t', 20)");
+			$aio->holds(1);
+			$alice->notices;
+			$alice->starts("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t");
+			$alice->waits_on_others_io;
+			$aio->release;
+			$alice->ends;
+			$bob->ends;
+			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+			is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
+		}
+	}, skip => $aio->no_faults);
+
+	$aio->scenario('ANALYZE', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
+		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
+		for my $limit ($pages, 10000)
+		{
+			$alice->sql("SET vacuum_cost_page_miss = 1; SET vacuum_cost_limit = $limit");
+			$aio->evict($t);
+			$alice->notices;
+			$alice->sql("ANALYZE (VERBOSE) $t");
+			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+			is($slept >= 1 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
+		}
+	});
+
+	$aio->scenario('the wait event', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
+		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
+		for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
+		{
+			$alice->starts("$command $t");
+			$alice->waits_on('VacuumDelay', "$command sleeps");
+			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+			$alice->raises('57014', qr/canceling statement due to user request/, 'and ends');
+		}
+	});
+
+	# VACUUM makes a page dirty by its hint bits, unless a reader has set them
+	for my $reader (0, 1)
+	{
+		$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', $pages, changes => 1);
+			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
+			is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
+			# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
+			for my $case ([ 0, 10000, 0 ], [ 1, 20, 1 ], [ 2, 26, 0 ])
+			{
+				my ($rest, $limit, $sleeps) = @$case;
+				$aio->sql("DELETE FROM $t WHERE blk % 3 = $rest" . ($reader ? "; SELECT count(*) FROM $t" : '') . '; CHECKPOINT');
+				my ($slept, undef, undef, $dirtied) = vacuum_all($alice, $t, $limit);
+				is_between($dirtied, 20, 25, 'dirtied: the pages of the rows and the maps');
 				is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
 			}
-		}, skip => $aio->no_faults);
-
-		$aio->scenario('ANALYZE', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
-			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
-			for my $limit ($pages, 10000)
-			{
-				$alice->sql("SET vacuum_cost_page_miss = 1; SET vacuum_cost_limit = $limit");
-				$aio->evict($t);
-				$alice->notices;
-				$alice->sql("ANALYZE (VERBOSE) $t");
-				my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
-				is($slept >= 1 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
-			}
 		});
-
-		$aio->scenario('the wait event', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
-			$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
-			for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
-			{
-				$alice->starts("$command $t");
-				$alice->waits_on('VacuumDelay', "$command sleeps");
-				$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-				$alice->raises('57014', qr/canceling statement due to user request/, 'and ends');
-			}
-		});
-
-		# VACUUM makes a page dirty by its hint bits, unless a reader has set them
-		for my $reader (0, 1)
-		{
-			$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', $pages, changes => 1);
-				$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
-				is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
-				# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
-				for my $case ([ 0, 10000, 0 ], [ 1, 20, 1 ], [ 2, 26, 0 ])
-				{
-					my ($rest, $limit, $sleeps) = @$case;
-					$aio->sql("DELETE FROM $t WHERE blk % 3 = $rest" . ($reader ? "; SELECT count(*) FROM $t" : '') . '; CHECKPOINT');
-					my ($slept, undef, undef, $dirtied) = vacuum_all($alice, $t, $limit);
-					is_between($dirtied, 20, 25, 'dirtied: the pages of the rows and the maps');
-					is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
-				}
-			});
-		}
-	}, conf => { shared_buffers => '16MB' });
+	}
+}, conf => { shared_buffers => '16MB' });
 
 # relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
 # all-visible pages keep their old xmin.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# VACUUM cannot freeze the row, and does not wait for the page
+	$aio->scenario('a page that a cursor has pinned', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = 'scenario.p';
+		my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); use_up_xids($aio, 20) };
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		$insert->(0, 0);
+		$insert->(1, 39);
+		$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t WHERE ctid = '(0,1)'; MOVE 1 FROM c");
+		$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the row on the pinned page');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+		$bob->sql('COMMIT');
+		$alice->sql("VACUUM (FREEZE) $t");
+		$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
+	});
 
-		# VACUUM cannot freeze the row, and does not wait for the page
-		$aio->scenario('a page that a cursor has pinned', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = 'scenario.p';
-			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); use_up_xids($aio, 20) };
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
-			$insert->(0, 0);
-			$insert->(1, 39);
-			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t WHERE ctid = '(0,1)'; MOVE 1 FROM c");
-			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the row on the pinned page');
-			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-			$bob->sql('COMMIT');
-			$alice->sql("VACUUM (FREEZE) $t");
-			$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
-			$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
-		});
+	# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
+	$aio->scenario('skips visible pages, then frozen ones', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.v';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
+		$alice->sql("VACUUM (FREEZE) $t");
+		$alice->sql("DELETE FROM $t WHERE n < 100");
+		$alice->sql("VACUUM (FREEZE, TRUNCATE off) $t");
+		# an insert and twenty transactions, twice: two ages
+		for my $rows ('0, 49', '50, 99')
+		{
+			$aio->sql("INSERT INTO $t SELECT i, repeat('y', 7000) FROM generate_series($rows) i");
+			use_up_xids($aio, 20);
+		}
+		$aio->gives("SELECT max(ctid) < '(100,0)' FROM $t WHERE n < 100", 't', 'new rows on the pages that were empty');
+		$alice->sql('SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0');
+		$alice->sql("VACUUM $t");
+		$aio->gives("SELECT count(*) FILTER (WHERE blkno < 50 AND all_visible AND NOT all_frozen), count(*) FILTER (WHERE blkno >= 111 AND all_frozen) FROM pg_visibility_map('$t')", '50|89', 'visible to all, and frozen')
+		  if !$aio->lacks('pg_visibility');
+		for my $skipped ($aio->lacks('amcheck') || $aio->lacks('pg_visibility') ? () : qw(all_frozen all_visible))
+		{
+			$aio->evict($t);
+			my $skip = $skipped =~ s/_/-/r;
+			my $bytes = $aio->sql("SELECT sum(8192 * (NOT $skipped)::int) FROM pg_visibility_map('$t')");
+			like($aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT msg FROM verify_heapam('$t', skip => '$skip')", '', "amcheck skips pages that are $skip") }),
+				qr{/$bytes$}, "and reads the others: $bytes bytes");
+		}
+		use_up_xids($aio, 20);
+		$alice->sql("UPDATE $t SET n = n WHERE ctid IN ('(90,1)', '(110,1)')");
+		use_up_xids($aio, 20);
+		$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE ctid < '(90,0)') FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row that is not frozen');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
+	});
 
-		# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
-		$aio->scenario('skips visible pages, then frozen ones', sub {
+	# the last block that is changed, and settings
+	my %cases = (
+		'skips a long range' => [ 150, '' ],
+		'skips no short range' => [ 20, '' ],
+		'skips all but the last page' => [ 199, '' ],
+		'eager' => [ 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ]);
+	for my $name (sort keys %cases)
+	{
+		$aio->scenario($name, sub {
 			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.v';
+			my ($changed, $settings) = @{ $cases{$name} };
+			my $t = 'scenario.f';
 			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
-			$alice->sql("VACUUM (FREEZE) $t");
-			$alice->sql("DELETE FROM $t WHERE n < 100");
-			$alice->sql("VACUUM (FREEZE, TRUNCATE off) $t");
-			# an insert and twenty transactions, twice: two ages
-			for my $rows ('0, 49', '50, 99')
-			{
-				$aio->sql("INSERT INTO $t SELECT i, repeat('y', 7000) FROM generate_series($rows) i");
-				use_up_xids($aio, 20);
-			}
-			$aio->gives("SELECT max(ctid) < '(100,0)' FROM $t WHERE n < 100", 't', 'new rows on the pages that were empty');
-			$alice->sql('SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0');
+			# all-visible, but too young to be frozen
+			$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
 			$alice->sql("VACUUM $t");
-			$aio->gives("SELECT count(*) FILTER (WHERE blkno < 50 AND all_visible AND NOT all_frozen), count(*) FILTER (WHERE blkno >= 111 AND all_frozen) FROM pg_visibility_map('$t')", '50|89', 'visible to all, and frozen')
-			  if !$aio->lacks('pg_visibility');
-			for my $skipped ($aio->lacks('amcheck') || $aio->lacks('pg_visibility') ? () : qw(all_frozen all_visible))
-			{
-				$aio->evict($t);
-				my $skip = $skipped =~ s/_/-/r;
-				my $bytes = $aio->sql("SELECT sum(8192 * (NOT $skipped)::int) FROM pg_visibility_map('$t')");
-				like($aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT msg FROM verify_heapam('$t', skip => '$skip')", '', "amcheck skips pages that are $skip") }),
-					qr{/$bytes$}, "and reads the others: $bytes bytes");
-			}
+			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
 			use_up_xids($aio, 20);
-			$alice->sql("UPDATE $t SET n = n WHERE ctid IN ('(90,1)', '(110,1)')");
+			$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
 			use_up_xids($aio, 20);
+			$alice->sql("$settings;") if $settings;
+			$aio->evict($t);
 			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE ctid < '(90,0)') FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row that is not frozen');
+			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row');
+			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+			# now nothing is skipped that is not frozen
+			$alice->sql("VACUUM (FREEZE) $t");
+			$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
 			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
 			$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
 		});
-
-		# the last block that is changed, and settings
-		my %cases = (
-			'skips a long range' => [ 150, '' ],
-			'skips no short range' => [ 20, '' ],
-			'skips all but the last page' => [ 199, '' ],
-			'eager' => [ 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ]);
-		for my $name (sort keys %cases)
-		{
-			$aio->scenario($name, sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($changed, $settings) = @{ $cases{$name} };
-				my $t = 'scenario.f';
-				$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
-				# all-visible, but too young to be frozen
-				$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
-				$alice->sql("VACUUM $t");
-				$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
-				use_up_xids($aio, 20);
-				$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
-				use_up_xids($aio, 20);
-				$alice->sql("$settings;") if $settings;
-				$aio->evict($t);
-				$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-				$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row');
-				$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-				# now nothing is skipped that is not frozen
-				$alice->sql("VACUUM (FREEZE) $t");
-				$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
-				$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-				$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
-			});
-		}
-	}, conf => { shared_buffers => '16MB' });
+	}
+}, conf => { shared_buffers => '16MB' });
 
 # ANALYZE: the blocks that it reads, and the statistics that it makes of their rows.
 # io_methods: io_uring; long: all
@@ -263,53 +256,50 @@ sub analyze
 	return $report;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('a sample of all pages', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $live, $dead) = table_with_dead_rows($aio);
-			my $report = analyze($aio, $alice, $t, 100, 1200);
-			like($report, qr/containing $live live rows and $dead dead rows; $live rows in sample, $live estimated total rows/, 'VERBOSE reports all rows');
-			$aio->gives("SELECT reltuples, relpages FROM pg_class WHERE oid = '$t'::regclass", "$live|1200", 'reltuples and relpages');
-			$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", "$live|$dead", 'n_live_tup and n_dead_tup');
-			$aio->gives("SELECT n_distinct, correlation > 0.99 FROM pg_stats WHERE tablename = 'a' AND attname = 'n'", '-1|t', 'n: distinct, in physical order');
-			$aio->gives("SELECT n_distinct FROM pg_stats WHERE tablename = 'a' AND attname = 'ten'", 10, 'ten: ten values');
-			$aio->gives("SELECT abs(null_frac - 0.75) < 0.03 FROM pg_stats WHERE tablename = 'a' AND attname = 'maybe'", 't', 'maybe: three of four are null');
-			$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
-		});
-
-		# what ANALYZE notes is what the visibility map says
-		$aio->scenario('relallvisible and relallfrozen', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 30, changes => 1);
-			my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
-			my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
-			$alice->sql('SET vacuum_freeze_min_age = 1000000');
-			for my $statement ("UPDATE $t SET gen = 1 WHERE blk < 5", "VACUUM (TRUNCATE off) $t",
-				# changes nothing but relallvisible
-				"BEGIN; DELETE FROM $t WHERE blk = 2; ROLLBACK", "DELETE FROM $t WHERE blk = 9")
-			{
-				$alice->sql($statement);
-				$alice->sql("ANALYZE $t");
-				$aio->gives($noted, $aio->sql($shown), "after $statement");
-			}
-			$aio->gives("SELECT relallvisible > relallfrozen, relallfrozen > 0 FROM pg_class WHERE oid = '$t'::regclass", 't|t', 'more pages are visible to all than frozen');
-		}, skip => $aio->lacks('pg_visibility') // ($aio->sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attname = 'relallfrozen'") ? undef : 'needs relallfrozen'));
-
-		# a target of 2 asks for a sample of 600 rows, which ANALYZE takes from 600 pages
-		$aio->scenario('a sample of half the pages', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $live) = table_with_dead_rows($aio);
-			my ($seen, $seen_dead, $in_sample, $estimated) =
-			  analyze($aio, $alice, $t, 2, 600) =~ /containing (\d+) live rows and (\d+) dead rows; (\d+) rows in sample, (\d+) estimated/;
-			is($seen + $seen_dead, 2 * 600, 'live and dead rows of the sampled pages');
-			cmp_ok($in_sample, '<=', 600, 'no more rows in the sample than the target asks for');
-			cmp_ok(abs($estimated - $live), '<', 0.05 * $live, 'the estimate is near the truth');
-			is($estimated, int($seen / 600 * 1200 + 0.5), 'the estimate follows from the sampled pages');
-			$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", join('|', $estimated, int($seen_dead / 600 * 1200 + 0.5)), 'n_live_tup and n_dead_tup are estimates, too');
-			$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
-		});
+with_each_io_method(sub {
+	$aio->scenario('a sample of all pages', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $live, $dead) = table_with_dead_rows($aio);
+		my $report = analyze($aio, $alice, $t, 100, 1200);
+		like($report, qr/containing $live live rows and $dead dead rows; $live rows in sample, $live estimated total rows/, 'VERBOSE reports all rows');
+		$aio->gives("SELECT reltuples, relpages FROM pg_class WHERE oid = '$t'::regclass", "$live|1200", 'reltuples and relpages');
+		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", "$live|$dead", 'n_live_tup and n_dead_tup');
+		$aio->gives("SELECT n_distinct, correlation > 0.99 FROM pg_stats WHERE tablename = 'a' AND attname = 'n'", '-1|t', 'n: distinct, in physical order');
+		$aio->gives("SELECT n_distinct FROM pg_stats WHERE tablename = 'a' AND attname = 'ten'", 10, 'ten: ten values');
+		$aio->gives("SELECT abs(null_frac - 0.75) < 0.03 FROM pg_stats WHERE tablename = 'a' AND attname = 'maybe'", 't', 'maybe: three of four are null');
+		$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
 	});
+
+	# what ANALYZE notes is what the visibility map says
+	$aio->scenario('relallvisible and relallfrozen', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 30, changes => 1);
+		my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
+		my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
+		$alice->sql('SET vacuum_freeze_min_age = 1000000');
+		for my $statement ("UPDATE $t SET gen = 1 WHERE blk < 5", "VACUUM (TRUNCATE off) $t",
+			# changes nothing but relallvisible
+			"BEGIN; DELETE FROM $t WHERE blk = 2; ROLLBACK", "DELETE FROM $t WHERE blk = 9")
+		{
+			$alice->sql($statement);
+			$alice->sql("ANALYZE $t");
+			$aio->gives($noted, $aio->sql($shown), "after $statement");
+		}
+		$aio->gives("SELECT relallvisible > relallfrozen, relallfrozen > 0 FROM pg_class WHERE oid = '$t'::regclass", 't|t', 'more pages are visible to all than frozen');
+	}, skip => $aio->lacks('pg_visibility') // ($aio->sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attname = 'relallfrozen'") ? undef : 'needs relallfrozen'));
+
+	# a target of 2 asks for a sample of 600 rows, which ANALYZE takes from 600 pages
+	$aio->scenario('a sample of half the pages', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $live) = table_with_dead_rows($aio);
+		my ($seen, $seen_dead, $in_sample, $estimated) =
+		  analyze($aio, $alice, $t, 2, 600) =~ /containing (\d+) live rows and (\d+) dead rows; (\d+) rows in sample, (\d+) estimated/;
+		is($seen + $seen_dead, 2 * 600, 'live and dead rows of the sampled pages');
+		cmp_ok($in_sample, '<=', 600, 'no more rows in the sample than the target asks for');
+		cmp_ok(abs($estimated - $live), '<', 0.05 * $live, 'the estimate is near the truth');
+		is($estimated, int($seen / 600 * 1200 + 0.5), 'the estimate follows from the sampled pages');
+		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", join('|', $estimated, int($seen_dead / 600 * 1200 + 0.5)), 'n_live_tup and n_dead_tup are estimates, too');
+		$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
+	});
+});
 
 done_testing();

@@ -1,184 +1,180 @@
 # VACUUM of tables and their indexes, and its truncation.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 
 # VACUUM: the pages that it reads and those that it skips, pages that are pinned, and failsafe mode.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('pages that are skipped', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
-			# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
-			# of 32 all-visible pages or more, and always reads the last page.
-			my @cases = ([ '', 1 ], [ '10', 12 ], [ '10, 150', 13 ], [ '40', 2 ], [ '31', 33 ], [ '32', 2 ], [ '33', 2 ], [ '0, 33', 3 ], [ '0, 32', 34 ], [ '168', 32 ], [ '167', 33 ], [ '166', 2 ], [ '199', 1 ]);
-			for my $case (@cases)
-			{
-				my ($blocks, $scanned) = @$case;
-				# a deletion that is rolled back clears all-visible and leaves the row
-				$aio->sql("DO \$\$ BEGIN BEGIN DELETE FROM $t WHERE blk IN ($blocks); RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END; END \$\$") if $blocks ne '';
-				$aio->evict($t);
-				my $report = vacuum($alice, 'FREEZE, TRUNCATE off', $t);
-				is(reported($report, qr/(\d+) scanned/), $scanned, "blocks that are not all-visible: ($blocks): pages read") || diag($report);
-			}
+with_each_io_method(sub {
+	$aio->scenario('pages that are skipped', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
+		# of 32 all-visible pages or more, and always reads the last page.
+		my @cases = ([ '', 1 ], [ '10', 12 ], [ '10, 150', 13 ], [ '40', 2 ], [ '31', 33 ], [ '32', 2 ], [ '33', 2 ], [ '0, 33', 3 ], [ '0, 32', 34 ], [ '168', 32 ], [ '167', 33 ], [ '166', 2 ], [ '199', 1 ]);
+		for my $case (@cases)
+		{
+			my ($blocks, $scanned) = @$case;
+			# a deletion that is rolled back clears all-visible and leaves the row
+			$aio->sql("DO \$\$ BEGIN BEGIN DELETE FROM $t WHERE blk IN ($blocks); RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END; END \$\$") if $blocks ne '';
 			$aio->evict($t);
-			is(reported(vacuum($alice, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t), qr/(\d+) scanned/), 200, 'DISABLE_PAGE_SKIPPING reads all pages');
-			$aio->proves($t);
-			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
-			$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
-			$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
-		});
+			my $report = vacuum($alice, 'FREEZE, TRUNCATE off', $t);
+			is(reported($report, qr/(\d+) scanned/), $scanned, "blocks that are not all-visible: ($blocks): pages read") || diag($report);
+		}
+		$aio->evict($t);
+		is(reported(vacuum($alice, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t), qr/(\d+) scanned/), 200, 'DISABLE_PAGE_SKIPPING reads all pages');
+		$aio->proves($t);
+		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
+		$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
+		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
+	});
 
-		$aio->scenario('what the report says of I/O', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
-			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
-			$alice->sql('SET track_io_timing = on');
+	$aio->scenario('what the report says of I/O', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+		$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
+		$alice->sql('SET track_io_timing = on');
+		$aio->evict($t);
+		my $begun = time;
+		my $report = vacuum($alice, 'TRUNCATE off', $t);
+		my $took = time - $begun;
+		my ($reads, $dirtied) = map { reported($report, $_) } qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
+		my ($read_rate, $write_rate) = map { reported($report, qr/avg $_ rate: ([\d.]+) MB/) } qw(read write);
+		is_between($reads, 200, 220, 'blocks read');
+		is_between($dirtied, 50, 70, 'pages made dirty');
+		# VACUUM takes a part of the time of the statement; rates have three digits after the point
+		cmp_ok($read_rate + 0.001, '>=', $reads / 128 / $took, 'the read rate is at least that of the whole statement');
+		cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'the read rate and the write rate have the ratio of the blocks');
+		like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
+		like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
+	});
+
+	$aio->scenario('a view', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('CREATE VIEW scenario.v AS SELECT 1');
+		$alice->sql('VACUUM scenario.v');
+		$alice->warns(qr/skipping "v" --- cannot vacuum non-tables or special system tables/, 'is left out');
+	});
+
+	# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
+	$aio->scenario('few dead rows', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+		$aio->sql("CREATE INDEX t_i ON $t (blk)");
+		for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
+		{
+			my ($cleanup, $deleted, $removed) = @$case;
+			$aio->sql("DELETE FROM $t WHERE blk IN ($deleted)");
+			my $report = vacuum($alice, "INDEX_CLEANUP $cleanup, TRUNCATE off", $t);
+			my $pages = $deleted =~ tr/,// + 1;
+			$removed ? is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, "INDEX_CLEANUP $cleanup: dead line pointers removed")
+			  : is(reported($report, qr/index scan bypassed: (\d+) pages from table/), $pages, "INDEX_CLEANUP $cleanup: pages with dead line pointers");
+		}
+		is(pages_with_dead($aio, $t, 200), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		$alice->gives("SELECT count(*), sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", $aio->sql("SELECT count(*), sum(i) FROM generate_series(0, 199) i WHERE i NOT IN (7, 70, 150, 0, 40, 80, 120, 3)"), 'the rows, by the index');
+	});
+
+	# three rows a page, so that a scan does not prune the page of the deleted row
+	$aio->scenario('a pinned page', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my $t = 'scenario.p';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 2300) FROM generate_series(0, 59) i;"
+			  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 16");
+		$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
+		$bob->gives('MOVE 15 FROM c; FETCH 1 FROM c', 15, 'a cursor stands beside the deleted row');
+		my $report = vacuum($alice, 'TRUNCATE off', $t);
+		is(reported($report, qr/tuples missed: (\d+) dead from 1 pages not removed due to cleanup lock contention/), 1, 'VACUUM leaves the row');
+		$alice->notices;
+		$alice->starts("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t");
+		ok($alice->gets_to_wait(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
+		$bob->gives('FETCH ALL FROM c', join("\n", 17 .. 59), 'the cursor goes on');
+		$bob->sql('COMMIT');
+		$alice->ends('VACUUM (FREEZE)');
+		is(reported(join("\n", $alice->notices), qr/tuples: (\d+) removed/), 1, 'it removes the row');
+		$aio->evict($t);
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
+	});
+
+	$aio->scenario('what its progress says', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+		for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
+		{
+			my ($mode, $options) = @$case;
+			$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
 			$aio->evict($t);
-			my $begun = time;
-			my $report = vacuum($alice, 'TRUNCATE off', $t);
-			my $took = time - $begun;
-			my ($reads, $dirtied) = map { reported($report, $_) } qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
-			my ($read_rate, $write_rate) = map { reported($report, qr/avg $_ rate: ([\d.]+) MB/) } qw(read write);
-			is_between($reads, 200, 220, 'blocks read');
-			is_between($dirtied, 50, 70, 'pages made dirty');
-			# VACUUM takes a part of the time of the statement; rates have three digits after the point
-			cmp_ok($read_rate + 0.001, '>=', $reads / 128 / $took, 'the read rate is at least that of the whole statement');
-			cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'the read rate and the write rate have the ratio of the blocks');
-			like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
-			like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
-		});
+			$aio->hold(relation => $t, pid => $alice->pid);
+			$alice->starts("VACUUM ($options) $t");
+			$aio->holds(1);
+			$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
+			$aio->release;
+			$alice->ends('VACUUM');
+		}
+	}, skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
 
-		$aio->scenario('a view', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('CREATE VIEW scenario.v AS SELECT 1');
-			$alice->sql('VACUUM scenario.v');
-			$alice->warns(qr/skipping "v" --- cannot vacuum non-tables or special system tables/, 'is left out');
-		});
-
-		# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
-		$aio->scenario('few dead rows', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
-			$aio->sql("CREATE INDEX t_i ON $t (blk)");
-			for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
-			{
-				my ($cleanup, $deleted, $removed) = @$case;
-				$aio->sql("DELETE FROM $t WHERE blk IN ($deleted)");
-				my $report = vacuum($alice, "INDEX_CLEANUP $cleanup, TRUNCATE off", $t);
-				my $pages = $deleted =~ tr/,// + 1;
-				$removed ? is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, "INDEX_CLEANUP $cleanup: dead line pointers removed")
-				  : is(reported($report, qr/index scan bypassed: (\d+) pages from table/), $pages, "INDEX_CLEANUP $cleanup: pages with dead line pointers");
-			}
-			is(pages_with_dead($aio, $t, 200), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-			$alice->gives("SELECT count(*), sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", $aio->sql("SELECT count(*), sum(i) FROM generate_series(0, 199) i WHERE i NOT IN (7, 70, 150, 0, 40, 80, 120, 3)"), 'the rows, by the index');
-		});
-
-		# three rows a page, so that a scan does not prune the page of the deleted row
-		$aio->scenario('a pinned page', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my $t = 'scenario.p';
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 2300) FROM generate_series(0, 59) i;"
-				  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 16");
-			$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
-			$bob->gives('MOVE 15 FROM c; FETCH 1 FROM c', 15, 'a cursor stands beside the deleted row');
-			my $report = vacuum($alice, 'TRUNCATE off', $t);
-			is(reported($report, qr/tuples missed: (\d+) dead from 1 pages not removed due to cleanup lock contention/), 1, 'VACUUM leaves the row');
-			$alice->notices;
-			$alice->starts("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t");
-			ok($alice->gets_to_wait(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
-			$bob->gives('FETCH ALL FROM c', join("\n", 17 .. 59), 'the cursor goes on');
-			$bob->sql('COMMIT');
-			$alice->ends('VACUUM (FREEZE)');
-			is(reported(join("\n", $alice->notices), qr/tuples: (\d+) removed/), 1, 'it removes the row');
-			$aio->evict($t);
-			$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
-		});
-
-		$aio->scenario('what its progress says', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
-			for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
-			{
-				my ($mode, $options) = @$case;
-				$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
-				$aio->evict($t);
+	# the catalog says that the table was frozen 2,147,483,000 transactions ago
+	$aio->scenario('failsafe', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
+		$alice->sql('SET allow_system_table_mods = on');
+		$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+		my $dead = sub { return pages_with_dead($aio, $t, 100) };
+		$aio->evict($t);
+		$alice->notices;
+		my $vacuum = "VACUUM (TRUNCATE on, VERBOSE) $t";
+		my $reads = $aio->change_during(
+			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
+			sub {
+				return $alice->sql($vacuum) if $aio->major < 19 || $aio->no_faults;
 				$aio->hold(relation => $t, pid => $alice->pid);
-				$alice->starts("VACUUM ($options) $t");
+				$alice->starts($vacuum);
 				$aio->holds(1);
-				$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
+				$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
+				$aio->release;
+				$alice->ends($vacuum);
+			}, $alice);
+		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+		my ($ring, $normal) = split m{/}, $reads;
+		is($ring, 0, 'it reads nothing into a ring');
+		is_between($normal, 100, 150, 'but elsewhere');
+		my $report = join "\n", $alice->notices;
+		like($report, qr/index scan bypassed by failsafe: 25 pages from table .* have 25 dead item identifiers/, 'it leaves the indexes alone');
+		unlike($report, qr/^index "/m, 'also that of GIN, which VACUUM cleans up at its end') || diag($report);
+		is($dead->(), 25, 'it leaves the dead line pointers') if !$aio->lacks('pageinspect');
+		$aio->gives("SELECT age(relfrozenxid) < 1000 FROM pg_class WHERE oid = '$t'::regclass", 't', 'it freezes the table');
+		$aio->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", '75|3725', 'the rows');
+		# the table is frozen now
+		$report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+		is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'the next VACUUM removes the dead line pointers');
+		is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+	});
+
+	# VACUUM begins ten transactions before that age.  It looks again when its memory for dead rows is
+	# full, after some fifty pages, and from then on does not read into its ring any more (server commit
+	# 585181e07 of 18.6).
+	my $keeps = $aio->major == 18 && $aio->setting('server_version_num') < 180006 || $aio->setting('server_version') =~ /^19beta/
+	  ? 'before 18.6 and 19rc1, VACUUM in failsafe mode keeps its ring to the end of the scan' : undef;
+	$aio->scenario('failsafe in the middle of a scan', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 400);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
+		$alice->sql("SET allow_system_table_mods = on; SET maintenance_work_mem = '64kB'; SET vacuum_buffer_usage_limit = '128kB'");
+		$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2694967306) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+		$aio->evict($t);
+		my $reads = $aio->change_during(
+			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
+			sub {
+				$aio->hold(relation => $t, pid => $alice->pid);
+				$alice->starts("VACUUM (TRUNCATE off) $t");
+				$aio->holds(1);
+				use_up_xids($aio, 30);
 				$aio->release;
 				$alice->ends('VACUUM');
-			}
-		}, skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
-
-		# the catalog says that the table was frozen 2,147,483,000 transactions ago
-		$aio->scenario('failsafe', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
-			$alice->sql('SET allow_system_table_mods = on');
-			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
-			my $dead = sub { return pages_with_dead($aio, $t, 100) };
-			$aio->evict($t);
-			$alice->notices;
-			my $vacuum = "VACUUM (TRUNCATE on, VERBOSE) $t";
-			my $reads = $aio->change_during(
-				"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
-				sub {
-					return $alice->sql($vacuum) if $aio->major < 19 || $aio->no_faults;
-					$aio->hold(relation => $t, pid => $alice->pid);
-					$alice->starts($vacuum);
-					$aio->holds(1);
-					$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
-					$aio->release;
-					$alice->ends($vacuum);
-				}, $alice);
-			$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
-			my ($ring, $normal) = split m{/}, $reads;
-			is($ring, 0, 'it reads nothing into a ring');
-			is_between($normal, 100, 150, 'but elsewhere');
-			my $report = join "\n", $alice->notices;
-			like($report, qr/index scan bypassed by failsafe: 25 pages from table .* have 25 dead item identifiers/, 'it leaves the indexes alone');
-			unlike($report, qr/^index "/m, 'also that of GIN, which VACUUM cleans up at its end') || diag($report);
-			is($dead->(), 25, 'it leaves the dead line pointers') if !$aio->lacks('pageinspect');
-			$aio->gives("SELECT age(relfrozenxid) < 1000 FROM pg_class WHERE oid = '$t'::regclass", 't', 'it freezes the table');
-			$aio->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", '75|3725', 'the rows');
-			# the table is frozen now
-			$report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
-			is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'the next VACUUM removes the dead line pointers');
-			is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-		});
-
-		# VACUUM begins ten transactions before that age.  It looks again when its memory for dead rows is
-		# full, after some fifty pages, and from then on does not read into its ring any more (server commit
-		# 585181e07 of 18.6).
-		my $keeps = $aio->major == 18 && $aio->setting('server_version_num') < 180006 || $aio->setting('server_version') =~ /^19beta/
-		  ? 'before 18.6 and 19rc1, VACUUM in failsafe mode keeps its ring to the end of the scan' : undef;
-		$aio->scenario('failsafe in the middle of a scan', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 400);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
-			$alice->sql("SET allow_system_table_mods = on; SET maintenance_work_mem = '64kB'; SET vacuum_buffer_usage_limit = '128kB'");
-			$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2694967306) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
-			$aio->evict($t);
-			my $reads = $aio->change_during(
-				"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
-				sub {
-					$aio->hold(relation => $t, pid => $alice->pid);
-					$alice->starts("VACUUM (TRUNCATE off) $t");
-					$aio->holds(1);
-					use_up_xids($aio, 30);
-					$aio->release;
-					$alice->ends('VACUUM');
-				}, $alice);
-			$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
-			my ($ring, $normal) = split m{/}, $reads;
-			is_between($ring, 50, 250, 'blocks read into the ring');
-			is_between($normal, 150, 400, 'blocks read elsewhere');
-			$aio->proves($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
-		}, skip => $keeps // $aio->no_faults);
-	});
+			}, $alice);
+		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+		my ($ring, $normal) = split m{/}, $reads;
+		is_between($ring, 50, 250, 'blocks read into the ring');
+		is_between($normal, 150, 400, 'blocks read elsewhere');
+		$aio->proves($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
+	}, skip => $keeps // $aio->no_faults);
+});
 
 # VACUUM of tables with indexes: the rows, index entries and line pointers that it removes, in one
 # or several passes, alone and with parallel workers.
@@ -194,227 +190,221 @@ my %by_index = (
 	'gin, pending list' => [ 'USING gin (a) WITH (fastupdate = on)', 'a @> ARRAY[%s]' ],
 	brin => [ 'USING brin (k) WITH (pages_per_range = 2)', 'k = %s' ]);
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its
-		# line pointer later.
-		for my $kind (sort keys %by_index)
-		{
-			$aio->scenario("index entries of dead rows: $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($using, $condition) = @{ $by_index{$kind} };
-				my $t = 'scenario.v';
-				$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
-				my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, point(i, 0), ARRAY[i, i % 10 - 100000], repeat('x', 60) FROM generate_series($_[0], $_[1]) i") };
-				$insert->(0, 999) if $kind =~ /pending/;
-				$aio->sql("CREATE INDEX v_i ON $t $using");
-				$insert->($kind =~ /pending/ ? 1000 : 0, 2999);
-				my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
-				# all rows of a run of pages, and every third row elsewhere
-				$aio->sql("DELETE FROM $t WHERE k BETWEEN 1000 AND 1999 OR k % 3 = 0; SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
-				my $removed = 1000 + $aio->sql('SELECT count(*) FROM generate_series(0, 2999) i WHERE i % 3 = 0 AND i NOT BETWEEN 1000 AND 1999');
-				my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
-				is(reported($report, qr/tuples: (\d+) removed/), $removed, 'rows removed');
-				is(reported($report, qr/removed, (\d+) remain, 0 are/), 3000 - $removed, 'rows that remain');
-				is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
-				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
-				is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-				$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 3000 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
-
-				# new rows take the line pointers of the removed rows
-				$insert->(5000, 5000 + $removed - 1);
-				$aio->gives("SELECT pg_relation_size('$t') / 8192 <= $pages + 1", 't', 'the table has not grown');
-				$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
-				$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off; SET plan_cache_mode = force_custom_plan');
-				my $wrong = sprintf "SELECT count(*) FILTER (WHERE s.found <> (i < 3000 AND i %% 3 <> 0 AND i NOT BETWEEN 1000 AND 1999 OR i >= 5000 AND i < 5000 + $removed)::int) AS wrong, sum(s.found)"
-				  . " FROM (SELECT generate_series(0, 2999) UNION ALL SELECT generate_series(5000, 5000 + $removed)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE %s) s", sprintf $condition, 'i';
-				# a search by these indexes takes long: fewer keys
-				my $step = $kind eq 'brin' ? 97 : $kind =~ /pending/ ? 17 : 1;
-				$wrong =~ s/generate_series\((\d+), ([^)]*)\)/generate_series($1, $2, $step)/g;
-				my $found = $alice->sql($wrong);
-				like($found, qr/^0\|/, 'each key has its row, and deleted keys have none');
-				is($found, '0|3000', 'the number of keys with a row') if $step == 1;
-				like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
-				$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
-			});
-		}
-
-		# the root is the only page
-		$aio->scenario('indexes of one page', sub {
+with_each_io_method(sub {
+	# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its
+	# line pointer later.
+	for my $kind (sort keys %by_index)
+	{
+		$aio->scenario("index entries of dead rows: $kind", sub {
 			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-			for my $case (map { my $kind = $_; map { [ $kind, @$_ ] } [ 0, 4, 9 ], [6] } sort keys %by_index)
-			{
-				my ($kind, @dead) = @$case;
-				my ($using, $condition) = @{ $by_index{$kind} };
-				my $t = 'scenario.s';
-				my $new = 9 + @dead;
-				my $all = join ', ', map { my $k = $_; (grep { $_ == $k } @dead) ? () : "$k: $k" } 0 .. $new;
-				$aio->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
-					  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (${\join ', ', @dead})");
-				$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, $new) i");
-				$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
-					$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
-			}
-		});
-
-		# a posting list has the places of several rows with the same key
-		$aio->scenario('posting lists', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.d';
-			$aio->sql("CREATE TABLE $t (g int, n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i % 20, i / 20 FROM generate_series(0, 3999) i; CREATE INDEX d_i ON $t (g); DELETE FROM $t WHERE n % 4 = 0");
-			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 1000, 'rows removed');
-			$aio->sql("INSERT INTO $t SELECT 20 + i % 20, i FROM generate_series(0, 999) i");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
-			$alice->gives("SELECT array_agg(DISTINCT (i < 20, s.*)::text) FROM generate_series(0, 39) i, LATERAL (SELECT count(*), count(*) FILTER (WHERE g <> i) FROM $t WHERE g = i) s", '{"(f,50,0)","(t,150,0)"}', 'the rows of each key, and none of another');
-		});
-
-		# a key of many rows has a tree of its own, whose empty leaves are deleted
-		$aio->scenario('posting trees', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.p';
-			$aio->sql("CREATE TABLE $t (n int, a int[]) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, ARRAY[1] FROM generate_series(0, 59999) i; CREATE INDEX p_i ON $t USING gin (a) WITH (fastupdate = off);"
-				  . "DELETE FROM $t WHERE n BETWEEN 20000 AND 49999");
+			my ($using, $condition) = @{ $by_index{$kind} };
+			my $t = 'scenario.v';
+			$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
+			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, point(i, 0), ARRAY[i, i % 10 - 100000], repeat('x', 60) FROM generate_series($_[0], $_[1]) i") };
+			$insert->(0, 999) if $kind =~ /pending/;
+			$aio->sql("CREATE INDEX v_i ON $t $using");
+			$insert->($kind =~ /pending/ ? 1000 : 0, 2999);
+			my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+			# all rows of a run of pages, and every third row elsewhere
+			$aio->sql("DELETE FROM $t WHERE k BETWEEN 1000 AND 1999 OR k % 3 = 0; SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+			my $removed = 1000 + $aio->sql('SELECT count(*) FROM generate_series(0, 2999) i WHERE i % 3 = 0 AND i NOT BETWEEN 1000 AND 1999');
 			my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
-			cmp_ok(reported($report, qr/index "p_i": pages: \d+ in total, (\d+) newly deleted/), '>', 0, 'leaves are deleted') || diag($report);
-			$aio->sql("INSERT INTO $t SELECT 100000 + i, ARRAY[2] FROM generate_series(0, 9999) i");
-			$alice->sql('SET enable_seqscan = off');
-			for my $case ([ 1, '30000|0|59999' ], [ 2, '10000|100000|109999' ])
-			{
-				my ($key, $expected) = @$case;
-				$alice->gives("SELECT count(*), min(n), max(n) FROM $t WHERE a @> ARRAY[$key]", $expected, "the rows with key $key, and none of another");
-			}
-		});
+			is(reported($report, qr/tuples: (\d+) removed/), $removed, 'rows removed');
+			is(reported($report, qr/removed, (\d+) remain, 0 are/), 3000 - $removed, 'rows that remain');
+			is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
+			is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+			is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 3000 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
 
-		$aio->scenario('several passes, or parallel workers', sub {
-			my ($alice) = $aio->sessions('alice');
-			# one pass with workers, since they take long to start
-			for my $case ([ 0, '64kB', 2 ], [ 2, '8MB', 1 ])
-			{
-				my ($workers, $memory, $passes) = @$case;
-				my $t = "scenario.w$workers";
-				$aio->sql("CREATE UNLOGGED TABLE $t (k int, h int) WITH (autovacuum_enabled = off, fillfactor = 10); INSERT INTO $t SELECT i, i FROM generate_series(1, 30000) i;"
-					  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
-				my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
-				$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
-				my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
-				my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers", $t);
-				cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
-				cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
-				is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
-				is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
-				like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
-				is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-				if ($workers && $aio->major >= 19)
-				{
-					# workers clean up if nothing was to be removed
-					my $cleanup = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
-					my @summaries = map { join ', ', $_ =~ /parallel workers: index (\w+): [12] planned/g } $report, $cleanup;
-					is(join(' / ', @summaries), 'vacuum / cleanup', 'what the workers were for') || diag("$report\n$cleanup");
-				}
-				$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
-				$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
-				$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
-				$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
-					$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
-			}
+			# new rows take the line pointers of the removed rows
+			$insert->(5000, 5000 + $removed - 1);
+			$aio->gives("SELECT pg_relation_size('$t') / 8192 <= $pages + 1", 't', 'the table has not grown');
+			$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off; SET plan_cache_mode = force_custom_plan');
+			my $wrong = sprintf "SELECT count(*) FILTER (WHERE s.found <> (i < 3000 AND i %% 3 <> 0 AND i NOT BETWEEN 1000 AND 1999 OR i >= 5000 AND i < 5000 + $removed)::int) AS wrong, sum(s.found)"
+			  . " FROM (SELECT generate_series(0, 2999) UNION ALL SELECT generate_series(5000, 5000 + $removed)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE %s) s", sprintf $condition, 'i';
+			# a search by these indexes takes long: fewer keys
+			my $step = $kind eq 'brin' ? 97 : $kind =~ /pending/ ? 17 : 1;
+			$wrong =~ s/generate_series\((\d+), ([^)]*)\)/generate_series($1, $2, $step)/g;
+			my $found = $alice->sql($wrong);
+			like($found, qr/^0\|/, 'each key has its row, and deleted keys have none');
+			is($found, '0|3000', 'the number of keys with a row') if $step == 1;
+			like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
+			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
 		});
+	}
 
-		# less memory than an empty list of dead rows takes: a pass for each page
-		$aio->scenario('parallel workers, least memory', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4);
-			$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
-			$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
-			is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
-			$aio->proves($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
-		});
-
-		# options of one relation are not those of the next one, nor of its TOAST table
-		$aio->scenario('options of relations', sub {
-			my ($alice) = $aio->sessions('alice');
-			for my $option ('vacuum_truncate', 'vacuum_index_cleanup')
-			{
-				$aio->sql("DROP TABLE IF EXISTS scenario.a, scenario.b");
-				for my $name ('a', 'b')
-				{
-					$aio->sql("CREATE TABLE scenario.$name (i int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off" . ($name eq 'a' ? ", $option = off, toast.$option = on" : '') . ');'
-						  . "INSERT INTO scenario.$name SELECT i, repeat('x', 6000) FROM generate_series(1, 300) i; CREATE INDEX ON scenario.$name (i); DELETE FROM scenario.$name");
-				}
-				$alice->notices;
-				$alice->sql('VACUUM (VERBOSE) scenario.a, scenario.b');
-				# whether dead rows are gone from indexes, and pages from tables
-				my @reports = grep { /finished vacuuming/ } map { split /(?=^.*finished vacuuming)/m } $alice->notices;
-				my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
-				is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
-			}
-		});
+	# the root is the only page
+	$aio->scenario('indexes of one page', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+		for my $case (map { my $kind = $_; map { [ $kind, @$_ ] } [ 0, 4, 9 ], [6] } sort keys %by_index)
+		{
+			my ($kind, @dead) = @$case;
+			my ($using, $condition) = @{ $by_index{$kind} };
+			my $t = 'scenario.s';
+			my $new = 9 + @dead;
+			my $all = join ', ', map { my $k = $_; (grep { $_ == $k } @dead) ? () : "$k: $k" } 0 .. $new;
+			$aio->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
+				  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (${\join ', ', @dead})");
+			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, $new) i");
+			$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
+				$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
+		}
 	});
+
+	# a posting list has the places of several rows with the same key
+	$aio->scenario('posting lists', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.d';
+		$aio->sql("CREATE TABLE $t (g int, n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i % 20, i / 20 FROM generate_series(0, 3999) i; CREATE INDEX d_i ON $t (g); DELETE FROM $t WHERE n % 4 = 0");
+		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 1000, 'rows removed');
+		$aio->sql("INSERT INTO $t SELECT 20 + i % 20, i FROM generate_series(0, 999) i");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
+		$alice->gives("SELECT array_agg(DISTINCT (i < 20, s.*)::text) FROM generate_series(0, 39) i, LATERAL (SELECT count(*), count(*) FILTER (WHERE g <> i) FROM $t WHERE g = i) s", '{"(f,50,0)","(t,150,0)"}', 'the rows of each key, and none of another');
+	});
+
+	# a key of many rows has a tree of its own, whose empty leaves are deleted
+	$aio->scenario('posting trees', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.p';
+		$aio->sql("CREATE TABLE $t (n int, a int[]) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, ARRAY[1] FROM generate_series(0, 59999) i; CREATE INDEX p_i ON $t USING gin (a) WITH (fastupdate = off);"
+			  . "DELETE FROM $t WHERE n BETWEEN 20000 AND 49999");
+		my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+		cmp_ok(reported($report, qr/index "p_i": pages: \d+ in total, (\d+) newly deleted/), '>', 0, 'leaves are deleted') || diag($report);
+		$aio->sql("INSERT INTO $t SELECT 100000 + i, ARRAY[2] FROM generate_series(0, 9999) i");
+		$alice->sql('SET enable_seqscan = off');
+		for my $case ([ 1, '30000|0|59999' ], [ 2, '10000|100000|109999' ])
+		{
+			my ($key, $expected) = @$case;
+			$alice->gives("SELECT count(*), min(n), max(n) FROM $t WHERE a @> ARRAY[$key]", $expected, "the rows with key $key, and none of another");
+		}
+	});
+
+	$aio->scenario('several passes, or parallel workers', sub {
+		my ($alice) = $aio->sessions('alice');
+		# one pass with workers, since they take long to start
+		for my $case ([ 0, '64kB', 2 ], [ 2, '8MB', 1 ])
+		{
+			my ($workers, $memory, $passes) = @$case;
+			my $t = "scenario.w$workers";
+			$aio->sql("CREATE UNLOGGED TABLE $t (k int, h int) WITH (autovacuum_enabled = off, fillfactor = 10); INSERT INTO $t SELECT i, i FROM generate_series(1, 30000) i;"
+				  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
+			my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+			$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
+			my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
+			my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers", $t);
+			cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
+			cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
+			is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
+			is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+			like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
+			is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+			if ($workers && $aio->major >= 19)
+			{
+				# workers clean up if nothing was to be removed
+				my $cleanup = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
+				my @summaries = map { join ', ', $_ =~ /parallel workers: index (\w+): [12] planned/g } $report, $cleanup;
+				is(join(' / ', @summaries), 'vacuum / cleanup', 'what the workers were for') || diag("$report\n$cleanup");
+			}
+			$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
+			$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
+			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
+			$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
+				$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
+		}
+	});
+
+	# less memory than an empty list of dead rows takes: a pass for each page
+	$aio->scenario('parallel workers, least memory', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
+		$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
+		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
+		$aio->proves($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
+	});
+
+	# options of one relation are not those of the next one, nor of its TOAST table
+	$aio->scenario('options of relations', sub {
+		my ($alice) = $aio->sessions('alice');
+		for my $option ('vacuum_truncate', 'vacuum_index_cleanup')
+		{
+			$aio->sql("DROP TABLE IF EXISTS scenario.a, scenario.b");
+			for my $name ('a', 'b')
+			{
+				$aio->sql("CREATE TABLE scenario.$name (i int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off" . ($name eq 'a' ? ", $option = off, toast.$option = on" : '') . ');'
+					  . "INSERT INTO scenario.$name SELECT i, repeat('x', 6000) FROM generate_series(1, 300) i; CREATE INDEX ON scenario.$name (i); DELETE FROM scenario.$name");
+			}
+			$alice->notices;
+			$alice->sql('VACUUM (VERBOSE) scenario.a, scenario.b');
+			# whether dead rows are gone from indexes, and pages from tables
+			my @reports = grep { /finished vacuuming/ } map { split /(?=^.*finished vacuuming)/m } $alice->notices;
+			my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
+			is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
+		}
+	});
+});
 
 # VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts
 # meanwhile.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('empty pages at the end', sub {
+		my ($alice) = $aio->sessions('alice');
+		# the page of the last row that stays, -1 without one
+		for my $last (99, 72, 60, 31, 32, 33, 0, -1)
+		{
+			$aio->sql('DROP TABLE IF EXISTS scenario.t');
+			my $t = $aio->table('t', 100, changes => 1);
+			$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");
+			my $report = vacuum($alice, 'TRUNCATE on', $t);
+			my $size = $last + 1;
+			is(reported($report, qr/pages: (\d+) removed/), 100 - $size, "last row on page $last: pages removed");
+			$aio->gives("SELECT pg_relation_size('$t') / 8192, relpages, reltuples FROM pg_class WHERE oid = '$t'::regclass", join('|', ($size) x 2, $last < 0 ? 0 : $last < 10 ? 1 : 12), 'the size, and what VACUUM notes in pg_class');
+			$aio->gives("SELECT coalesce(string_agg(blk::text, ',' ORDER BY ctid), 'none') FROM $t WHERE body = proof('$t', blk, 0)",
+				join(',', $last < 0 ? 'none' : $last < 10 ? $last : (0 .. 10, $last)), 'the rows');
+			# pages that come again do not have their old rows
+			$aio->sql("CALL add_pages('$t', 200, 220, 1); SELECT evict_rel('$t')");
+			$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
+		}
+		my $t = $aio->table('u', 100, changes => 1);
+		$aio->sql("DELETE FROM $t WHERE blk > 10");
+		vacuum($alice, 'TRUNCATE off', $t);
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
+	});
 
-		$aio->scenario('empty pages at the end', sub {
-			my ($alice) = $aio->sessions('alice');
-			# the page of the last row that stays, -1 without one
-			for my $last (99, 72, 60, 31, 32, 33, 0, -1)
-			{
-				$aio->sql('DROP TABLE IF EXISTS scenario.t');
-				my $t = $aio->table('t', 100, changes => 1);
-				$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");
-				my $report = vacuum($alice, 'TRUNCATE on', $t);
-				my $size = $last + 1;
-				is(reported($report, qr/pages: (\d+) removed/), 100 - $size, "last row on page $last: pages removed");
-				$aio->gives("SELECT pg_relation_size('$t') / 8192, relpages, reltuples FROM pg_class WHERE oid = '$t'::regclass", join('|', ($size) x 2, $last < 0 ? 0 : $last < 10 ? 1 : 12), 'the size, and what VACUUM notes in pg_class');
-				$aio->gives("SELECT coalesce(string_agg(blk::text, ',' ORDER BY ctid), 'none') FROM $t WHERE body = proof('$t', blk, 0)",
-					join(',', $last < 0 ? 'none' : $last < 10 ? $last : (0 .. 10, $last)), 'the rows');
-				# pages that come again do not have their old rows
-				$aio->sql("CALL add_pages('$t', 200, 220, 1); SELECT evict_rel('$t')");
-				$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
-			}
-			my $t = $aio->table('u', 100, changes => 1);
-			$aio->sql("DELETE FROM $t WHERE blk > 10");
-			vacuum($alice, 'TRUNCATE off', $t);
-			$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
-		});
+	# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
+	# wal_writer_delay is over
+	$aio->scenario('the record of a truncation', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+		$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
+		my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+		$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
+		$alice->gives("SELECT pg_relation_size('$t') / 8192, pg_current_wal_flush_lsn() > '$before'", '11|t', 'is written before the table is cut off');
+	});
 
-		# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
-		# wal_writer_delay is over
-		$aio->scenario('the record of a truncation', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
-			$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
-			my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
-			$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
-			$alice->gives("SELECT pg_relation_size('$t') / 8192, pg_current_wal_flush_lsn() > '$before'", '11|t', 'is written before the table is cut off');
-		});
-
-		# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
-		$aio->scenario('a row that comes meanwhile', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100, changes => 1);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
-			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
-			$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
-			$alice->waits_on('IoGateHeld', 'has read the table, and begins to read the index');
-			$aio->sql('SELECT io_hold_end()');
-			# INSERT may wait for a block of the index, which VACUUM reads
-			$bob->starts("CALL add_pages('$t', 500, 500)");
-			$aio->poll(sub { $bob->has_ended || $aio->wait_event($bob->pid) eq 'IoGateHeld' });
-			$aio->gate_release;
-			$bob->ends('INSERT');
-			$alice->ends('VACUUM');
-			$aio->gives("SELECT string_agg(blk::text, ',' ORDER BY blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", '0,1,2,4,5,6,7,8,9,10,500|11', 'the rows');
-			my $at = $aio->sql("SELECT (ctid::text::point)[0]::int FROM $t WHERE blk = 500");
-			cmp_ok($at, '>', 10, 'the new row lies behind the others');
-			$aio->gives("SELECT pg_relation_size('$t') / 8192", $at + 1, 'the table ends with the new row');
-			$aio->evict($t);
-			$alice->sql('SET enable_seqscan = off');
-			$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'the new row, by the index');
-		}, skip => $aio->lacks('gate'));
-	}, conf => { wal_writer_delay => '10s' });
+	# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
+	$aio->scenario('a row that comes meanwhile', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100, changes => 1);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
+		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
+		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
+		$alice->waits_on('IoGateHeld', 'has read the table, and begins to read the index');
+		$aio->sql('SELECT io_hold_end()');
+		# INSERT may wait for a block of the index, which VACUUM reads
+		$bob->starts("CALL add_pages('$t', 500, 500)");
+		$aio->poll(sub { $bob->has_ended || $aio->wait_event($bob->pid) eq 'IoGateHeld' });
+		$aio->gate_release;
+		$bob->ends('INSERT');
+		$alice->ends('VACUUM');
+		$aio->gives("SELECT string_agg(blk::text, ',' ORDER BY blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", '0,1,2,4,5,6,7,8,9,10,500|11', 'the rows');
+		my $at = $aio->sql("SELECT (ctid::text::point)[0]::int FROM $t WHERE blk = 500");
+		cmp_ok($at, '>', 10, 'the new row lies behind the others');
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", $at + 1, 'the table ends with the new row');
+		$aio->evict($t);
+		$alice->sql('SET enable_seqscan = off');
+		$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'the new row, by the index');
+	}, skip => $aio->lacks('gate'));
+}, conf => { wal_writer_delay => '10s' });
 
 done_testing();

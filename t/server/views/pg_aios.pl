@@ -1,130 +1,127 @@
 # pg_aios, and all views while sessions poll them.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The contents of pg_aios while reads are staged, in flight, held and done.  The server's own
 # tests do not look at them.
 my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
+with_each_io_method(sub {
+	my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
 
-		for my $kind ('', 'TEMP')
-		{
-			# the process that performs the read: an I/O worker if it can, or else the session
-			my $by_worker = $worker && !$kind;
+	for my $kind ('', 'TEMP')
+	{
+		# the process that performs the read: an I/O worker if it can, or else the session
+		my $by_worker = $worker && !$kind;
 
-			$aio->scenario("a read that is held, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-				# another session sees the path that it would use for a temporary table of its own
-				my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
-				for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
-				{
-					my ($block, $n) = @$case;
-					$aio->hold(pid => $alice->pid);
-					$alice->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $n)");
-					$aio->holds(1);
-					$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
-					my ($off, $length) = ($block * 8192, $n * 8192);
-					my $last = $block + $n - 1;
-					my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
-					my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
-					like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
-						qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
-					$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
-						($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
-					$aio->release;
-					$alice->ends;
-					$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
-				}
-			}, leaves => 'nothing', skip => $aio->no_injection_points);
-		}
-
-		$aio->scenario('reads of other forks', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
-			for my $fork (qw(fsm vm main))
+		$aio->scenario("a read that is held, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+			# another session sees the path that it would use for a temporary table of its own
+			my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
+			for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
 			{
-				my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
-				$alice->sql($read);
-				$aio->evict($t);
+				my ($block, $n) = @$case;
 				$aio->hold(pid => $alice->pid);
-				$alice->starts($read);
+				$alice->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $n)");
 				$aio->holds(1);
-				$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
-				$aio->release;
-				$alice->returns(1, 'is read');
-			}
-		}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
-
-		$aio->scenario('a read that has not begun', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
-			$aio->gate_holds(1);
-			$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
-				  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
-			$aio->end_gate;
-			$alice->ends;
-		}, leaves => 'nothing', skip => $aio->lacks('gate'));
-
-		# a session that would wait for a read at once performs it itself
-		for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
-		{
-			$aio->scenario("synchronous: $read", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
-				$aio->hold(pid => $alice->pid, relation => $t, block => 3);
-				$alice->starts(sprintf $read, $t);
-				$alice->waits_on('completion_wait');
-				$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
+				$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
+				my ($off, $length) = ($block * 8192, $n * 8192);
+				my $last = $block + $n - 1;
+				my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
+				my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
+				like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
+					qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
+				$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
+					($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
 				$aio->release;
 				$alice->ends;
-			}, leaves => 'nothing', skip => $aio->no_injection_points);
-		}
+				$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
+			}
+		}, leaves => 'nothing', skip => $aio->no_injection_points);
+	}
 
-		for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
+	$aio->scenario('reads of other forks', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
+		for my $fork (qw(fsm vm main))
 		{
-			my ($result, $status, $raw) = @$case;
-			$aio->scenario("ended with $result", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-				$aio->falsify($result, pid => $alice->pid);
-				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-				$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
-				$aio->tell_truth;
-			}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
+			my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
+			$alice->sql($read);
+			$aio->evict($t);
+			$aio->hold(pid => $alice->pid);
+			$alice->starts($read);
+			$aio->holds(1);
+			$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
+			$aio->release;
+			$alice->returns(1, 'is read');
 		}
+	}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
-		for my $zero ('off', 'on')
-		{
-			$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
-				$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-				$alice->sql("SET zero_damaged_pages = $zero");
-				$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-				$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
-				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-				$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
-			}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
-		}
+	$aio->scenario('a read that has not begun', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
+		$aio->gate_holds(1);
+		$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
+			  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
+		$aio->end_gate;
+		$alice->ends;
+	}, leaves => 'nothing', skip => $aio->lacks('gate'));
 
-		$aio->scenario('who may read the view', sub {
-			$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
-			my $nobody = $aio->session('nobody', user => 'regress_nobody');
-			my $reader = $aio->session('reader', user => 'regress_reader');
-			$nobody->fails('SELECT count(*) FROM pg_aios', '42501', qr/permission denied/, 'a role without privileges');
-			$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a member of pg_read_all_stats');
-			$aio->end_session($_) for $nobody, $reader;
-			$aio->sql('DROP ROLE regress_nobody, regress_reader');
-		}, leaves => 'nothing');
-	});
+	# a session that would wait for a read at once performs it itself
+	for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
+	{
+		$aio->scenario("synchronous: $read", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
+			$aio->hold(pid => $alice->pid, relation => $t, block => 3);
+			$alice->starts(sprintf $read, $t);
+			$alice->waits_on('completion_wait');
+			$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
+			$aio->release;
+			$alice->ends;
+		}, leaves => 'nothing', skip => $aio->no_injection_points);
+	}
+
+	for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
+	{
+		my ($result, $status, $raw) = @$case;
+		$aio->scenario("ended with $result", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+			$aio->falsify($result, pid => $alice->pid);
+			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+			$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
+			$aio->tell_truth;
+		}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
+	}
+
+	for my $zero ('off', 'on')
+	{
+		$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
+			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+			$alice->sql("SET zero_damaged_pages = $zero");
+			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+			$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
+			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+			$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
+		}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
+	}
+
+	$aio->scenario('who may read the view', sub {
+		$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
+		my $nobody = $aio->session('nobody', user => 'regress_nobody');
+		my $reader = $aio->session('reader', user => 'regress_reader');
+		$nobody->fails('SELECT count(*) FROM pg_aios', '42501', qr/permission denied/, 'a role without privileges');
+		$reader->gives('SELECT count(*) FROM pg_aios', 0, 'a member of pg_read_all_stats');
+		$aio->end_session($_) for $nobody, $reader;
+		$aio->sql('DROP ROLE regress_nobody, regress_reader');
+	}, leaves => 'nothing');
+});
 
 # What pg_aios shows of a handle that is used again.  A read into buffers that are not
 # adjacent has one vector for each (mdstartreadv); the next read may have fewer.  Flags are
@@ -161,72 +158,70 @@ sub are_not_all_adjacent
 	return is(layout($aio, $t), '3,4,5,6,7,8,9,10|t', 'the buffers are not all adjacent');
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-		my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
+with_each_io_method(sub {
+	my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
 
-		$aio->scenario('the number of blocks, while the read is held', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = table_and_free_buffers($aio);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts(sprintf $read, $t);
-			$aio->gate_holds(1);
-			$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
-			$aio->end_gate;
-			$alice->ends;
-			are_not_all_adjacent($aio, $t);
+	$aio->scenario('the number of blocks, while the read is held', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = table_and_free_buffers($aio);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts(sprintf $read, $t);
+		$aio->gate_holds(1);
+		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
+		$aio->end_gate;
+		$alice->ends;
+		are_not_all_adjacent($aio, $t);
 
-			# the same handle, now with fewer vectors; 18 takes the buffers that were freed first
-			# last
-			$aio->evict($t);
-			$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
-				  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
-			$aio->gate_holds(1);
-			$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
-			$aio->end_gate;
-			$alice->returns('8', 'reads');
-			$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
-				  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'some buffers are adjacent');
-			$aio->proves($t);
-		}, skip => $aio->lacks('gate'));
+		# the same handle, now with fewer vectors; 18 takes the buffers that were freed first
+		# last
+		$aio->evict($t);
+		$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
+			  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
+		$aio->gate_holds(1);
+		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
+		$aio->end_gate;
+		$alice->returns('8', 'reads');
+		$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
+			  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'some buffers are adjacent');
+		$aio->proves($t);
+	}, skip => $aio->lacks('gate'));
 
-		$aio->scenario('a read into buffers that are not adjacent', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t;
-			# another process may take buffers meanwhile, so that only adjacent ones are left
-			for (1 .. 9)
-			{
-				$aio->sql('DROP TABLE IF EXISTS scenario.t, scenario.w');
-				$t = table_and_free_buffers($aio);
-				$alice->sql(sprintf $read, $t);
-				last if layout($aio, $t) =~ /t$/;
-			}
-			are_not_all_adjacent($aio, $t);
-			$aio->proves($t);
-		});
+	$aio->scenario('a read into buffers that are not adjacent', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t;
+		# another process may take buffers meanwhile, so that only adjacent ones are left
+		for (1 .. 9)
+		{
+			$aio->sql('DROP TABLE IF EXISTS scenario.t, scenario.w');
+			$t = table_and_free_buffers($aio);
+			$alice->sql(sprintf $read, $t);
+			last if layout($aio, $t) =~ /t$/;
+		}
+		are_not_all_adjacent($aio, $t);
+		$aio->proves($t);
+	});
 
-		$aio->scenario('flags of the present read', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
-			# local, synchronous, and both
-			for my $table ($u, $t)
-			{
-				$alice->sql("SELECT read_rel_block_ll('$table', 3, nblocks => 8); SET effective_io_concurrency = 0");
-				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$table', ARRAY[1, 14])");
-				$alice->sql('RESET effective_io_concurrency');
-			}
-			$aio->evict($t);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
-			$aio->gate_holds(1);
-			$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
-			$aio->end_gate;
-			$alice->returns('8', 'reads');
-		}, skip => $aio->lacks('gate'));
-	}, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
+	$aio->scenario('flags of the present read', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
+		# local, synchronous, and both
+		for my $table ($u, $t)
+		{
+			$alice->sql("SELECT read_rel_block_ll('$table', 3, nblocks => 8); SET effective_io_concurrency = 0");
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$table', ARRAY[1, 14])");
+			$alice->sql('RESET effective_io_concurrency');
+		}
+		$aio->evict($t);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
+		$aio->gate_holds(1);
+		$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
+		$aio->end_gate;
+		$alice->returns('8', 'reads');
+	}, skip => $aio->lacks('gate'));
+}, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
 
 # Views that a session polls without a pause while other sessions read, fail, are cancelled and
 # leave: no poll fails, and no row contradicts itself.
@@ -312,48 +307,45 @@ sub reads_of_all_kinds
 	return;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# A session that reads stops at each of its messages in the log, wherever its handles are then.
-		$aio->scenario('at each debug message of a session', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)";
-			$alice->sql("$read; SET log_min_messages = debug5");
-			my ($stops, $rows) = (0, 0);
-			do
-			{
-				$aio->evict($t);
-			} while while_stopped_in($aio, $alice, 'write', undef, $read, sub { 1 }, sub {
-					$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
-					my $wrong = $aio->sql($contradictions{pg_aios});
-					is($wrong, '', "stop $stops: a contradiction") if $wrong;
-				}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
-			$alice->returns(4, "$stops stops, $rows rows");
-			cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
-			$alice->sql('RESET log_min_messages');
-		}, skip => no_strace());
-
-		for my $view (sort keys %contradictions)
+with_each_io_method(sub {
+	# A session that reads stops at each of its messages in the log, wherever its handles are then.
+	$aio->scenario('at each debug message of a session', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)";
+		$alice->sql("$read; SET log_min_messages = debug5");
+		my ($stops, $rows) = (0, 0);
+		do
 		{
-			$aio->scenario($view, sub {
-				my ($poller, $t) = $aio->sessions_and_table('poller', 60);
-				$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
-				starts_to_poll($aio, $poller, $view);
-				for my $round (1 .. 4)
-				{
-					my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
-					reads_of_all_kinds($aio, $t, $round);
-					ok($aio->poll(sub { $aio->sql('SELECT last_value FROM scenario.polled') > $polls + 5 }), 'the view has been polled meanwhile');
-				}
-				$aio->resume;
-				$poller->ends('no poll fails');
-				$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
-				my $rows = $aio->sql('SELECT rows FROM scenario.polls');
-				cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
-			}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
-		}
-	});
+			$aio->evict($t);
+		} while while_stopped_in($aio, $alice, 'write', undef, $read, sub { 1 }, sub {
+				$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
+				my $wrong = $aio->sql($contradictions{pg_aios});
+				is($wrong, '', "stop $stops: a contradiction") if $wrong;
+			}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
+		$alice->returns(4, "$stops stops, $rows rows");
+		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
+		$alice->sql('RESET log_min_messages');
+	}, skip => no_strace());
+
+	for my $view (sort keys %contradictions)
+	{
+		$aio->scenario($view, sub {
+			my ($poller, $t) = $aio->sessions_and_table('poller', 60);
+			$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
+			starts_to_poll($aio, $poller, $view);
+			for my $round (1 .. 4)
+			{
+				my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
+				reads_of_all_kinds($aio, $t, $round);
+				ok($aio->poll(sub { $aio->sql('SELECT last_value FROM scenario.polled') > $polls + 5 }), 'the view has been polled meanwhile');
+			}
+			$aio->resume;
+			$poller->ends('no poll fails');
+			$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
+			my $rows = $aio->sql('SELECT rows FROM scenario.polls');
+			cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
+		}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
+	}
+});
 
 done_testing();

@@ -1,8 +1,7 @@
 # pg_stat_io, which must agree with other counters.
 #
 # io_methods: worker; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
@@ -13,201 +12,195 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 sub between { my ($from, $to) = @_; return sub { $_[0] >= $from && $_[0] <= $to } }
 sub any { return sub { 1 } }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("normal, $kind", sub {
-				my ($alice) = $aio->sessions('alice');
-				my $what = $kind ? 'temp relation/normal' : 'relation/normal';
-				my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
-				my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
-				my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
-				$alice->sql('SET track_io_timing = off');
-				$scan->() for 1 .. 2;
-				# the pool may have no free buffer left
-				my %misses = (read_bytes => 40 * 8192, hits => any(), evictions => $kind ? 0 : between(0, 60));
-
-				$aio->evict($t, $alice);
-				$aio->adds_io($alice, $what, $scan, { %misses, reads => between(1, 40) }, 'a scan that reads');
-				# a session also reads catalogs
-				$aio->adds_io($alice, $what, $scan, { hits => $kind ? 40 : between(40, 70) }, 'a scan of cached blocks');
-				$alice->sql('SET io_combine_limit = 1');
-				$aio->evict($t, $alice);
-				$aio->adds_io($alice, $what, $scan, { %misses, reads => 40 }, 'a scan that reads block by block');
-
-				$alice->sql('RESET io_combine_limit; SET track_io_timing = on');
-				$aio->evict($t, $alice);
-				my $started = clock_gettime(CLOCK_MONOTONIC);
-				my $added = $counts->("SET effective_io_concurrency = 0; SELECT count(*) FROM $t");
-				my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
-				cmp_ok($added->{read_time}, '>', 0, 'reads take time with track_io_timing');
-				# a tenth more, since the server may read another clock
-				cmp_ok($added->{read_time}, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
-				$alice->sql('SET track_io_timing = off; RESET effective_io_concurrency');
-
-				# a table grows by several blocks at once, and some of them stay empty
-				$added = $counts->("CALL add_pages('$t', 40, 99)");
-				my $blocks = $alice->sql("SELECT pg_relation_size('$t') / 8192") - 40;
-				is_between($added->{extend_bytes}, $blocks * 8192, ($blocks + 10) * 8192, "INSERT: bytes of $blocks new blocks");
-				is_between($added->{extends}, 1, $blocks, 'extensions');
-				is($added->{extend_time}, 0, 'no time without track_io_timing');
-				is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
-			});
-		}
-
-		$aio->scenario('a temporary table larger than temp_buffers', sub {
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("normal, $kind", sub {
 			my ($alice) = $aio->sessions('alice');
-			my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
-			$alice->note_temporary_tables;
-			$alice->sql('SET temp_buffers = 100; CREATE TEMP TABLE l (n int, body text STORAGE PLAIN)');
-			my $added = $counts->("INSERT INTO l SELECT i, repeat('x', 7900) FROM generate_series(1, 400) i");
-			my $blocks = $alice->sql("SELECT pg_relation_size('l') / 8192");
-			cmp_ok($added->{evictions}, '>=', $blocks - 110, "INSERT: evictions, with $blocks blocks");
-			is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
-			is_between($added->{writes}, $blocks - 110, $blocks + 10, 'writes');
-			$added = $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->gives('SELECT count(*), sum(n) FROM l', '400|80200', 'the rows') });
-			is_between($added->{read_bytes}, ($blocks - 100) * 8192, $blocks * 8192, 'SELECT: bytes read');
-			is_between($added->{evictions}, $blocks - 110, $blocks + 5, 'evictions');
-			is($added->{reuses}, 0, 'local buffers have no ring');
-		});
+			my $what = $kind ? 'temp relation/normal' : 'relation/normal';
+			my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
+			my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
+			my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
+			$alice->sql('SET track_io_timing = off');
+			$scan->() for 1 .. 2;
+			# the pool may have no free buffer left
+			my %misses = (read_bytes => 40 * 8192, hits => any(), evictions => $kind ? 0 : between(0, 60));
 
-		# a row or a column is missing for what a kind of process never does
-		$aio->scenario('rows and columns', sub {
-			my %none = (
-				'bulkread extends nothing, and has a ring' => "context = 'bulkread' AND (extends IS NOT NULL OR reuses IS NULL OR evictions IS NULL)",
-				'normal has no ring' => "context = 'normal' AND object = 'relation' AND reuses IS NOT NULL",
-				'temporary tables: context normal, no fsync' => "object = 'temp relation' AND (context <> 'normal' OR fsyncs IS NOT NULL)",
-				'no auxiliary process reads temporary tables' =>
-				  "object = 'temp relation' AND backend_type IN ('checkpointer', 'background writer', 'autovacuum worker', 'startup')",
-				'checkpointer and background writer read no table' =>
-				  "backend_type IN ('checkpointer', 'background writer') AND object = 'relation' AND reads IS NOT NULL");
-			$aio->gives("SELECT count(*) FROM pg_stat_io WHERE $none{$_}", 0, $_) for sort keys %none;
+			$aio->evict($t, $alice);
+			$aio->adds_io($alice, $what, $scan, { %misses, reads => between(1, 40) }, 'a scan that reads');
+			# a session also reads catalogs
+			$aio->adds_io($alice, $what, $scan, { hits => $kind ? 40 : between(40, 70) }, 'a scan of cached blocks');
+			$alice->sql('SET io_combine_limit = 1');
+			$aio->evict($t, $alice);
+			$aio->adds_io($alice, $what, $scan, { %misses, reads => 40 }, 'a scan that reads block by block');
+
+			$alice->sql('RESET io_combine_limit; SET track_io_timing = on');
+			$aio->evict($t, $alice);
+			my $started = clock_gettime(CLOCK_MONOTONIC);
+			my $added = $counts->("SET effective_io_concurrency = 0; SELECT count(*) FROM $t");
+			my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
+			cmp_ok($added->{read_time}, '>', 0, 'reads take time with track_io_timing');
+			# a tenth more, since the server may read another clock
+			cmp_ok($added->{read_time}, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
+			$alice->sql('SET track_io_timing = off; RESET effective_io_concurrency');
+
+			# a table grows by several blocks at once, and some of them stay empty
+			$added = $counts->("CALL add_pages('$t', 40, 99)");
+			my $blocks = $alice->sql("SELECT pg_relation_size('$t') / 8192") - 40;
+			is_between($added->{extend_bytes}, $blocks * 8192, ($blocks + 10) * 8192, "INSERT: bytes of $blocks new blocks");
+			is_between($added->{extends}, 1, $blocks, 'extensions');
+			is($added->{extend_time}, 0, 'no time without track_io_timing');
+			is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
 		});
-	}, leaves => 'nothing');
+	}
+
+	$aio->scenario('a temporary table larger than temp_buffers', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
+		$alice->note_temporary_tables;
+		$alice->sql('SET temp_buffers = 100; CREATE TEMP TABLE l (n int, body text STORAGE PLAIN)');
+		my $added = $counts->("INSERT INTO l SELECT i, repeat('x', 7900) FROM generate_series(1, 400) i");
+		my $blocks = $alice->sql("SELECT pg_relation_size('l') / 8192");
+		cmp_ok($added->{evictions}, '>=', $blocks - 110, "INSERT: evictions, with $blocks blocks");
+		is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
+		is_between($added->{writes}, $blocks - 110, $blocks + 10, 'writes');
+		$added = $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->gives('SELECT count(*), sum(n) FROM l', '400|80200', 'the rows') });
+		is_between($added->{read_bytes}, ($blocks - 100) * 8192, $blocks * 8192, 'SELECT: bytes read');
+		is_between($added->{evictions}, $blocks - 110, $blocks + 5, 'evictions');
+		is($added->{reuses}, 0, 'local buffers have no ring');
+	});
+
+	# a row or a column is missing for what a kind of process never does
+	$aio->scenario('rows and columns', sub {
+		my %none = (
+			'bulkread extends nothing, and has a ring' => "context = 'bulkread' AND (extends IS NOT NULL OR reuses IS NULL OR evictions IS NULL)",
+			'normal has no ring' => "context = 'normal' AND object = 'relation' AND reuses IS NOT NULL",
+			'temporary tables: context normal, no fsync' => "object = 'temp relation' AND (context <> 'normal' OR fsyncs IS NOT NULL)",
+			'no auxiliary process reads temporary tables' =>
+			  "object = 'temp relation' AND backend_type IN ('checkpointer', 'background writer', 'autovacuum worker', 'startup')",
+			'checkpointer and background writer read no table' =>
+			  "backend_type IN ('checkpointer', 'background writer') AND object = 'relation' AND reads IS NOT NULL");
+		$aio->gives("SELECT count(*) FROM pg_stat_io WHERE $none{$_}", 0, $_) for sort keys %none;
+	});
+}, leaves => 'nothing');
 
 # What a large scan, CREATE TABLE AS and VACUUM add to pg_stat_io in the contexts of their rings of
 # buffers: bulkread, bulkwrite, vacuum.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# Returns what a statement of a session adds to the counters of a context.
+	my $counts = sub {
+		my ($session, $context, $sql) = @_;
+		return $aio->io_counts_during($session, "relation/$context", sub { $session->sql($sql) });
+	};
 
-		# Returns what a statement of a session adds to the counters of a context.
-		my $counts = sub {
-			my ($session, $context, $sql) = @_;
-			return $aio->io_counts_during($session, "relation/$context", sub { $session->sql($sql) });
-		};
+	# a scan of a table larger than a quarter of the buffer pool has a ring of 256 kB
+	$aio->scenario('bulkread', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 800);
+		my $scan = "SELECT count(*) FROM $t";
+		$alice->sql("SET track_io_timing = off; $scan");
+		$aio->evict($t);
+		# the scan finds no dirty buffers
+		$aio->sql('CHECKPOINT');
+		my $added = $counts->($alice, 'bulkread', $scan);
+		is($added->{read_bytes}, 800 * 8192, 'bytes');
+		# a block takes a free buffer, one of the ring, or evicts another block
+		my $kept = $aio->lacks('pg_buffercache') ? 0 : scalar(my @blocks = split /,/, $aio->cached($t));
+		cmp_ok($kept, '<=', 400, 'blocks that stay in the buffer pool');
+		ok($added->{reuses} >= 800 - $kept - 20 && $added->{reuses} + $added->{evictions} <= 800, "$added->{reuses} reuses, $added->{evictions} evictions") if $kept;
+		is($added->{writes} + $added->{extends}, 0, 'nothing is written');
+		is($counts->($alice, 'normal', $scan)->{reads}, 0, 'no reads in context normal');
+		# no other session reads in this context
+		$aio->evict($t);
+		is($aio->change_during("SELECT sum(read_bytes) FROM pg_stat_io WHERE backend_type = 'client backend' AND context = 'bulkread'",
+				sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
+		$added = $counts->($alice, 'bulkread', $scan);
+		is($added->{hits} + $added->{read_bytes} / 8192, 800, 'hits and reads together are the table');
+		$alice->sql('SET effective_io_concurrency = 0');
+		$aio->evict($t);
+		is($counts->($alice, 'bulkread', $scan)->{read_bytes}, 800 * 8192, 'without read-ahead, too');
+	});
 
-		# a scan of a table larger than a quarter of the buffer pool has a ring of 256 kB
-		$aio->scenario('bulkread', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 800);
-			my $scan = "SELECT count(*) FROM $t";
-			$alice->sql("SET track_io_timing = off; $scan");
-			$aio->evict($t);
-			# the scan finds no dirty buffers
-			$aio->sql('CHECKPOINT');
-			my $added = $counts->($alice, 'bulkread', $scan);
-			is($added->{read_bytes}, 800 * 8192, 'bytes');
-			# a block takes a free buffer, one of the ring, or evicts another block
-			my $kept = $aio->lacks('pg_buffercache') ? 0 : scalar(my @blocks = split /,/, $aio->cached($t));
-			cmp_ok($kept, '<=', 400, 'blocks that stay in the buffer pool');
-			ok($added->{reuses} >= 800 - $kept - 20 && $added->{reuses} + $added->{evictions} <= 800, "$added->{reuses} reuses, $added->{evictions} evictions") if $kept;
-			is($added->{writes} + $added->{extends}, 0, 'nothing is written');
-			is($counts->($alice, 'normal', $scan)->{reads}, 0, 'no reads in context normal');
-			# no other session reads in this context
-			$aio->evict($t);
-			is($aio->change_during("SELECT sum(read_bytes) FROM pg_stat_io WHERE backend_type = 'client backend' AND context = 'bulkread'",
-					sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
-			$added = $counts->($alice, 'bulkread', $scan);
-			is($added->{hits} + $added->{read_bytes} / 8192, 800, 'hits and reads together are the table');
-			$alice->sql('SET effective_io_concurrency = 0');
-			$aio->evict($t);
-			is($counts->($alice, 'bulkread', $scan)->{read_bytes}, 800 * 8192, 'without read-ahead, too');
+	# the scan sets hint bits, for which no WAL is written, so no WAL has to be flushed before a page
+	$aio->scenario('bulkread, of pages that become dirty', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.u';
+		$aio->sql("CREATE UNLOGGED TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 3199) i");
+		$alice->sql("SET track_io_timing = off; SELECT FROM $t LIMIT 0");
+		$aio->evict($t);
+		my $added = $counts->($alice, 'bulkread', "SELECT count(*) FROM $t");
+		is($added->{read_bytes}, 800 * 8192, 'bytes');
+		cmp_ok($added->{reuses}, '>=', 400, "they stay in the ring; $added->{evictions} evictions");
+		is_between($added->{writes}, $added->{reuses} - 100, $added->{reuses} + 100, "and are written before they are reused, $added->{reuses} times");
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '3200|5118400', 'the rows');
+	});
+
+	# another session with a ring pins the page on which the first one stands, and uses it no more
+	# than the first one does
+	$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 800);
+		$_->sql("SET synchronize_seqscans = off; SET track_io_timing = off; SELECT count(*) FROM $t") for $alice, $bob;
+		$aio->evict($t);
+		my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 100 FROM c";
+		my $added = $aio->io_counts_during($alice, 'relation/bulkread', sub {
+			$_->sql($cursor) for $alice, $bob;
+			$alice->sql('MOVE ALL FROM c; COMMIT');
 		});
+		cmp_ok($added->{reuses}, '>=', 300, 'reuses');
+		cmp_ok($added->{reuses} + $added->{evictions}, '<=', $added->{read_bytes} / 8192, 'reuses and evictions: no block takes two buffers');
+		$bob->gives('FETCH 1 FROM c', 100, 'the other cursor goes on');
+		$bob->sql('COMMIT');
+	});
 
-		# the scan sets hint bits, for which no WAL is written, so no WAL has to be flushed before a page
-		$aio->scenario('bulkread, of pages that become dirty', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.u';
-			$aio->sql("CREATE UNLOGGED TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 3199) i");
-			$alice->sql("SET track_io_timing = off; SELECT FROM $t LIMIT 0");
-			$aio->evict($t);
-			my $added = $counts->($alice, 'bulkread', "SELECT count(*) FROM $t");
-			is($added->{read_bytes}, 800 * 8192, 'bytes');
-			cmp_ok($added->{reuses}, '>=', 400, "they stay in the ring; $added->{evictions} evictions");
-			is_between($added->{writes}, $added->{reuses} - 100, $added->{reuses} + 100, "and are written before they are reused, $added->{reuses} times");
-			$aio->gives("SELECT count(*), sum(n) FROM $t", '3200|5118400', 'the rows');
-		});
+	$aio->scenario('bulkwrite', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $rows = "SELECT i AS n, repeat('x', 1900) AS body FROM generate_series(1, 1200) i";
+		my $added = $counts->($alice, 'bulkwrite', "CREATE TABLE scenario.u AS $rows");
+		is_between($added->{extend_bytes}, 300 * 8192, 330 * 8192, 'CREATE TABLE AS: bytes of 300 new blocks');
+		is_between($added->{extends}, 1, 149, 'several blocks at once: extensions');
+		is($added->{reads}, 0, 'nothing is read');
+		is($counts->($alice, 'bulkwrite', "INSERT INTO scenario.u $rows")->{extends}, 0, 'INSERT uses no ring');
+		$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
+	});
 
-		# another session with a ring pins the page on which the first one stands, and uses it no more
-		# than the first one does
-		$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 800);
-			$_->sql("SET synchronize_seqscans = off; SET track_io_timing = off; SELECT count(*) FROM $t") for $alice, $bob;
-			$aio->evict($t);
-			my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 100 FROM c";
-			my $added = $aio->io_counts_during($alice, 'relation/bulkread', sub {
-				$_->sql($cursor) for $alice, $bob;
-				$alice->sql('MOVE ALL FROM c; COMMIT');
-			});
-			cmp_ok($added->{reuses}, '>=', 300, 'reuses');
-			cmp_ok($added->{reuses} + $added->{evictions}, '<=', $added->{read_bytes} / 8192, 'reuses and evictions: no block takes two buffers');
-			$bob->gives('FETCH 1 FROM c', 100, 'the other cursor goes on');
-			$bob->sql('COMMIT');
-		});
+	# VACUUM of 18 waits for that read, that of 19 joins it
+	$aio->scenario('vacuum, and a block that another session reads', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+		my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
+		# it performs its own reads, or they might queue up behind the held one
+		$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
+		$aio->evict($t);
+		$aio->hold(relation => $t, block => 20);
+		$bob->starts("SELECT read_rel_block_ll('$t', 20)");
+		$aio->holds(1);
+		my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
+				$alice->starts($vacuum);
+				$alice->waits_on_others_io;
+				$aio->release;
+				$alice->ends;
+			}, $alice);
+		$bob->ends;
+		is($hits, 1, 'the block counts as a hit in the context vacuum');
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('bulkwrite', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $rows = "SELECT i AS n, repeat('x', 1900) AS body FROM generate_series(1, 1200) i";
-			my $added = $counts->($alice, 'bulkwrite', "CREATE TABLE scenario.u AS $rows");
-			is_between($added->{extend_bytes}, 300 * 8192, 330 * 8192, 'CREATE TABLE AS: bytes of 300 new blocks');
-			is_between($added->{extends}, 1, 149, 'several blocks at once: extensions');
-			is($added->{reads}, 0, 'nothing is read');
-			is($counts->($alice, 'bulkwrite', "INSERT INTO scenario.u $rows")->{extends}, 0, 'INSERT uses no ring');
-			$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
-		});
-
-		# VACUUM of 18 waits for that read, that of 19 joins it
-		$aio->scenario('vacuum, and a block that another session reads', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
-			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
-			# it performs its own reads, or they might queue up behind the held one
-			$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
-			$aio->evict($t);
-			$aio->hold(relation => $t, block => 20);
-			$bob->starts("SELECT read_rel_block_ll('$t', 20)");
-			$aio->holds(1);
-			my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
-					$alice->starts($vacuum);
-					$alice->waits_on_others_io;
-					$aio->release;
-					$alice->ends;
-				}, $alice);
-			$bob->ends;
-			is($hits, 1, 'the block counts as a hit in the context vacuum');
-		}, skip => $aio->no_faults);
-
-		$aio->scenario('vacuum', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
-			my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
-			$alice->sql("SET vacuum_buffer_usage_limit = '128kB'; SET track_io_timing = off; $vacuum");
-			$aio->evict($t);
-			my $added = $counts->($alice, 'vacuum', $vacuum);
-			is_between($added->{read_bytes}, 200 * 8192, 206 * 8192, 'bytes of 200 blocks, and some of the maps');
-			is_between($added->{reuses}, 200 - 20, 200, 'a ring of 16 buffers: reuses');
-			is($counts->($alice, 'vacuum', "SET vacuum_buffer_usage_limit = 0; $vacuum")->{reuses}, 0, 'no reuses without a ring');
-			# a page that VACUUM has made dirty is written when its buffer is used again
-			$aio->sql("DELETE FROM $t WHERE blk % 2 = 0; CHECKPOINT");
-			$aio->evict($t);
-			$added = $counts->($alice, 'vacuum', "SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $t");
-			cmp_ok($added->{writes}, '>=', 80, 'writes of dirty pages');
-			is($added->{writebacks}, 0, 'with fsync = off, nothing is written back');
-			is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
-			is($added->{extend_bytes} % 8192, 0, 'whole blocks');
-		});
-	}, leaves => 'nothing', conf => { fsync => 'off' });
+	$aio->scenario('vacuum', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+		my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
+		$alice->sql("SET vacuum_buffer_usage_limit = '128kB'; SET track_io_timing = off; $vacuum");
+		$aio->evict($t);
+		my $added = $counts->($alice, 'vacuum', $vacuum);
+		is_between($added->{read_bytes}, 200 * 8192, 206 * 8192, 'bytes of 200 blocks, and some of the maps');
+		is_between($added->{reuses}, 200 - 20, 200, 'a ring of 16 buffers: reuses');
+		is($counts->($alice, 'vacuum', "SET vacuum_buffer_usage_limit = 0; $vacuum")->{reuses}, 0, 'no reuses without a ring');
+		# a page that VACUUM has made dirty is written when its buffer is used again
+		$aio->sql("DELETE FROM $t WHERE blk % 2 = 0; CHECKPOINT");
+		$aio->evict($t);
+		$added = $counts->($alice, 'vacuum', "SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $t");
+		cmp_ok($added->{writes}, '>=', 80, 'writes of dirty pages');
+		is($added->{writebacks}, 0, 'with fsync = off, nothing is written back');
+		is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
+		is($added->{extend_bytes} % 8192, 0, 'whole blocks');
+	});
+}, leaves => 'nothing', conf => { fsync => 'off' });
 
 # Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one
 # session and of all.
@@ -220,181 +213,175 @@ sub buffers_of
 	return join '/', map { $found->{"$_ Blocks"} // 0 } 'Shared Hit', 'Shared Read', 'Local Hit', 'Local Read';
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		for my $kind ('', 'UNLOGGED', 'TEMP')
-		{
-			$aio->scenario("hits and reads, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
-				my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
-				my $counts = sub { my ($hit, $read) = @_; return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
-				my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
-				buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
-				for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])
+with_each_io_method(sub {
+	for my $kind ('', 'UNLOGGED', 'TEMP')
+	{
+		$aio->scenario("hits and reads, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
+			my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
+			my $counts = sub { my ($hit, $read) = @_; return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
+			my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
+			buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
+			for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])
+			{
+				my ($hit, $read) = @$case;
+				for my $query ($stream, "SELECT blk FROM $t")
 				{
-					my ($hit, $read) = @$case;
-					for my $query ($stream, "SELECT blk FROM $t")
-					{
-						$aio->evict($t, $alice);
-						$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
-						my $io = $aio->io_during($alice, $object, sub {
-								is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
-							});
-						is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
-						my $hits;
-						is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
-								sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
-					}
+					$aio->evict($t, $alice);
+					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
+					my $io = $aio->io_during($alice, $object, sub {
+							is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
+						});
+					is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
+					my $hits;
+					is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
+							sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
 				}
-				# a block that repeats is read once and then hit
-				$aio->evict($t, $alice);
-				is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
-			});
+			}
+			# a block that repeats is read once and then hit
+			$aio->evict($t, $alice);
+			is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
+		});
+	}
+
+	# pg_stat_io adds up the counts of sessions by the kind of process
+	$aio->scenario('the sum over sessions', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
+		$_->sql($read) for $alice, $bob;
+		for my $backends ([$alice], [ $alice, $bob ])
+		{
+			my @pids = map { $_->pid } @$backends;
+			my $sums = 'SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0)';
+			my $of_all = "$sums FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'";
+			my $of_these = "$sums FROM unnest(ARRAY[" . join(',', @pids) . "]) p, pg_stat_get_backend_io(p) WHERE object = 'relation' AND context = 'normal'";
+			my $theirs;
+			my $all = $aio->change_during($of_all, sub {
+					$theirs = $aio->change_during($of_these, sub {
+							for my $session (@$backends) { $aio->evict($t); $session->sql($read) }
+						}, @$backends);
+				}, @$backends);
+			like($theirs, qr{^\d+/${\(@pids * 40 * 8192)}/\d+$}, 'bytes of the sessions: ' . @pids);
+			# the sum includes the observer's own hits
+			is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
 		}
+	});
 
-		# pg_stat_io adds up the counts of sessions by the kind of process
-		$aio->scenario('the sum over sessions', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
-			my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
-			$_->sql($read) for $alice, $bob;
-			for my $backends ([$alice], [ $alice, $bob ])
-			{
-				my @pids = map { $_->pid } @$backends;
-				my $sums = 'SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0)';
-				my $of_all = "$sums FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'";
-				my $of_these = "$sums FROM unnest(ARRAY[" . join(',', @pids) . "]) p, pg_stat_get_backend_io(p) WHERE object = 'relation' AND context = 'normal'";
-				my $theirs;
-				my $all = $aio->change_during($of_all, sub {
-						$theirs = $aio->change_during($of_these, sub {
-								for my $session (@$backends) { $aio->evict($t); $session->sql($read) }
-							}, @$backends);
-					}, @$backends);
-				like($theirs, qr{^\d+/${\(@pids * 40 * 8192)}/\d+$}, 'bytes of the sessions: ' . @pids);
-				# the sum includes the observer's own hits
-				is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
-			}
-		});
+	# scans of large tables and VACUUM have contexts of their own
+	$aio->scenario('contexts', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 600);
+		$alice->sql('SET vacuum_buffer_usage_limit = 0');
+		$alice->gives("SELECT count(*) FROM $t", 600, 'warm-up');
+		my %bytes = (
+			'relation/bulkread' => "SELECT count(*) FROM $t",
+			'relation/normal' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 599)))",
+			'relation/vacuum' => "SET vacuum_buffer_usage_limit = '128kB'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+		for my $context (sort keys %bytes)
+		{
+			$aio->evict($t);
+			my $io = $aio->io_during($alice, $context, sub { $alice->sql($bytes{$context}) });
+			my ($reads, $read_bytes) = split m{/}, $io;
+			# VACUUM reads the visibility map, too, and again the page that it has marked
+			cmp_ok($read_bytes, '>=', 600 * 8192, "$context: bytes");
+			cmp_ok($read_bytes, '<=', 610 * 8192, "$context: few blocks more");
+			cmp_ok($reads, '<', 120, "$context: reads are combined");
+		}
+	  SKIP: {
+			skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
+			my @kept = split /,/, $aio->cached($t);
+			cmp_ok(scalar @kept, '<=', 16, 'VACUUM, which came last, has used the buffers of its ring again');
+		}
+	});
 
-		# scans of large tables and VACUUM have contexts of their own
-		$aio->scenario('contexts', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 600);
-			$alice->sql('SET vacuum_buffer_usage_limit = 0');
-			$alice->gives("SELECT count(*) FROM $t", 600, 'warm-up');
-			my %bytes = (
-				'relation/bulkread' => "SELECT count(*) FROM $t",
-				'relation/normal' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 599)))",
-				'relation/vacuum' => "SET vacuum_buffer_usage_limit = '128kB'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-			for my $context (sort keys %bytes)
-			{
-				$aio->evict($t);
-				my $io = $aio->io_during($alice, $context, sub { $alice->sql($bytes{$context}) });
-				my ($reads, $read_bytes) = split m{/}, $io;
-				# VACUUM reads the visibility map, too, and again the page that it has marked
-				cmp_ok($read_bytes, '>=', 600 * 8192, "$context: bytes");
-				cmp_ok($read_bytes, '<=', 610 * 8192, "$context: few blocks more");
-				cmp_ok($reads, '<', 120, "$context: reads are combined");
-			}
-		  SKIP: {
-				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
-				my @kept = split /,/, $aio->cached($t);
-				cmp_ok(scalar @kept, '<=', 16, 'VACUUM, which came last, has used the buffers of its ring again');
-			}
-		});
-
-		# VACUUM of a hash index reads block by block, without a stream
-		$aio->scenario('VACUUM of a hash index', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
-			my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
-			cmp_ok($reads, '>', 0, 'reads of the index count for context vacuum; the table is cached');
-			$aio->proves($t, except => 'block 7 has no row');
-		});
-	}, leaves => 'nothing');
+	# VACUUM of a hash index reads block by block, without a stream
+	$aio->scenario('VACUUM of a hash index', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
+		my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
+		cmp_ok($reads, '>', 0, 'reads of the index count for context vacuum; the table is cached');
+		$aio->proves($t, except => 'block 7 has no row');
+	});
+}, leaves => 'nothing');
 
 # What the server counts of buffers and writes: buffers that are allocated, extensions and their
 # time, blocks whose hint bits parallel workers set.
 # io_methods: io_uring; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# the background writer counts them, and reports them some time later
+	$aio->scenario('buffers that are allocated', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+		my $allocated = sub { return $aio->sql('SELECT buffers_alloc FROM pg_stat_bgwriter') };
+		my $before = $allocated->();
+		$alice->sql("SELECT count(*) FROM $t");
+		my $after;
+		ok($aio->poll(sub { $after = $allocated->(); $after >= $before + 100 }), 'pg_stat_bgwriter: a buffer for each block') || diag("$before, $after");
+		$before = $after;
+		$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
+		cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
+		# each report is of another round of the background writer
+		for (1 .. 5)
+		{
+			my $last = $allocated->();
+			$alice->sql("SELECT invalidate_rel_block('$t', 7), read_rel_block_ll('$t', 7)");
+			$aio->poll(sub { $allocated->() > $last }) or fail('another report');
+		}
+		cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
+	});
 
-		# the background writer counts them, and reports them some time later
-		$aio->scenario('buffers that are allocated', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
-			my $allocated = sub { return $aio->sql('SELECT buffers_alloc FROM pg_stat_bgwriter') };
-			my $before = $allocated->();
-			$alice->sql("SELECT count(*) FROM $t");
-			my $after;
-			ok($aio->poll(sub { $after = $allocated->(); $after >= $before + 100 }), 'pg_stat_bgwriter: a buffer for each block') || diag("$before, $after");
-			$before = $after;
-			$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
-			cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
-			# each report is of another round of the background writer
-			for (1 .. 5)
+	$aio->scenario('extensions', sub {
+		my ($alice) = $aio->sessions('alice');
+		$aio->sql("CREATE TABLE scenario.e (body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		my $insert = "INSERT INTO scenario.e SELECT repeat('x', 7000) FROM generate_series(1, 50)";
+		for my $timing ('off', 'on')
+		{
+			$alice->sql("SET track_io_timing = $timing");
+			my $plan;
+			my @change = split m{/}, $aio->change_during("SELECT d.blk_write_time, i.extend_bytes, i.extend_time FROM pg_stat_database d,"
+				  . " (SELECT sum(extend_bytes) AS extend_bytes, sum(extend_time) AS extend_time FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation') i WHERE datname = 'postgres'",
+				sub { $plan = explained($alice, 'BUFFERS', $insert) }, $alice);
+			cmp_ok($plan->{'Shared Written Blocks'}, '>=', 50, "track_io_timing = $timing: blocks that were written") || diag($plan->{plan});
+			cmp_ok($change[1], '>=', 50 * 8192, 'bytes');
+			if ($timing eq 'off')
 			{
-				my $last = $allocated->();
-				$alice->sql("SELECT invalidate_rel_block('$t', 7), read_rel_block_ll('$t', 7)");
-				$aio->poll(sub { $allocated->() > $last }) or fail('another report');
+				is($change[0] + $change[2], 0, 'no time');
+				next;
 			}
-			cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
-		});
+			cmp_ok($change[2], '>', 0, 'pg_stat_io: time');
+			# each extension counts in whole microseconds there
+			cmp_ok($change[0], '>', 0, 'pg_stat_database: time');
+			my $explained = $plan->{'Shared I/O Write Time'};
+			cmp_ok($explained, '>', 0, 'EXPLAIN: time');
+			cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
+		}
+	});
 
-		$aio->scenario('extensions', sub {
-			my ($alice) = $aio->sessions('alice');
-			$aio->sql("CREATE TABLE scenario.e (body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
-			my $insert = "INSERT INTO scenario.e SELECT repeat('x', 7000) FROM generate_series(1, 50)";
-			for my $timing ('off', 'on')
-			{
-				$alice->sql("SET track_io_timing = $timing");
-				my $plan;
-				my @change = split m{/}, $aio->change_during("SELECT d.blk_write_time, i.extend_bytes, i.extend_time FROM pg_stat_database d,"
-					  . " (SELECT sum(extend_bytes) AS extend_bytes, sum(extend_time) AS extend_time FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation') i WHERE datname = 'postgres'",
-					sub { $plan = explained($alice, 'BUFFERS', $insert) }, $alice);
-				cmp_ok($plan->{'Shared Written Blocks'}, '>=', 50, "track_io_timing = $timing: blocks that were written") || diag($plan->{plan});
-				cmp_ok($change[1], '>=', 50 * 8192, 'bytes');
-				if ($timing eq 'off')
-				{
-					is($change[0] + $change[2], 0, 'no time');
-					next;
-				}
-				cmp_ok($change[2], '>', 0, 'pg_stat_io: time');
-				# each extension counts in whole microseconds there
-				cmp_ok($change[0], '>', 0, 'pg_stat_database: time');
-				my $explained = $plan->{'Shared I/O Write Time'};
-				cmp_ok($explained, '>', 0, 'EXPLAIN: time');
-				cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
-			}
-		});
+	# the first scan sets hint bits; workers report what they have made dirty to the leader
+	$aio->scenario('blocks dirtied by readers', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10');
+		for my $workers (0, 1, 2)
+		{
+			$aio->sql("DROP TABLE IF EXISTS scenario.h; CREATE TABLE scenario.h (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+				  . "INSERT INTO scenario.h SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i; CHECKPOINT; SELECT evict_rel('scenario.h')");
+			$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_leader_participation = " . ($workers == 2 ? 'off' : 'on'));
+			my @scan = ($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM scenario.h');
+			my $first = explained(@scan);
+			like($first->{plan}, qr/"Workers Launched": $workers/, 'with workers') if $workers;
+			cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
+			is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
+			is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
+		}
+	});
 
-		# the first scan sets hint bits; workers report what they have made dirty to the leader
-		$aio->scenario('blocks dirtied by readers', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10');
-			for my $workers (0, 1, 2)
-			{
-				$aio->sql("DROP TABLE IF EXISTS scenario.h; CREATE TABLE scenario.h (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-					  . "INSERT INTO scenario.h SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i; CHECKPOINT; SELECT evict_rel('scenario.h')");
-				$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_leader_participation = " . ($workers == 2 ? 'off' : 'on'));
-				my @scan = ($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM scenario.h');
-				my $first = explained(@scan);
-				like($first->{plan}, qr/"Workers Launched": $workers/, 'with workers') if $workers;
-				cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
-				is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
-				is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
-			}
-		});
-
-		$aio->scenario('blocks dirtied by readers of a temporary table', sub {
-			my ($alice) = $aio->sessions('alice');
-			$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");
-			my $scan = sub { my $found = explained($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM h'); return join '/', map { $found->{"Local $_ Blocks"} } qw(Read Dirtied) };
-			is($scan->(), '150/150', 'the first scan makes each block dirty');
-			$alice->sql("SELECT evict_rel('h')");
-			is($scan->(), '150/0', 'the second scan makes none dirty');
-		});
-	}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4,
+	$aio->scenario('blocks dirtied by readers of a temporary table', sub {
+		my ($alice) = $aio->sessions('alice');
+		$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");
+		my $scan = sub { my $found = explained($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM h'); return join '/', map { $found->{"Local $_ Blocks"} } qw(Read Dirtied) };
+		is($scan->(), '150/150', 'the first scan makes each block dirty');
+		$alice->sql("SELECT evict_rel('h')");
+		is($scan->(), '150/0', 'the second scan makes none dirty');
+	});
+}, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4,
 		# the background writer reports often, and writes nothing
 		bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0 });
 

@@ -1,317 +1,310 @@
 # Counters of databases, tables and rows.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils qw(slurp_file);
 
 # What reads add to pg_stat_database, pg_statio_all_tables and pg_stat_all_tables.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# a database in which no other session works
+	$aio->scenario('pg_stat_database', sub {
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+		my $bob = $aio->session('bob', dbname => 'other');
+		$bob->sql("CREATE TABLE o (i int); INSERT INTO o SELECT generate_series(1, 30); SELECT grow_rel('o', 40); VACUUM (FREEZE, TRUNCATE off) o; SELECT count(*) FROM o");
+		my $pages = $bob->sql("SELECT pg_relation_size('o') / 8192");
+		my $scans = sub {
+			my ($number) = @_;
+			return split m{/}, $aio->change_during("SELECT blks_read, blks_hit, tup_returned FROM pg_stat_database WHERE datname = 'other'",
+				sub { $bob->sql('SELECT count(*) FROM o') for 1 .. $number }, $bob);
+		};
+		$bob->sql("SELECT evict_rel('o')");
+		my ($read, $hit, $returned) = $scans->(1);
+		is($read, $pages, "a scan: blks_read, of $pages blocks");
+		cmp_ok($hit, '<', 100, 'blks_hit, of catalogs');
+		is_between($returned, 30, 199, 'tup_returned, of the table and of catalogs');
+		($read, $hit) = $scans->(3);
+		is($read, 0, 'three scans of cached blocks: blks_read');
+		cmp_ok($hit, '>=', 3 * $pages, 'blks_hit');
+		# no statement changes a catalog, but each looks up some of its rows
+		$bob->sql('CREATE INDEX o_i ON o (i); SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
+		my ($inserted, $updated, $deleted, $fetched) = split m{/}, $aio->change_during("SELECT tup_inserted, tup_updated, tup_deleted, tup_fetched FROM pg_stat_database WHERE datname = 'other'", sub {
+				$bob->sql('INSERT INTO o SELECT generate_series(31, 537); UPDATE o SET i = -i WHERE i BETWEEN 1 AND 20; DELETE FROM o WHERE i BETWEEN 500 AND 510');
+				$bob->sql('SELECT sum(i) FROM o WHERE i BETWEEN 100 AND 399');
+			}, $bob);
+		is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
+		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
+	});
 
-		# a database in which no other session works
-		$aio->scenario('pg_stat_database', sub {
-			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
-			my $bob = $aio->session('bob', dbname => 'other');
-			$bob->sql("CREATE TABLE o (i int); INSERT INTO o SELECT generate_series(1, 30); SELECT grow_rel('o', 40); VACUUM (FREEZE, TRUNCATE off) o; SELECT count(*) FROM o");
-			my $pages = $bob->sql("SELECT pg_relation_size('o') / 8192");
-			my $scans = sub {
-				my ($number) = @_;
-				return split m{/}, $aio->change_during("SELECT blks_read, blks_hit, tup_returned FROM pg_stat_database WHERE datname = 'other'",
-					sub { $bob->sql('SELECT count(*) FROM o') for 1 .. $number }, $bob);
-			};
-			$bob->sql("SELECT evict_rel('o')");
-			my ($read, $hit, $returned) = $scans->(1);
-			is($read, $pages, "a scan: blks_read, of $pages blocks");
-			cmp_ok($hit, '<', 100, 'blks_hit, of catalogs');
-			is_between($returned, 30, 199, 'tup_returned, of the table and of catalogs');
-			($read, $hit) = $scans->(3);
-			is($read, 0, 'three scans of cached blocks: blks_read');
-			cmp_ok($hit, '>=', 3 * $pages, 'blks_hit');
-			# no statement changes a catalog, but each looks up some of its rows
-			$bob->sql('CREATE INDEX o_i ON o (i); SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
-			my ($inserted, $updated, $deleted, $fetched) = split m{/}, $aio->change_during("SELECT tup_inserted, tup_updated, tup_deleted, tup_fetched FROM pg_stat_database WHERE datname = 'other'", sub {
-					$bob->sql('INSERT INTO o SELECT generate_series(31, 537); UPDATE o SET i = -i WHERE i BETWEEN 1 AND 20; DELETE FROM o WHERE i BETWEEN 500 AND 510');
-					$bob->sql('SELECT sum(i) FROM o WHERE i BETWEEN 100 AND 399');
-				}, $bob);
-			is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
-			is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
-		});
+	$aio->scenario('a parallel index scan', sub {
+		my ($alice) = $aio->sessions('alice');
+		$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 30000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
+		my $query = 'SELECT count(*) FROM scenario.p WHERE i > 1000';
+		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET enable_seqscan = off; SET enable_bitmapscan = off');
+		like($alice->sql("EXPLAIN $query"), qr/Parallel Index/, 'the plan');
+		my $counts = $aio->change_during("SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.p_i'::regclass", sub { $alice->sql($query) }, $alice);
+		is($counts, '1/29000', 'one scan, and its rows');
+	});
 
-		$aio->scenario('a parallel index scan', sub {
-			my ($alice) = $aio->sessions('alice');
-			$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 30000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
-			my $query = 'SELECT count(*) FROM scenario.p WHERE i > 1000';
-			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET enable_seqscan = off; SET enable_bitmapscan = off');
-			like($alice->sql("EXPLAIN $query"), qr/Parallel Index/, 'the plan');
-			my $counts = $aio->change_during("SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.p_i'::regclass", sub { $alice->sql($query) }, $alice);
-			is($counts, '1/29000', 'one scan, and its rows');
-		});
+	$aio->scenario('a reset of one session', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$_->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()"), $aio->evict($t) for $alice, $bob;
+		my $reset = sub { return $aio->sql("SELECT bool_and(stats_reset > pg_postmaster_start_time()), sum(reads) FROM pg_stat_get_backend_io(${\$_[0]->pid})") };
+		like($reset->($_), qr/^\|[1-9]/, 'never reset') for $alice, $bob;
+		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$alice->pid})");
+		is($reset->($alice), 't|0', 'the time of the reset');
+		like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
+	});
 
-		$aio->scenario('a reset of one session', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$_->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()"), $aio->evict($t) for $alice, $bob;
-			my $reset = sub { return $aio->sql("SELECT bool_and(stats_reset > pg_postmaster_start_time()), sum(reads) FROM pg_stat_get_backend_io(${\$_[0]->pid})") };
-			like($reset->($_), qr/^\|[1-9]/, 'never reset') for $alice, $bob;
-			$aio->sql("SELECT pg_stat_reset_backend_stats(${\$alice->pid})");
-			is($reset->($alice), 't|0', 'the time of the reset');
-			like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
-		});
+	$aio->scenario('WAL of one session', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $counts = "SELECT wal_records, wal_bytes FROM pg_stat_get_backend_wal(${\$alice->pid})";
+		my $change = sub {
+			my ($n) = @_;
+			my $messages = "SELECT count(*) FROM generate_series(1, $n) i, pg_logical_emit_message(false, 'x', repeat('y', 1000 + i))";
+			return split m{/}, $aio->change_during($counts, sub { $alice->sql($messages) }, $alice, $aio);
+		};
+		# the session's own catalog reads may write hint bits the first time
+		$change->(1);
+		for my $n (10, 20, 5)
+		{
+			my ($records, $bytes) = $change->($n);
+			is($records, $n, "$n records");
+			is_between($bytes, $n * 1000, $n * 1200, 'their bytes');
+		}
+	});
 
-		$aio->scenario('WAL of one session', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $counts = "SELECT wal_records, wal_bytes FROM pg_stat_get_backend_wal(${\$alice->pid})";
-			my $change = sub {
-				my ($n) = @_;
-				my $messages = "SELECT count(*) FROM generate_series(1, $n) i, pg_logical_emit_message(false, 'x', repeat('y', 1000 + i))";
-				return split m{/}, $aio->change_during($counts, sub { $alice->sql($messages) }, $alice, $aio);
-			};
-			# the session's own catalog reads may write hint bits the first time
-			$change->(1);
-			for my $n (10, 20, 5)
-			{
-				my ($records, $bytes) = $change->($n);
-				is($records, $n, "$n records");
-				is_between($bytes, $n * 1000, $n * 1200, 'their bytes');
-			}
-		});
+	$aio->scenario('processes that have statistics of their own', sub {
+		my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
+		my ($alice) = $aio->sessions('alice');
+		my $types = join ', ', map { "'$_'" } keys %has;
+		for my $row (split /\n/, $aio->sql("SELECT a.backend_type, a.pid, count(io.*), count(*) FILTER (WHERE io.backend_type = a.backend_type) FROM pg_stat_activity a LEFT JOIN LATERAL pg_stat_get_backend_io(a.pid) io ON true WHERE a.backend_type IN ($types) GROUP BY 1, 2"))
+		{
+			my ($type, $pid, $rows, $of_type) = split /\|/, $row;
+			is($rows > 0 ? 1 : 0, $has{$type}, "$type, process $pid");
+			is($of_type, $rows, 'which the rows name') if $rows;
+		}
+		$aio->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'none without a process');
+	});
 
-		$aio->scenario('processes that have statistics of their own', sub {
-			my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
-			my ($alice) = $aio->sessions('alice');
-			my $types = join ', ', map { "'$_'" } keys %has;
-			for my $row (split /\n/, $aio->sql("SELECT a.backend_type, a.pid, count(io.*), count(*) FILTER (WHERE io.backend_type = a.backend_type) FROM pg_stat_activity a LEFT JOIN LATERAL pg_stat_get_backend_io(a.pid) io ON true WHERE a.backend_type IN ($types) GROUP BY 1, 2"))
-			{
-				my ($type, $pid, $rows, $of_type) = split /\|/, $row;
-				is($rows > 0 ? 1 : 0, $has{$type}, "$type, process $pid");
-				is($of_type, $rows, 'which the rows name') if $rows;
-			}
-			$aio->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'none without a process');
-		});
+	$aio->scenario('a reset of pg_stat_io', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $counts = sub {
+			my ($since) = @_;
+			return $aio->sql(qq{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > '$since') FROM pg_stat_io
+				WHERE backend_type = 'client backend' AND context = 'vacuum' AND object = 'relation'});
+		};
+		$alice->sql("SET track_io_timing = on; VACUUM (DISABLE_PAGE_SKIPPING) $t");
+		$aio->evict($t);
+		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
+		my $now = $aio->sql('SELECT clock_timestamp()');
+		my @before = split /\|/, $counts->($now);
+		is(scalar(grep { $_ > 0 } @before[0 .. 3]), 4, 'reads, bytes, time and hits') || diag("@before");
+		is($before[4], 'f', 'no reset yet');
+		$aio->sql("SELECT pg_stat_reset_shared('io')");
+		is($counts->($now), '0|0|0|0|t', 'after the reset: none, and its time');
+	});
 
-		$aio->scenario('a reset of pg_stat_io', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $counts = sub {
-				my ($since) = @_;
-				return $aio->sql(qq{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > '$since') FROM pg_stat_io
-					WHERE backend_type = 'client backend' AND context = 'vacuum' AND object = 'relation'});
-			};
-			$alice->sql("SET track_io_timing = on; VACUUM (DISABLE_PAGE_SKIPPING) $t");
-			$aio->evict($t);
-			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
-			my $now = $aio->sql('SELECT clock_timestamp()');
-			my @before = split /\|/, $counts->($now);
-			is(scalar(grep { $_ > 0 } @before[0 .. 3]), 4, 'reads, bytes, time and hits') || diag("@before");
-			is($before[4], 'f', 'no reset yet');
-			$aio->sql("SELECT pg_stat_reset_shared('io')");
-			is($counts->($now), '0|0|0|0|t', 'after the reset: none, and its time');
-		});
-
-		# the place that has been free for the longest time is given out next
-		$aio->scenario('a session in the place of another one', sub {
-			my $t = $aio->table('t', 20);
-			my $reads = "SELECT sum(reads) FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE context = 'vacuum'";
-			my $alice = $aio->session('first');
-			$aio->evict($t);
-			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
-			cmp_ok($alice->sql($reads), '>', 0, 'reads of VACUUM');
-			$aio->end_session($alice);
-			my $inherited = 0;
-			for my $place (1 .. $aio->setting('max_connections'))
-			{
-				my $next = $aio->session("next_$place");
-				$inherited += $next->sql($reads);
-				$aio->end_session($next);
-			}
-			is($inherited, 0, 'no later session has them');
-		}, leaves => 'nothing');
-
-		$aio->scenario('a reset of one table and of one index', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
-			$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
-			$aio->sql('SELECT pg_stat_force_next_flush()');
-			# in 20 there is a function for indexes
-			my $of_index = $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_stat_reset_single_(table|index)_counters\$' ORDER BY 1 LIMIT 1");
-			my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, $of_index('scenario.u_i'::regclass) b");
-			# since 19 the views say when
-			my $dated = sub { my ($is) = @_; return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
-			my $all = $aio->major >= 19 ? '|t' : '';
-			for my $case ([ $t, $u, 'relid', [ pg_stat_all_tables => 'seq_scan + seq_tup_read' ], [ pg_statio_all_tables => 'heap_blks_read + heap_blks_hit' ] ],
-				[ 'scenario.u_i', 'scenario.t_i', 'indexrelid', [ pg_stat_all_indexes => 'idx_scan + idx_tup_read' ], [ pg_statio_all_indexes => 'idx_blks_read + idx_blks_hit' ] ])
-			{
-				my ($reset, $other, $column, @views) = @$case;
-				for my $view (@views)
-				{
-					my ($name, $sum) = @$view;
-					$aio->gives("SELECT sum($sum) ${\$dated->('true')} FROM $name WHERE $column = '$reset'::regclass", "0$all", "$name: $reset");
-					$aio->gives("SELECT sum($sum) > 0 ${\$dated->('false')} FROM $name WHERE $column = '$other'::regclass", "t$all", "$name: $other");
-				}
-			}
-		});
-
-		$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
-			my $added = sub {
-				my ($view, $columns, $sql) = @_;
-				return $aio->change_during("SELECT $columns FROM $view WHERE relid = '$t'::regclass", sub { $alice->sql($sql) }, $alice, $aio);
-			};
-			my @blocks = (pg_statio_all_tables => 'heap_blks_read, heap_blks_hit, idx_blks_read, idx_blks_hit');
-			$aio->sql("CREATE INDEX t_i ON $t (blk)");
-			# from here on the session has the metapage in its relation cache
-			$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SELECT count(*) FROM $t; SELECT count(gen) FROM $t WHERE blk < 0");
-			$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.t_i')");
-			is($added->(@blocks, $by_index), '1/0/1/0', 'a row by the index: one block of each is read');
-			is($added->(@blocks, $by_index), '0/1/0/1', 'the same row again: one block of each is hit');
-			$alice->sql('RESET enable_seqscan');
-			$aio->evict($t);
-			is($added->(@blocks, $scan), '40/0/0/0', 'a scan');
-			is($added->(pg_stat_all_tables => 'seq_scan, seq_tup_read, idx_scan, idx_tup_fetch', $scan), '1/40/0/0', 'scans and rows');
-			my $own = $aio->table('o', 40, kind => 'TEMP', session => $alice);
-			$aio->evict($own, $alice);
-			my $oid = $alice->sql("SELECT '$own'::regclass::oid");
-			my $blocks_of_own = sub {
-				return $aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = $oid", sub { $alice->sql("SELECT count(body) FROM $own") }, $alice, $aio);
-			};
-			is($blocks_of_own->(), '40/0', 'blocks of a temporary table are read');
-			is($blocks_of_own->(), '0/40', 'then hit');
-		});
+	# the place that has been free for the longest time is given out next
+	$aio->scenario('a session in the place of another one', sub {
+		my $t = $aio->table('t', 20);
+		my $reads = "SELECT sum(reads) FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE context = 'vacuum'";
+		my $alice = $aio->session('first');
+		$aio->evict($t);
+		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
+		cmp_ok($alice->sql($reads), '>', 0, 'reads of VACUUM');
+		$aio->end_session($alice);
+		my $inherited = 0;
+		for my $place (1 .. $aio->setting('max_connections'))
+		{
+			my $next = $aio->session("next_$place");
+			$inherited += $next->sql($reads);
+			$aio->end_session($next);
+		}
+		is($inherited, 0, 'no later session has them');
 	}, leaves => 'nothing');
+
+	$aio->scenario('a reset of one table and of one index', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
+		$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
+		$aio->sql('SELECT pg_stat_force_next_flush()');
+		# in 20 there is a function for indexes
+		my $of_index = $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_stat_reset_single_(table|index)_counters\$' ORDER BY 1 LIMIT 1");
+		my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, $of_index('scenario.u_i'::regclass) b");
+		# since 19 the views say when
+		my $dated = sub { my ($is) = @_; return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
+		my $all = $aio->major >= 19 ? '|t' : '';
+		for my $case ([ $t, $u, 'relid', [ pg_stat_all_tables => 'seq_scan + seq_tup_read' ], [ pg_statio_all_tables => 'heap_blks_read + heap_blks_hit' ] ],
+			[ 'scenario.u_i', 'scenario.t_i', 'indexrelid', [ pg_stat_all_indexes => 'idx_scan + idx_tup_read' ], [ pg_statio_all_indexes => 'idx_blks_read + idx_blks_hit' ] ])
+		{
+			my ($reset, $other, $column, @views) = @$case;
+			for my $view (@views)
+			{
+				my ($name, $sum) = @$view;
+				$aio->gives("SELECT sum($sum) ${\$dated->('true')} FROM $name WHERE $column = '$reset'::regclass", "0$all", "$name: $reset");
+				$aio->gives("SELECT sum($sum) > 0 ${\$dated->('false')} FROM $name WHERE $column = '$other'::regclass", "t$all", "$name: $other");
+			}
+		}
+	});
+
+	$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
+		my $added = sub {
+			my ($view, $columns, $sql) = @_;
+			return $aio->change_during("SELECT $columns FROM $view WHERE relid = '$t'::regclass", sub { $alice->sql($sql) }, $alice, $aio);
+		};
+		my @blocks = (pg_statio_all_tables => 'heap_blks_read, heap_blks_hit, idx_blks_read, idx_blks_hit');
+		$aio->sql("CREATE INDEX t_i ON $t (blk)");
+		# from here on the session has the metapage in its relation cache
+		$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SELECT count(*) FROM $t; SELECT count(gen) FROM $t WHERE blk < 0");
+		$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.t_i')");
+		is($added->(@blocks, $by_index), '1/0/1/0', 'a row by the index: one block of each is read');
+		is($added->(@blocks, $by_index), '0/1/0/1', 'the same row again: one block of each is hit');
+		$alice->sql('RESET enable_seqscan');
+		$aio->evict($t);
+		is($added->(@blocks, $scan), '40/0/0/0', 'a scan');
+		is($added->(pg_stat_all_tables => 'seq_scan, seq_tup_read, idx_scan, idx_tup_fetch', $scan), '1/40/0/0', 'scans and rows');
+		my $own = $aio->table('o', 40, kind => 'TEMP', session => $alice);
+		$aio->evict($own, $alice);
+		my $oid = $alice->sql("SELECT '$own'::regclass::oid");
+		my $blocks_of_own = sub {
+			return $aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = $oid", sub { $alice->sql("SELECT count(body) FROM $own") }, $alice, $aio);
+		};
+		is($blocks_of_own->(), '40/0', 'blocks of a temporary table are read');
+		is($blocks_of_own->(), '0/40', 'then hit');
+	});
+}, leaves => 'nothing');
 
 # Rows that statistics count: those of each kind of scan; inserts, updates and deletes of transactions,
 # savepoints and prepared transactions; dead rows, and line pointers that pruning has left of them.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('kinds of scans', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
-			my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
-			my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
-			# settings, query, and the counts of the table and of the index
-			my %scans = (
-				'sequential' => [ 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
-				'index' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/10' ],
-				'bitmap' => [ 'enable_seqscan = off, enable_indexscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/0' ],
-				'index only' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
-				'sample' => [ 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
-				'range of TIDs' => [ 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
-			for my $scan (sort keys %scans)
+with_each_io_method(sub {
+	$aio->scenario('kinds of scans', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
+		my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+		my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
+		# settings, query, and the counts of the table and of the index
+		my %scans = (
+			'sequential' => [ 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
+			'index' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/10' ],
+			'bitmap' => [ 'enable_seqscan = off, enable_indexscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/0' ],
+			'index only' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
+			'sample' => [ 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
+			'range of TIDs' => [ 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
+		for my $scan (sort keys %scans)
+		{
+			my ($settings, $query, $of_table, $of_index) = @{ $scans{$scan} };
+			for my $how ('cold', 'cached')
 			{
-				my ($settings, $query, $of_table, $of_index) = @{ $scans{$scan} };
-				for my $how ('cold', 'cached')
-				{
-					$alice->sql('RESET ALL; ' . join '; ', map { "SET $_" } split /, /, $settings);
-					my $run = sub { $alice->sql(sprintf $query, $t) };
-					$aio->evict($t) if $how eq 'cold';
-					is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
-					is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
-				}
+				$alice->sql('RESET ALL; ' . join '; ', map { "SET $_" } split /, /, $settings);
+				my $run = sub { $alice->sql(sprintf $query, $t) };
+				$aio->evict($t) if $how eq 'cold';
+				is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
+				is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
 			}
-		});
+		}
+	});
 
-		$aio->scenario('a transaction in progress', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
-			# what has not been flushed counts here, too
-			my $flush = 'SELECT pg_stat_force_next_flush()';
-			$alice->sql($flush);
-			$alice->sql("BEGIN; SELECT count(*) FROM $t; CALL add_pages('$t', 60, 69)");
-			$alice->gives($counts, '1|60|10|0|0', 'a scan and inserts');
-			$alice->sql("SAVEPOINT a; DELETE FROM $t WHERE ctid = '(3,1)'; UPDATE $t SET gen = 1 WHERE ctid IN ('(5,1)', '(6,1)')");
-			$alice->gives($counts, '1|60|10|2|1', 'and those of a savepoint');
-			$alice->sql('ROLLBACK TO a');
-			$alice->gives($counts, '1|60|10|2|1', 'rolled back or not');
-			$alice->sql("ROLLBACK; $flush");
-			$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
-		});
+	$aio->scenario('a transaction in progress', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
+		# what has not been flushed counts here, too
+		my $flush = 'SELECT pg_stat_force_next_flush()';
+		$alice->sql($flush);
+		$alice->sql("BEGIN; SELECT count(*) FROM $t; CALL add_pages('$t', 60, 69)");
+		$alice->gives($counts, '1|60|10|0|0', 'a scan and inserts');
+		$alice->sql("SAVEPOINT a; DELETE FROM $t WHERE ctid = '(3,1)'; UPDATE $t SET gen = 1 WHERE ctid IN ('(5,1)', '(6,1)')");
+		$alice->gives($counts, '1|60|10|2|1', 'and those of a savepoint');
+		$alice->sql('ROLLBACK TO a');
+		$alice->gives($counts, '1|60|10|2|1', 'rolled back or not');
+		$alice->sql("ROLLBACK; $flush");
+		$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
+	});
 
-		$aio->scenario('savepoints', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $t = 'scenario.s';
-			my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
-			# an aborted subtransaction's rows count as inserted, and as dead
-			my $change = sub { my ($n) = @_; return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
-			for my $case ([ 'RELEASE a', '20|6|2|18|8' ], [ 'ROLLBACK TO a', '20|6|2|9|17' ])
+	$aio->scenario('savepoints', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.s';
+		my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+		# an aborted subtransaction's rows count as inserted, and as dead
+		my $change = sub { my ($n) = @_; return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
+		for my $case ([ 'RELEASE a', '20|6|2|18|8' ], [ 'ROLLBACK TO a', '20|6|2|9|17' ])
+		{
+			my ($end, $wanted) = @$case;
+			$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off)");
+			$alice->sql("BEGIN; ${\$change->(100)}; SAVEPOINT a; ${\$change->(200)}; $end; COMMIT");
+			$alice->sql('SELECT pg_stat_force_next_flush()');
+			$aio->gives($counts, $wanted, $end);
+		}
+	});
+
+	# what a transaction has changed before it truncates the table counts if it is rolled back only
+	$aio->scenario('TRUNCATE', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $change = sub { my ($t) = @_; return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
+		for my $case ([ 'COMMIT', '15|0|0|5|0' ], [ 'ROLLBACK', '13|2|1|10|5' ])
+		{
+			my ($end, $wanted) = @$case;
+			for my $prepared (0, 1)
 			{
-				my ($end, $wanted) = @$case;
-				$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off)");
-				$alice->sql("BEGIN; ${\$change->(100)}; SAVEPOINT a; ${\$change->(200)}; $end; COMMIT");
+				my $t = "scenario.\L${end}_$prepared";
+				my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+				$alice->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
+				$alice->sql($change->($t));
+				if ($prepared)
+				{
+					$alice->sql("PREPARE TRANSACTION 'p'");
+					$alice->sql("$end PREPARED 'p'");
+				}
+				else { $alice->sql($end) }
 				$alice->sql('SELECT pg_stat_force_next_flush()');
-				$aio->gives($counts, $wanted, $end);
+				$aio->gives($counts, $wanted, $end . ($prepared ? ' PREPARED' : ''));
 			}
-		});
+		}
+	});
 
-		# what a transaction has changed before it truncates the table counts if it is rolled back only
-		$aio->scenario('TRUNCATE', sub {
-			my ($alice) = $aio->sessions('alice');
-			my $change = sub { my ($t) = @_; return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
-			for my $case ([ 'COMMIT', '15|0|0|5|0' ], [ 'ROLLBACK', '13|2|1|10|5' ])
-			{
-				my ($end, $wanted) = @$case;
-				for my $prepared (0, 1)
-				{
-					my $t = "scenario.\L${end}_$prepared";
-					my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
-					$alice->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
-					$alice->sql($change->($t));
-					if ($prepared)
-					{
-						$alice->sql("PREPARE TRANSACTION 'p'");
-						$alice->sql("$end PREPARED 'p'");
-					}
-					else { $alice->sql($end) }
-					$alice->sql('SELECT pg_stat_force_next_flush()');
-					$aio->gives($counts, $wanted, $end . ($prepared ? ' PREPARED' : ''));
-				}
-			}
-		});
-
-		# the counts of its transaction stay; new rows are dead after ROLLBACK, and live after ROLLBACK TO
-		$aio->scenario('DROP that is rolled back', sub {
-			my ($alice) = $aio->sessions('alice');
-			for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])
-			{
-				my ($end, $wanted) = @$case;
-				my $t = 'scenario.d';
-				$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
-				$alice->sql("BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; SAVEPOINT a");
-				$alice->sql('RELEASE a') if $end eq 'ROLLBACK';
-				$alice->sql("DROP TABLE $t");
-				$alice->sql("$end; SELECT pg_stat_force_next_flush()");
-				$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", $wanted, $end);
-			}
-		});
-
-		$aio->scenario('dead rows', sub {
-			my ($alice) = $aio->sessions('alice');
+	# the counts of its transaction stay; new rows are dead after ROLLBACK, and live after ROLLBACK TO
+	$aio->scenario('DROP that is rolled back', sub {
+		my ($alice) = $aio->sessions('alice');
+		for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])
+		{
+			my ($end, $wanted) = @$case;
 			my $t = 'scenario.d';
-			# two rows fill a page
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3900) FROM generate_series(0, 99) i;"
-				  . "CREATE INDEX ON $t (n); VACUUM (FREEZE) $t; DELETE FROM $t WHERE n % 4 = 1");
-			my $look = sub {
-				my ($name) = @_;
-				$alice->notices;
-				$alice->sql("ANALYZE VERBOSE $t");
-				my ($found) = map { /containing (\d+ live rows and \d+ dead rows)/ ? $1 : () } $alice->notices;
-				is($found, '75 live rows and 25 dead rows', $name);
-				$alice->sql('SELECT pg_stat_force_next_flush()');
-				$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '75|25', 'and the statistics');
-			};
-			$look->('ANALYZE');
-			# a reader prunes, and leaves the line pointers for VACUUM
-			$aio->evict($t);
-			$alice->gives("SELECT count(body) FROM $t", 75, 'a reader');
-			$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
-			$look->('ANALYZE of pages that are pruned');
-		});
-	}, conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
+			$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
+			$alice->sql("BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; SAVEPOINT a");
+			$alice->sql('RELEASE a') if $end eq 'ROLLBACK';
+			$alice->sql("DROP TABLE $t");
+			$alice->sql("$end; SELECT pg_stat_force_next_flush()");
+			$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", $wanted, $end);
+		}
+	});
+
+	$aio->scenario('dead rows', sub {
+		my ($alice) = $aio->sessions('alice');
+		my $t = 'scenario.d';
+		# two rows fill a page
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3900) FROM generate_series(0, 99) i;"
+			  . "CREATE INDEX ON $t (n); VACUUM (FREEZE) $t; DELETE FROM $t WHERE n % 4 = 1");
+		my $look = sub {
+			my ($name) = @_;
+			$alice->notices;
+			$alice->sql("ANALYZE VERBOSE $t");
+			my ($found) = map { /containing (\d+ live rows and \d+ dead rows)/ ? $1 : () } $alice->notices;
+			is($found, '75 live rows and 25 dead rows', $name);
+			$alice->sql('SELECT pg_stat_force_next_flush()');
+			$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '75|25', 'and the statistics');
+		};
+		$look->('ANALYZE');
+		# a reader prunes, and leaves the line pointers for VACUUM
+		$aio->evict($t);
+		$alice->gives("SELECT count(body) FROM $t", 75, 'a reader');
+		$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
+		$look->('ANALYZE of pages that are pruned');
+	});
+}, conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
 
 # Rows that views must have, and those that they must not have: pg_stat_io for each kind of process,
 # pg_wait_events for each lock.  Statistics of one process, with each stats_fetch_consistency.  Guards
@@ -331,70 +324,67 @@ sub rows
 	return join "\n", map { my $what = $_; "$what:" . join '', grep { "$what:$_" !~ $never } split //, $does{$what} } grep { $_ !~ $no_row } sort keys %does;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('pg_stat_io', sub {
+		my $no_reading = qr{wal/normal:r};
+		# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation
+		my %rows = (
+			(map { $_ => rows(qr/none/, qr/none/) } 'client backend', 'background worker', 'walsender', 'slotsync worker', 'io worker'),
+			(map { $_ => rows(qr/none/, qr/none/) } $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? ('datachecksums launcher', 'datachecksums worker') : ()),
+			(map { $_ => rows(qr/temp/, qr/none/) } 'standalone backend', 'startup'),
+			'autovacuum worker' => rows(qr/temp|bulkwrite/, $no_reading),
+			'autovacuum launcher' => rows(qr/temp|bulkwrite|vacuum/, $aio->major < 19 ? qr/$no_reading|:x/ : $no_reading),
+			'background writer' => rows(qr/temp|bulk|vacuum/, qr/:[rxhe]/),
+			'checkpointer' => rows(qr/temp|bulk|vacuum/, qr/relation.*:r|:[xhe]/),
+			(map { $_ => rows(qr/relation/, $no_reading) } 'walwriter', 'walreceiver'),
+			'walsummarizer' => rows(qr/relation/, qr/none/));
+		my $letters = join ' || ', map { "CASE WHEN $_ IS NULL THEN '' ELSE '$letters{$_}' END" } qw(reads writes writebacks extends hits evictions reuses fsyncs);
+		for my $kind (sort keys %rows)
+		{
+			$aio->gives(qq{SELECT object || '/' || context || ':' || $letters FROM pg_stat_io WHERE backend_type = '$kind' ORDER BY object || '/' || context COLLATE "C"}, $rows{$kind}, $kind);
+		}
+		$aio->gives('SELECT count(DISTINCT backend_type) FROM pg_stat_io', scalar keys %rows, 'no other kind of process has rows');
+		# what is not measured in bytes or time is NULL there, too
+		for my $unit (qw(bytes time))
+		{
+			my @pairs = map { my $c = $_; [ $c, ($c =~ s/s$//r) . "_$unit" ] } $unit eq 'bytes' ? qw(reads writes extends) : qw(reads writes writebacks extends fsyncs);
+			$aio->gives('SELECT count(*) FROM pg_stat_io WHERE ' . join(' OR ', map { "($_->[0] IS NULL) <> ($_->[1] IS NULL)" } @pairs), 0, $unit);
+		}
+	});
 
-		$aio->scenario('pg_stat_io', sub {
-			my $no_reading = qr{wal/normal:r};
-			# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation
-			my %rows = (
-				(map { $_ => rows(qr/none/, qr/none/) } 'client backend', 'background worker', 'walsender', 'slotsync worker', 'io worker'),
-				(map { $_ => rows(qr/none/, qr/none/) } $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? ('datachecksums launcher', 'datachecksums worker') : ()),
-				(map { $_ => rows(qr/temp/, qr/none/) } 'standalone backend', 'startup'),
-				'autovacuum worker' => rows(qr/temp|bulkwrite/, $no_reading),
-				'autovacuum launcher' => rows(qr/temp|bulkwrite|vacuum/, $aio->major < 19 ? qr/$no_reading|:x/ : $no_reading),
-				'background writer' => rows(qr/temp|bulk|vacuum/, qr/:[rxhe]/),
-				'checkpointer' => rows(qr/temp|bulk|vacuum/, qr/relation.*:r|:[xhe]/),
-				(map { $_ => rows(qr/relation/, $no_reading) } 'walwriter', 'walreceiver'),
-				'walsummarizer' => rows(qr/relation/, qr/none/));
-			my $letters = join ' || ', map { "CASE WHEN $_ IS NULL THEN '' ELSE '$letters{$_}' END" } qw(reads writes writebacks extends hits evictions reuses fsyncs);
-			for my $kind (sort keys %rows)
-			{
-				$aio->gives(qq{SELECT object || '/' || context || ':' || $letters FROM pg_stat_io WHERE backend_type = '$kind' ORDER BY object || '/' || context COLLATE "C"}, $rows{$kind}, $kind);
-			}
-			$aio->gives('SELECT count(DISTINCT backend_type) FROM pg_stat_io', scalar keys %rows, 'no other kind of process has rows');
-			# what is not measured in bytes or time is NULL there, too
-			for my $unit (qw(bytes time))
-			{
-				my @pairs = map { my $c = $_; [ $c, ($c =~ s/s$//r) . "_$unit" ] } $unit eq 'bytes' ? qw(reads writes extends) : qw(reads writes writebacks extends fsyncs);
-				$aio->gives('SELECT count(*) FROM pg_stat_io WHERE ' . join(' OR ', map { "($_->[0] IS NULL) <> ($_->[1] IS NULL)" } @pairs), 0, $unit);
-			}
-		});
+	# the server's header names the locks
+	$aio->scenario('pg_wait_events', sub {
+		my $header = $aio->node->config_data('--includedir-server') . '/storage';
+		my @names = slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCK\(\d+, (\w+)\)/mg;
+		my @tranches = -e "$header/lwlocklist.h" ? slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCKTRANCHE\(\w+, (\w+)\)/mg : ();
+		# before 19 there is only the enum, whose names are those of the view in another spelling
+		@tranches = grep { !/FIRST_USER_DEFINED/ } slurp_file("$header/lwlock.h") =~ /^\s+LWTRANCHE_(\w+)/mg if !@tranches;
+		cmp_ok(scalar @names, '>', 30, 'locks in the header');
+		cmp_ok(scalar @tranches, '>', 20, 'kinds of locks in the header');
+		my $spelling = "lower(replace(replace(replace(replace(name, '_', ''), 'LAUNCHER', 'LogicalRepLauncher'), 'PGSTATS', 'PgStats'), 'LOCKFASTPATH', 'LockFastPath'))";
+		$aio->gives("SELECT name FROM unnest(string_to_array('" . join(' ', @names, @tranches) . "', ' ')) name WHERE $spelling NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = 'LWLock')", '', 'each is in the view');
+		# those of this subsystem, with the types that the manual gives them
+		my %events = (Activity => 'IoWorkerMain', IO => 'AioIoCompletion AioIoUringExecution AioIoUringSubmit DataFileRead DataFilePrefetch BufFileRead', IPC => 'BufferIo', LWLock => 'AioUringCompletion AioWorkerSubmissionQueue BufferMapping');
+		for my $type (sort keys %events)
+		{
+			$aio->gives("SELECT name FROM unnest(string_to_array('$events{$type}', ' ')) name WHERE lower(name) NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = '$type' AND length(description) > 10)", '', $type);
+		}
+	});
 
-		# the server's header names the locks
-		$aio->scenario('pg_wait_events', sub {
-			my $header = $aio->node->config_data('--includedir-server') . '/storage';
-			my @names = slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCK\(\d+, (\w+)\)/mg;
-			my @tranches = -e "$header/lwlocklist.h" ? slurp_file("$header/lwlocklist.h") =~ /^PG_LWLOCKTRANCHE\(\w+, (\w+)\)/mg : ();
-			# before 19 there is only the enum, whose names are those of the view in another spelling
-			@tranches = grep { !/FIRST_USER_DEFINED/ } slurp_file("$header/lwlock.h") =~ /^\s+LWTRANCHE_(\w+)/mg if !@tranches;
-			cmp_ok(scalar @names, '>', 30, 'locks in the header');
-			cmp_ok(scalar @tranches, '>', 20, 'kinds of locks in the header');
-			my $spelling = "lower(replace(replace(replace(replace(name, '_', ''), 'LAUNCHER', 'LogicalRepLauncher'), 'PGSTATS', 'PgStats'), 'LOCKFASTPATH', 'LockFastPath'))";
-			$aio->gives("SELECT name FROM unnest(string_to_array('" . join(' ', @names, @tranches) . "', ' ')) name WHERE $spelling NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = 'LWLock')", '', 'each is in the view');
-			# those of this subsystem, with the types that the manual gives them
-			my %events = (Activity => 'IoWorkerMain', IO => 'AioIoCompletion AioIoUringExecution AioIoUringSubmit DataFileRead DataFilePrefetch BufFileRead', IPC => 'BufferIo', LWLock => 'AioUringCompletion AioWorkerSubmissionQueue BufferMapping');
-			for my $type (sort keys %events)
-			{
-				$aio->gives("SELECT name FROM unnest(string_to_array('$events{$type}', ' ')) name WHERE lower(name) NOT IN (SELECT lower(name) FROM pg_wait_events WHERE type = '$type' AND length(description) > 10)", '', $type);
-			}
-		});
-
-		$aio->scenario('the statistics of one process', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$bob->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
-			my $read = "SELECT reads > 0, count(*) OVER () FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'";
-			# a change of the setting gives back what was fetched
-			for my $consistency (qw(none cache snapshot cache none snapshot none))
-			{
-				$alice->sql('BEGIN');
-				$alice->gives("$read; SET stats_fetch_consistency = $consistency; $read", "t|1\nt|1", "once more with $consistency");
-				$alice->gives("SELECT count(*) FROM pg_stat_get_backend_io(${\$aio->pids_of_type('checkpointer')})", '0', 'no rows of the checkpointer');
-				$alice->sql('COMMIT');
-			}
-			$alice->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'no rows of no process');
-		});
-	}, leaves => 'nothing');
+	$aio->scenario('the statistics of one process', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+		$bob->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
+		my $read = "SELECT reads > 0, count(*) OVER () FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'";
+		# a change of the setting gives back what was fetched
+		for my $consistency (qw(none cache snapshot cache none snapshot none))
+		{
+			$alice->sql('BEGIN');
+			$alice->gives("$read; SET stats_fetch_consistency = $consistency; $read", "t|1\nt|1", "once more with $consistency");
+			$alice->gives("SELECT count(*) FROM pg_stat_get_backend_io(${\$aio->pids_of_type('checkpointer')})", '0', 'no rows of the checkpointer');
+			$alice->sql('COMMIT');
+		}
+		$alice->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'no rows of no process');
+	});
+}, leaves => 'nothing');
 
 done_testing();

@@ -1,249 +1,239 @@
 # Wait events, and the time that reads take.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 # The wait events of sessions that wait for a read, their own or another session's, and none once
 # the wait is over.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('a read that is held', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
-			my %queries = (
-				'a scan' => "SELECT count(*) FROM $t",
-				'a stream' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 5, 9])",
-				'read_buffers()' => "SELECT count(*) FROM read_buffers('$t', 0, 40)");
-			for my $what (sort keys %queries)
-			{
-				$aio->evict($t);
-				$aio->hold(relation => $t);
-				$alice->starts($queries{$what});
-				ok($alice->gets_to_wait(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), "$what: a session waits for its read")
-				  || diag($aio->activity($alice->pid));
-				$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
-				ok($bob->gets_to_wait(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
-				  || diag($aio->activity($bob->pid));
-				$aio->release;
-				$alice->ends($what);
-				$bob->returns(1, 'the other session gets the block');
-				ok($aio->poll(sub { $aio->wait_event($alice->pid) eq 'ClientRead' }), 'the first session no longer waits for a read');
-			}
-		}, skip => $aio->no_faults);
-
-		$aio->scenario('no wait event after a read', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
-			$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
-		}, leaves => 'nothing');
-
-		# an insertion that splits a leaf of a B-tree reads its neighbour under an exclusive lock
-		$aio->scenario('a lock on a buffer', sub {
-			my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
-			$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
-			$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
-			$aio->hold(relation => 'scenario.l_n', pid => $alice->pid);
-			$alice->starts('INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i');
-			$aio->holds(1, 'the read of the neighbour is held');
-			$bob->starts('CHECKPOINT');
-			$carol->starts('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM scenario.l WHERE n = 20000');
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			$carol->waits_on($aio->major < 19 ? 'BufferContent' : 'BufferShared');
-			my $event = $aio->major < 19 ? 'BufferContent' : 'BufferShareExclusive';
-			ok($aio->poll(sub { $aio->wait_event($checkpointer) eq $event }), "the checkpointer waits to write the leaf: $event") || diag($aio->activity($checkpointer));
+with_each_io_method(sub {
+	$aio->scenario('a read that is held', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+		my %queries = (
+			'a scan' => "SELECT count(*) FROM $t",
+			'a stream' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 5, 9])",
+			'read_buffers()' => "SELECT count(*) FROM read_buffers('$t', 0, 40)");
+		for my $what (sort keys %queries)
+		{
+			$aio->evict($t);
+			$aio->hold(relation => $t);
+			$alice->starts($queries{$what});
+			ok($alice->gets_to_wait(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), "$what: a session waits for its read")
+			  || diag($aio->activity($alice->pid));
+			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
+			ok($bob->gets_to_wait(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
+			  || diag($aio->activity($bob->pid));
 			$aio->release;
-			$alice->ends;
-			$bob->ends;
-			$carol->returns(1, 'the row');
-		}, skip => $aio->no_faults);
+			$alice->ends($what);
+			$bob->returns(1, 'the other session gets the block');
+			ok($aio->poll(sub { $aio->wait_event($alice->pid) eq 'ClientRead' }), 'the first session no longer waits for a read');
+		}
+	}, skip => $aio->no_faults);
 
-		# whatever the last call was
-		$aio->scenario('no wait event after other calls', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
-			my $prewarm = !$aio->lacks('pg_prewarm');
-			my @calls = (($prewarm ? map { [ $_, "pg_prewarm('$t', '$_')" ] } qw(prefetch read buffer) : ()),
-				[ 'a write', "evict_rel('$t')" ], [ 'an extension', "grow_rel('$t', 4)" ], [ 'the size', "pg_relation_size('$t')" ]);
-			my $now = "(SELECT coalesce(wait_event, 'none') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND calls > 0)";
-			# the first time looks at catalogs
-			for my $time (1, 2)
+	$aio->scenario('no wait event after a read', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
+		$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
+	}, leaves => 'nothing');
+
+	# an insertion that splits a leaf of a B-tree reads its neighbour under an exclusive lock
+	$aio->scenario('a lock on a buffer', sub {
+		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+		$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
+		$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
+		$aio->hold(relation => 'scenario.l_n', pid => $alice->pid);
+		$alice->starts('INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i');
+		$aio->holds(1, 'the read of the neighbour is held');
+		$bob->starts('CHECKPOINT');
+		$carol->starts('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM scenario.l WHERE n = 20000');
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		$carol->waits_on($aio->major < 19 ? 'BufferContent' : 'BufferShared');
+		my $event = $aio->major < 19 ? 'BufferContent' : 'BufferShareExclusive';
+		ok($aio->poll(sub { $aio->wait_event($checkpointer) eq $event }), "the checkpointer waits to write the leaf: $event") || diag($aio->activity($checkpointer));
+		$aio->release;
+		$alice->ends;
+		$bob->ends;
+		$carol->returns(1, 'the row');
+	}, skip => $aio->no_faults);
+
+	# whatever the last call was
+	$aio->scenario('no wait event after other calls', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+		my $prewarm = !$aio->lacks('pg_prewarm');
+		my @calls = (($prewarm ? map { [ $_, "pg_prewarm('$t', '$_')" ] } qw(prefetch read buffer) : ()),
+			[ 'a write', "evict_rel('$t')" ], [ 'an extension', "grow_rel('$t', 4)" ], [ 'the size', "pg_relation_size('$t')" ]);
+		my $now = "(SELECT coalesce(wait_event, 'none') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND calls > 0)";
+		# the first time looks at catalogs
+		for my $time (1, 2)
+		{
+			for my $call (@calls)
 			{
-				for my $call (@calls)
-				{
-					my ($what, $function) = @$call;
-					$aio->evict($t) if $what =~ /prefetch|read|buffer/;
-					$aio->sql("UPDATE $t SET gen = gen WHERE blk = 3") if $what eq 'a write';
-					my $found = $alice->sql("SELECT $now FROM (SELECT count(*) AS calls FROM (SELECT $function OFFSET 0) call OFFSET 0) counted");
-					is($found, 'none', $what) if $time == 2;
-				}
+				my ($what, $function) = @$call;
+				$aio->evict($t) if $what =~ /prefetch|read|buffer/;
+				$aio->sql("UPDATE $t SET gen = gen WHERE blk = 3") if $what eq 'a write';
+				my $found = $alice->sql("SELECT $now FROM (SELECT count(*) AS calls FROM (SELECT $function OFFSET 0) call OFFSET 0) counted");
+				is($found, 'none', $what) if $time == 2;
 			}
-		}, leaves => 'nothing');
-	# a B-tree's pages are read synchronously
-	}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+		}
+	}, leaves => 'nothing');
+# a B-tree's pages are read synchronously
+}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # Time spent on reads, which the server counts only with track_io_timing.
 # io_methods: worker; long: all
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	# Returns the milliseconds that a session has spent on reads of tables.
+	my $read_time = sub {
+		my ($session) = @_;
+		for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
+		$aio->sql('SELECT pg_stat_clear_snapshot()');
+		return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;
+	};
 
-		# Returns the milliseconds that a session has spent on reads of tables.
-		my $read_time = sub {
-			my ($session) = @_;
-			for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
-			$aio->sql('SELECT pg_stat_clear_snapshot()');
-			return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;
-		};
+	$aio->scenario('a read that is held', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		my $spent = sub { return $read_time->($alice) };
+		$alice->sql('SET track_io_timing = off');
+		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
+		my $before = $spent->();
+		$aio->evict($t);
+		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
+		is($spent->() - $before, 0, 'no time without track_io_timing');
+		$aio->evict($t);
+		$alice->sql('SET track_io_timing = on');
+		my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
+		$aio->hold(pid => $alice->pid);
+		my $started = clock_gettime(CLOCK_MONOTONIC);
+		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
+		$aio->holds(1);
+		# holds the read for 50 ms of the server's own clock
+		my $held_since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+		$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $held_since + 0.05");
+		$aio->release;
+		$alice->ends;
+		my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
+		my $ms = $spent->() - $before;
+		$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
+		$in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
+		for (1, 2) { $alice->sql("SELECT count(*) FROM $t"); $read_time->($alice) }
+		$aio->gives("SELECT blk_read_time = $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'which blocks that are cached add nothing to');
+		# with io_uring, 19 is held where it looks for completions, before it counts a wait
+		cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that the session has waited');
+		# a tenth more, since the server may read another clock
+		cmp_ok($ms, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
+	}, skip => $aio->no_faults);
 
-		$aio->scenario('a read that is held', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			my $spent = sub { return $read_time->($alice) };
-			$alice->sql('SET track_io_timing = off');
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
-			my $before = $spent->();
-			$aio->evict($t);
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-			is($spent->() - $before, 0, 'no time without track_io_timing');
-			$aio->evict($t);
-			$alice->sql('SET track_io_timing = on');
-			my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
-			$aio->hold(pid => $alice->pid);
-			my $started = clock_gettime(CLOCK_MONOTONIC);
-			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-			$aio->holds(1);
-			# holds the read for 50 ms of the server's own clock
-			my $held_since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
-			$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $held_since + 0.05");
-			$aio->release;
-			$alice->ends;
-			my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
-			my $ms = $spent->() - $before;
-			$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
-			$in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
-			for (1, 2) { $alice->sql("SELECT count(*) FROM $t"); $read_time->($alice) }
-			$aio->gives("SELECT blk_read_time = $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'which blocks that are cached add nothing to');
-			# with io_uring, 19 is held where it looks for completions, before it counts a wait
-			cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that the session has waited');
-			# a tenth more, since the server may read another clock
-			cmp_ok($ms, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
-		}, skip => $aio->no_faults);
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("shared and local reads, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
+			$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
+			my $found = explained($alice, 'BUFFERS', "SELECT blk FROM $t");
+			my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
+			cmp_ok($some, '>', 0, 'the time of forty reads');
+			cmp_ok($none, '==', 0, 'no time of the other kind');
+		});
+	}
 
-		for my $kind ('', 'TEMP')
+	# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
+	$aio->scenario('reads that have ended', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 90);
+		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
+		my $before = $read_time->($alice);
+		$alice->sql('BEGIN');
+		for my $round (1 .. 5)
 		{
-			$aio->scenario("shared and local reads, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
-				$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
-				my $found = explained($alice, 'BUFFERS', "SELECT blk FROM $t");
-				my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
-				cmp_ok($some, '>', 0, 'the time of forty reads');
-				cmp_ok($none, '==', 0, 'no time of the other kind');
-			});
+			$aio->evict($t);
+			$alice->sql("SET track_io_timing = off; DECLARE c CURSOR FOR SELECT blk FROM $t");
+			$alice->sql('FETCH 10 FROM c');
+			$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 89)", 't', 'has looked ahead to the end of the table');
+			$aio->wait_for("SELECT count(*) > 16 AND bool_and(state = 'COMPLETED_SHARED') FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'");
+			$alice->sql('SET track_io_timing = on');
+			$alice->sql('MOVE ALL FROM c');
+			$alice->sql('CLOSE c');
 		}
-
-		# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
-		$aio->scenario('reads that have ended', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 90);
-			$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
-			my $before = $read_time->($alice);
-			$alice->sql('BEGIN');
-			for my $round (1 .. 5)
-			{
-				$aio->evict($t);
-				$alice->sql("SET track_io_timing = off; DECLARE c CURSOR FOR SELECT blk FROM $t");
-				$alice->sql('FETCH 10 FROM c');
-				$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 89)", 't', 'has looked ahead to the end of the table');
-				$aio->wait_for("SELECT count(*) > 16 AND bool_and(state = 'COMPLETED_SHARED') FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'");
-				$alice->sql('SET track_io_timing = on');
-				$alice->sql('MOVE ALL FROM c');
-				$alice->sql('CLOSE c');
-			}
-			$alice->sql('COMMIT');
-			is($read_time->($alice) - $before, 0, 'they take no time');
-		}, skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
-			: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
-	}, leaves => 'nothing', # for a look-ahead of a hundred blocks
+		$alice->sql('COMMIT');
+		is($read_time->($alice) - $before, 0, 'they take no time');
+	}, skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
+		: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
+}, leaves => 'nothing', # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });
 
 # Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
 # neither missing nor longer than possible; and those of a session, which are a part of all.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# table of so many blocks, statement
-		my %reads = (
-			bulkread => [ 600, 'SELECT count(*) FROM %s' ],
-			vacuum => [ 100, 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s' ],
-			normal => [ 100, 'SELECT count(*) FROM %s' ]);
-		for my $context (sort keys %reads)
-		{
-			$aio->scenario($context, sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($blocks, $statement) = @{ $reads{$context} };
-				my $t = $aio->table('t', $blocks);
-				my $times = 'SELECT ' . join(', ', map { "coalesce(sum(read_time) FILTER (WHERE context = '$_'), 0)" } qw(bulkread vacuum normal))
-				  . " FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'";
-				$alice->sql('SET track_io_timing = on; SELECT 1');
-				my %ms;
-				@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
-						# no map has a block 40, so a block of the table is held; maps are read in context normal
-						$aio->hold(relation => $t, block => 40);
-						$alice->starts(sprintf $statement, $t);
-						$aio->holds(1);
-						$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-						# for 50 ms of the server's own clock
-						my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
-						$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.05");
-						$aio->release;
-						$alice->ends;
-					}, $alice);
-				cmp_ok($ms{$context}, '>=', 50, "$context: the time of the wait");
-				for my $other (grep { $_ ne $context } sort keys %ms)
-				{
-					cmp_ok($ms{$other}, '<', $ms{$context}, "$other: less");
-				}
-			}, skip => $aio->no_faults);
-		}
-
-		$aio->scenario('no more time than has passed', sub {
-			my $begun = $aio->sql('SELECT clock_timestamp()');
-			my ($alice, $t) = $aio->sessions_and_table('alice', 600, changes => 1);
-			$alice->sql("SET track_io_timing = on; SET backend_flush_after = '64kB'; SET temp_buffers = 100");
-			$alice->sql("CREATE TEMP TABLE temp (LIKE $t INCLUDING STORAGE); INSERT INTO temp SELECT * FROM $t; DELETE FROM temp; SELECT count(*) FROM temp");
-			$alice->sql("UPDATE $t SET gen = 0; SELECT evict_rel('$t'); SELECT count(*) FROM $t; SELECT evict_rel('$t'); VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
-			my $kinds = join ', ', map { "('${_}s', ${_}s, ${_}_time)" } qw(read write writeback extend);
-			my $times = "pg_stat_get_backend_io(${\$alice->pid}), LATERAL (VALUES $kinds) v(kind, operations, ms) WHERE object <> 'wal' AND operations > 0";
-			$aio->gives("SELECT string_agg(DISTINCT object || ': ' || kind, ', ') FROM $times",
-				'relation: extends, relation: reads, relation: writebacks, relation: writes, temp relation: extends, temp relation: reads, temp relation: writes', 'all kinds of operations');
-			$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 AND operations >= 20 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'many take some time, none takes longer');
-		});
-
-		# the counters of a session are sums, too
-		$aio->scenario('the time of one session, and of all', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
-			$alice->sql('SET track_io_timing = on; CREATE TABLE scenario.w (LIKE scenario.t)');
-			my $sums = "SELECT sum(read_time), sum(extend_time), sum(reads), sum(extends) FROM %s WHERE object = 'relation'";
-			my $of_session = sprintf $sums, "pg_stat_get_backend_io(${\$alice->pid})";
-			my $all;
-			my $one = $aio->change_during($of_session, sub {
-					$all = $aio->change_during((sprintf $sums, 'pg_stat_io') . " AND backend_type = 'client backend'", sub {
-							for (1 .. 5)
-							{
-								$aio->evict($t);
-								$alice->sql("INSERT INTO scenario.w SELECT * FROM $t");
-								$alice->sql('SELECT pg_stat_force_next_flush()');
-							}
-						}, $alice);
+with_each_io_method(sub {
+	# table of so many blocks, statement
+	my %reads = (
+		bulkread => [ 600, 'SELECT count(*) FROM %s' ],
+		vacuum => [ 100, 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s' ],
+		normal => [ 100, 'SELECT count(*) FROM %s' ]);
+	for my $context (sort keys %reads)
+	{
+		$aio->scenario($context, sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($blocks, $statement) = @{ $reads{$context} };
+			my $t = $aio->table('t', $blocks);
+			my $times = 'SELECT ' . join(', ', map { "coalesce(sum(read_time) FILTER (WHERE context = '$_'), 0)" } qw(bulkread vacuum normal))
+			  . " FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'";
+			$alice->sql('SET track_io_timing = on; SELECT 1');
+			my %ms;
+			@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
+					# no map has a block 40, so a block of the table is held; maps are read in context normal
+					$aio->hold(relation => $t, block => 40);
+					$alice->starts(sprintf $statement, $t);
+					$aio->holds(1);
+					$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+					# for 50 ms of the server's own clock
+					my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+					$aio->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.05");
+					$aio->release;
+					$alice->ends;
 				}, $alice);
-			my @differences = map { abs((split m{/}, $one)[$_] - (split m{/}, $all)[$_]) } 0, 1;
-			ok($differences[0] < 0.01 && $differences[1] < 0.01, 'the times are the same') || diag("$one, $all");
-			ok($_ > 0, 'a time') for (split m{/}, $one)[ 0, 1 ];
-		});
-	}, workers => 1, conf => { shared_buffers => '16MB',
+			cmp_ok($ms{$context}, '>=', 50, "$context: the time of the wait");
+			for my $other (grep { $_ ne $context } sort keys %ms)
+			{
+				cmp_ok($ms{$other}, '<', $ms{$context}, "$other: less");
+			}
+		}, skip => $aio->no_faults);
+	}
+
+	$aio->scenario('no more time than has passed', sub {
+		my $begun = $aio->sql('SELECT clock_timestamp()');
+		my ($alice, $t) = $aio->sessions_and_table('alice', 600, changes => 1);
+		$alice->sql("SET track_io_timing = on; SET backend_flush_after = '64kB'; SET temp_buffers = 100");
+		$alice->sql("CREATE TEMP TABLE temp (LIKE $t INCLUDING STORAGE); INSERT INTO temp SELECT * FROM $t; DELETE FROM temp; SELECT count(*) FROM temp");
+		$alice->sql("UPDATE $t SET gen = 0; SELECT evict_rel('$t'); SELECT count(*) FROM $t; SELECT evict_rel('$t'); VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
+		my $kinds = join ', ', map { "('${_}s', ${_}s, ${_}_time)" } qw(read write writeback extend);
+		my $times = "pg_stat_get_backend_io(${\$alice->pid}), LATERAL (VALUES $kinds) v(kind, operations, ms) WHERE object <> 'wal' AND operations > 0";
+		$aio->gives("SELECT string_agg(DISTINCT object || ': ' || kind, ', ') FROM $times",
+			'relation: extends, relation: reads, relation: writebacks, relation: writes, temp relation: extends, temp relation: reads, temp relation: writes', 'all kinds of operations');
+		$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 AND operations >= 20 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'many take some time, none takes longer');
+	});
+
+	# the counters of a session are sums, too
+	$aio->scenario('the time of one session, and of all', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		$alice->sql('SET track_io_timing = on; CREATE TABLE scenario.w (LIKE scenario.t)');
+		my $sums = "SELECT sum(read_time), sum(extend_time), sum(reads), sum(extends) FROM %s WHERE object = 'relation'";
+		my $of_session = sprintf $sums, "pg_stat_get_backend_io(${\$alice->pid})";
+		my $all;
+		my $one = $aio->change_during($of_session, sub {
+				$all = $aio->change_during((sprintf $sums, 'pg_stat_io') . " AND backend_type = 'client backend'", sub {
+						for (1 .. 5)
+						{
+							$aio->evict($t);
+							$alice->sql("INSERT INTO scenario.w SELECT * FROM $t");
+							$alice->sql('SELECT pg_stat_force_next_flush()');
+						}
+					}, $alice);
+			}, $alice);
+		my @differences = map { abs((split m{/}, $one)[$_] - (split m{/}, $all)[$_]) } 0, 1;
+		ok($differences[0] < 0.01 && $differences[1] < 0.01, 'the times are the same') || diag("$one, $all");
+		ok($_ > 0, 'a time') for (split m{/}, $one)[ 0, 1 ];
+	});
+}, workers => 1, conf => { shared_buffers => '16MB',
 		# without, nothing is written back
 		fsync => 'on' });
 

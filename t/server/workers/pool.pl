@@ -1,8 +1,7 @@
 # I/O workers: their number.
 #
 # io_methods: worker
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 use TestAio::Workers;
@@ -38,112 +37,109 @@ sub start_reads
 	return @readers;
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		$aio->scenario('as many reads at a time as workers', sub {
-			my $t = $aio->table('t', 20);
-			for my $n (1, 2, 5, 3)
-			{
-				set_workers($aio, $n);
-				my @readers = $aio->read_with_stopped_workers($t, sub { return start_reads($aio, $t, 6) });
-				$aio->workers_stand_still($n, "$n workers");
-				$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
-				$aio->let_workers_go;
-				$_->ends for @readers;
-				$aio->evict($t);
-			}
-		}, leaves => 'nothing', skip => $unstoppable);
-
-		$aio->scenario('titles', sub {
-			# which of several numbers remains is not defined; new workers take the smallest that are free
-			set_workers($aio, $_) for 1, 4;
-			# a worker registers itself before it writes its title
-			my $numbers;
-			$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
-			is($numbers, '0,1,2,3', 'each worker shows its number');
-		}, leaves => 'nothing', skip => -r '/proc/self/cmdline' ? undef : 'no /proc');
-
-		# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
-		# so only if few workers were woken in vain recently
-		$aio->scenario('one batch wakes several', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			set_workers($aio, 4);
-			for my $reads ($aio->major < 19 ? (8, 3, 2) : 8)
-			{
-				my $at_work = 0;
-				for my $round (1 .. ($aio->major < 19 ? 1 : 20))
-				{
-					$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
-					$aio->evict($t, $alice);
-					$aio->stop_workers_at($t);
-					$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1));
-					$alice->ends;
-					# until each worker stands still or is asleep
-					$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'DataFileRead') BETWEEN 1 AND 4"
-						  . " AND count(*) FILTER (WHERE wait_event IN ('DataFileRead', 'IoWorkerMain')) = 4"
-						  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
-					$aio->poll(sub { $aio->stopped_workers == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
-					my $stopped = () = $aio->stopped_workers;
-					$at_work = $stopped if $stopped > $at_work;
-					$aio->let_workers_go;
-					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 14, 2)))", 8, 'all is read');
-					last if $at_work == 4;
-				}
-				$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
-			}
-		}, skip => $unstoppable);
-
-		# 64 places, of which 18 leaves one empty; each round begins at another place
-		$aio->scenario('the queue is full', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
-			set_workers($aio, 1);
-			for my $round (1 .. 64)
-			{
-				$aio->sql("SELECT evict_rel('$t'), evict_rel('$u')");
-				$bob->sql("SELECT read_rel_block_ll('$t', 1)");
-				$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
-				$aio->poll(sub { $aio->stopped_workers }) or die "the only worker does not stand still\n";
-				$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
-				$aio->let_workers_go;
-				$alice->wait_for_end;
-				$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 66)", 66, 'all are read') if $round % 16 == 0;
-			}
-			$aio->evict($_) for $t, $u;
-			$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
-			$aio->workers_stand_still(1, 'the only worker');
-			# a session without completed handles: bob has not reclaimed all of his
-			my ($carol) = $aio->sessions('carol');
-			$carol->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
-			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state = 'SUBMITTED'");
-			is($queued, 63, 'reads in the queue') if $aio->major < 19;
-			cmp_ok($queued, '>=', 63, 'reads in the queue');
-			is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state <> 'SUBMITTED'"), 0, 'carol has performed the others herself');
-			is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
+with_each_io_method(sub {
+	$aio->scenario('as many reads at a time as workers', sub {
+		my $t = $aio->table('t', 20);
+		for my $n (1, 2, 5, 3)
+		{
+			set_workers($aio, $n);
+			my @readers = $aio->read_with_stopped_workers($t, sub { return start_reads($aio, $t, 6) });
+			$aio->workers_stand_still($n, "$n workers");
+			$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
 			$aio->let_workers_go;
-			$alice->ends;
-			$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
-		}, skip => $unstoppable);
+			$_->ends for @readers;
+			$aio->evict($t);
+		}
+	}, leaves => 'nothing', skip => $unstoppable);
 
-		# there are places for 32 workers
-		$aio->scenario('workers that have gone leave their place to others', sub {
-			set_workers($aio, $_) for 20, 1, 20, 1;
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-			set_workers($aio, 3);
-			$aio->logs(qr/could(?:n't| not) find a free worker/, 0, 'no worker lacks a place');
-		}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'workers leave one by one, after some time');
+	$aio->scenario('titles', sub {
+		# which of several numbers remains is not defined; new workers take the smallest that are free
+		set_workers($aio, $_) for 1, 4;
+		# a worker registers itself before it writes its title
+		my $numbers;
+		$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
+		is($numbers, '0,1,2,3', 'each worker shows its number');
+	}, leaves => 'nothing', skip => -r '/proc/self/cmdline' ? undef : 'no /proc');
 
-		$aio->scenario('no more workers than are set', sub {
-			set_workers($aio, 2);
-			my $t = $aio->table('t', 40);
-			my ($alice) = $aio->sessions('alice');
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(38, 0, -2)))", 20, 'reads');
-			$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", 2, 'two');
-		}, leaves => 'nothing');
-	}, conf => { io_max_concurrency => 100, shared_buffers => '64MB' });
+	# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
+	# so only if few workers were woken in vain recently
+	$aio->scenario('one batch wakes several', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		set_workers($aio, 4);
+		for my $reads ($aio->major < 19 ? (8, 3, 2) : 8)
+		{
+			my $at_work = 0;
+			for my $round (1 .. ($aio->major < 19 ? 1 : 20))
+			{
+				$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE wait_event = 'IoWorkerMain'");
+				$aio->evict($t, $alice);
+				$aio->stop_workers_at($t);
+				$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, wait_complete => false)" } 0 .. $reads - 1));
+				$alice->ends;
+				# until each worker stands still or is asleep
+				$aio->wait_for("SELECT count(*) FILTER (WHERE wait_event = 'DataFileRead') BETWEEN 1 AND 4"
+					  . " AND count(*) FILTER (WHERE wait_event IN ('DataFileRead', 'IoWorkerMain')) = 4"
+					  . " FROM pg_stat_activity WHERE backend_type = 'io worker'");
+				$aio->poll(sub { $aio->stopped_workers == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
+				my $stopped = () = $aio->stopped_workers;
+				$at_work = $stopped if $stopped > $at_work;
+				$aio->let_workers_go;
+				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 14, 2)))", 8, 'all is read');
+				last if $at_work == 4;
+			}
+			$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
+		}
+	}, skip => $unstoppable);
+
+	# 64 places, of which 18 leaves one empty; each round begins at another place
+	$aio->scenario('the queue is full', sub {
+		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
+		set_workers($aio, 1);
+		for my $round (1 .. 64)
+		{
+			$aio->sql("SELECT evict_rel('$t'), evict_rel('$u')");
+			$bob->sql("SELECT read_rel_block_ll('$t', 1)");
+			$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+			$aio->poll(sub { $aio->stopped_workers }) or die "the only worker does not stand still\n";
+			$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
+			$aio->let_workers_go;
+			$alice->wait_for_end;
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 66)", 66, 'all are read') if $round % 16 == 0;
+		}
+		$aio->evict($_) for $t, $u;
+		$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+		$aio->workers_stand_still(1, 'the only worker');
+		# a session without completed handles: bob has not reclaimed all of his
+		my ($carol) = $aio->sessions('carol');
+		$carol->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
+		my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state = 'SUBMITTED'");
+		is($queued, 63, 'reads in the queue') if $aio->major < 19;
+		cmp_ok($queued, '>=', 63, 'reads in the queue');
+		is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state <> 'SUBMITTED'"), 0, 'carol has performed the others herself');
+		is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
+		$aio->let_workers_go;
+		$alice->ends;
+		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
+	}, skip => $unstoppable);
+
+	# there are places for 32 workers
+	$aio->scenario('workers that have gone leave their place to others', sub {
+		set_workers($aio, $_) for 20, 1, 20, 1;
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
+		set_workers($aio, 3);
+		$aio->logs(qr/could(?:n't| not) find a free worker/, 0, 'no worker lacks a place');
+	}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'workers leave one by one, after some time');
+
+	$aio->scenario('no more workers than are set', sub {
+		set_workers($aio, 2);
+		my $t = $aio->table('t', 40);
+		my ($alice) = $aio->sessions('alice');
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(38, 0, -2)))", 20, 'reads');
+		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", 2, 'two');
+	}, leaves => 'nothing');
+}, conf => { io_max_concurrency => 100, shared_buffers => '64MB' });
 
 # The number of I/O workers, since 19 between io_min_workers and io_max_workers (server
 # commit d1c01b79d4): more when reads queue up, fewer after some idle time.
@@ -182,135 +178,133 @@ with_each_io_method(
 		return;
 	}
 
-	with_each_io_method(
-		sub {
-			my ($aio) = @_;
-			my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
+	with_each_io_method(sub {
+		my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
 
-			$aio->scenario('does not grow for one read at a time', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->scenario('does not grow for one read at a time', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			shrink_to_one($aio);
+			my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+			$aio->poll(sub {
+					$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
+					$aio->evict($t, $alice);
+					return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
+				});
+			is(workers($aio), 1, 'one worker is enough');
+		}, leaves => 'nothing', skip => $fixed);
+
+		$aio->scenario('grows while reads queue up, to its maximum', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			# workers that have ended do not count
+			for my $round (1 .. 2)
+			{
 				shrink_to_one($aio);
-				my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
-				$aio->poll(sub {
-						$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
-						$aio->evict($t, $alice);
-						return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
-					});
-				is(workers($aio), 1, 'one worker is enough');
-			}, leaves => 'nothing', skip => $fixed);
-
-			$aio->scenario('grows while reads queue up, to its maximum', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-				# workers that have ended do not count
-				for my $round (1 .. 2)
-				{
-					shrink_to_one($aio);
-					queue_reads($aio, $alice, $t, 30, 3);
-					$aio->poll(sub { workers($aio) == 3 });
-					is(workers($aio), 3, "round $round: as many as io_max_workers");
-				}
-			}, skip => $fixed // $unstoppable);
-
-			$aio->scenario('grows when more reads wait than there are workers', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-				shrink_to_one($aio);
-				$aio->alter_system(io_max_workers => 32);
-				queue_reads($aio, $alice, $t, 8, 2);
-				ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
-			}, skip => $fixed // $unstoppable);
-
-			$aio->scenario('shrinks to its minimum', sub {
-				$aio->alter_system(io_min_workers => 2);
-				$aio->wait_for_workers('>= 2');
-				my @before = $aio->pids_of_type('io worker');
-				$aio->alter_system(io_worker_idle_timeout => 50);
-				$aio->wait_for_workers('<= 2');
-				is(workers($aio), 2, 'as many as io_min_workers');
-				my @stay = $aio->pids_of_type('io worker');
-				$aio->workers_stay('and these stay for several timeouts');
-				my %before = map { $_ => 1 } @before;
-				is(scalar(grep { !$before{$_} } @stay), 0, 'both were among the earlier workers');
-			}, leaves => 'nothing', skip => $fixed);
-
-			$aio->scenario('a new minimum', sub {
-				$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
-				$aio->wait_for_workers(4);
-				is(workers($aio), 4, 'is reached without a read');
-				# a worker that leaves tells the next one that it may
-				my $since = time;
-				$aio->alter_system(io_worker_idle_timeout => 100, io_min_workers => 1);
-				$aio->wait_for_workers(1);
-				is(workers($aio), 1, 'and they leave, one after another');
-				# the time of each begins when the one before has left
-				cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
-			}, leaves => 'nothing', skip => $fixed);
-
-			$aio->scenario('busy workers do not leave', sub {
-				my ($alice) = $aio->sessions('alice');
-				my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-				$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
-				$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
-				# one worker stands still, the other performs all further reads
-				$aio->stop_workers_at($t);
-				$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
-				$aio->workers_stand_still(1);
-				my ($stopped) = $aio->stopped_workers;
-				my $both = join ',', $aio->pids_of_type('io worker');
-				# the other one may leave if the machine is so slow that it has nothing to do for a second
-				my ($stay, $idle);
-				for (1 .. 5)
-				{
-					$aio->alter_system(io_min_workers => 1, io_worker_idle_timeout => 1500);
-					my ($begun, $last) = (time, time);
-					for ($idle = 0; $last < $begun + 2;)
-					{
-						$alice->sql("SELECT invalidate_rel_block('$u', 1), read_rel_block_ll('$u', 1)");
-						my $now = time;
-						$idle = $now - $last if $now - $last > $idle;
-						$last = $now;
-					}
-					$stay = join ',', $aio->pids_of_type('io worker');
-					last if $idle < 1;
-					$aio->alter_system(io_worker_idle_timeout => 60000, io_min_workers => 2);
-					$aio->wait_for_workers(2);
-					$both = join ',', $aio->pids_of_type('io worker');
-				}
-				like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
-			  SKIP: {
-					skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
-					is($stay, $both, 'and so does the one that reads');
-				}
-				$aio->let_workers_go;
-			}, skip => $fixed // $unstoppable);
-
-			$aio->scenario('another worker after the interval', sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-				shrink_to_one($aio);
-				$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
-				ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
-			}, skip => $fixed // $unstoppable);
-
-			# counts from the start of the server, for which the postmaster has launched the first one
-			$aio->scenario('the least time between two new workers', sub {
-				$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
-				ok($aio->stop, 'the server stops');
-				$aio->start_again;
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
 				queue_reads($aio, $alice, $t, 30, 3);
-				is(workers($aio), 1, 'no other worker within an hour');
-			}, skip => $fixed // $unstoppable);
+				$aio->poll(sub { workers($aio) == 3 });
+				is(workers($aio), 3, "round $round: as many as io_max_workers");
+			}
+		}, skip => $fixed // $unstoppable);
 
-			$aio->scenario('as many as io_workers says', sub {
-				for my $n (3, 1, 2)
+		$aio->scenario('grows when more reads wait than there are workers', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			shrink_to_one($aio);
+			$aio->alter_system(io_max_workers => 32);
+			queue_reads($aio, $alice, $t, 8, 2);
+			ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
+		}, skip => $fixed // $unstoppable);
+
+		$aio->scenario('shrinks to its minimum', sub {
+			$aio->alter_system(io_min_workers => 2);
+			$aio->wait_for_workers('>= 2');
+			my @before = $aio->pids_of_type('io worker');
+			$aio->alter_system(io_worker_idle_timeout => 50);
+			$aio->wait_for_workers('<= 2');
+			is(workers($aio), 2, 'as many as io_min_workers');
+			my @stay = $aio->pids_of_type('io worker');
+			$aio->workers_stay('and these stay for several timeouts');
+			my %before = map { $_ => 1 } @before;
+			is(scalar(grep { !$before{$_} } @stay), 0, 'both were among the earlier workers');
+		}, leaves => 'nothing', skip => $fixed);
+
+		$aio->scenario('a new minimum', sub {
+			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
+			$aio->wait_for_workers(4);
+			is(workers($aio), 4, 'is reached without a read');
+			# a worker that leaves tells the next one that it may
+			my $since = time;
+			$aio->alter_system(io_worker_idle_timeout => 100, io_min_workers => 1);
+			$aio->wait_for_workers(1);
+			is(workers($aio), 1, 'and they leave, one after another');
+			# the time of each begins when the one before has left
+			cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
+		}, leaves => 'nothing', skip => $fixed);
+
+		$aio->scenario('busy workers do not leave', sub {
+			my ($alice) = $aio->sessions('alice');
+			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
+			$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
+			# one worker stands still, the other performs all further reads
+			$aio->stop_workers_at($t);
+			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
+			$aio->workers_stand_still(1);
+			my ($stopped) = $aio->stopped_workers;
+			my $both = join ',', $aio->pids_of_type('io worker');
+			# the other one may leave if the machine is so slow that it has nothing to do for a second
+			my ($stay, $idle);
+			for (1 .. 5)
+			{
+				$aio->alter_system(io_min_workers => 1, io_worker_idle_timeout => 1500);
+				my ($begun, $last) = (time, time);
+				for ($idle = 0; $last < $begun + 2;)
 				{
-					$aio->alter_system(io_workers => $n);
-					$aio->wait_for_workers($n);
-					is(workers($aio), $n, "$n workers");
-					my $t = $aio->table("t$n", 20);
-					$aio->proves($t);
+					$alice->sql("SELECT invalidate_rel_block('$u', 1), read_rel_block_ll('$u', 1)");
+					my $now = time;
+					$idle = $now - $last if $now - $last > $idle;
+					$last = $now;
 				}
-			}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'io_workers was replaced in 19');
-		}, conf => { io_max_concurrency => 64, shared_buffers => '64MB' },
+				$stay = join ',', $aio->pids_of_type('io worker');
+				last if $idle < 1;
+				$aio->alter_system(io_worker_idle_timeout => 60000, io_min_workers => 2);
+				$aio->wait_for_workers(2);
+				$both = join ',', $aio->pids_of_type('io worker');
+			}
+			like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
+		  SKIP: {
+				skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
+				is($stay, $both, 'and so does the one that reads');
+			}
+			$aio->let_workers_go;
+		}, skip => $fixed // $unstoppable);
+
+		$aio->scenario('another worker after the interval', sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			shrink_to_one($aio);
+			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
+			ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
+		}, skip => $fixed // $unstoppable);
+
+		# counts from the start of the server, for which the postmaster has launched the first one
+		$aio->scenario('the least time between two new workers', sub {
+			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
+			ok($aio->stop, 'the server stops');
+			$aio->start_again;
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			queue_reads($aio, $alice, $t, 30, 3);
+			is(workers($aio), 1, 'no other worker within an hour');
+		}, skip => $fixed // $unstoppable);
+
+		$aio->scenario('as many as io_workers says', sub {
+			for my $n (3, 1, 2)
+			{
+				$aio->alter_system(io_workers => $n);
+				$aio->wait_for_workers($n);
+				is(workers($aio), $n, "$n workers");
+				my $t = $aio->table("t$n", 20);
+				$aio->proves($t);
+			}
+		}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'io_workers was replaced in 19');
+	}, conf => { io_max_concurrency => 64, shared_buffers => '64MB' },
 		versioned => { 19 => { io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => 0 } });
 }
 

@@ -1,8 +1,7 @@
 # I/O workers that cannot open a file or get a signal.
 #
 # io_methods: worker
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 
@@ -39,77 +38,74 @@ sub open_in_workers
 	return scalar map { descriptors($_, qr{/\Q$file\E\b}) } $aio->pids_of_type('io worker');
 }
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('a file that a worker cannot open', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		my $file = $aio->file_of($t);
+		my @before = $aio->pids_of_type('io worker');
+		# alice opens the file and keeps it open
+		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+		chmod 0, $file or die "chmod: $!";
+		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
+		chmod 0600, $file or die "chmod: $!";
+		$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
+		$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
+	}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
 
-		$aio->scenario('a file that a worker cannot open', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			my $file = $aio->file_of($t);
-			my @before = $aio->pids_of_type('io worker');
-			# alice opens the file and keeps it open
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
-			chmod 0, $file or die "chmod: $!";
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file "base\S+": No such file or directory/, 'fails');
-			chmod 0600, $file or die "chmod: $!";
-			$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
-			$aio->wait_for("SELECT count(*) = ${\scalar @before} FROM pg_stat_activity WHERE backend_type = 'io worker'");
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
+	# the kernel's own error, not an injected one
+	$aio->scenario('a file that a worker cannot read', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		my $file = $aio->file_of($t);
+		# alice opens the file and keeps it open
+		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
+		rename $file, "$file.away" or die "rename: $!";
+		symlink UNREADABLE, $file or die "symlink: $!";
+		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails');
+		rename "$file.away", $file or die "rename: $!";
+		# the old ones keep the other file open
+		replace_workers($aio);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
+	}, log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
+		skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
-		# the kernel's own error, not an injected one
-		$aio->scenario('a file that a worker cannot read', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			my $file = $aio->file_of($t);
-			# alice opens the file and keeps it open
-			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
-			rename $file, "$file.away" or die "rename: $!";
-			symlink UNREADABLE, $file or die "symlink: $!";
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails');
-			rename "$file.away", $file or die "rename: $!";
-			# the old ones keep the other file open
-			replace_workers($aio);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-		}, log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
-			skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
+	$aio->scenario('reopening fails', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		$aio->fail_reopen(1);
+		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
+		$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
+		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
+		$aio->fail_reopen(0);
+	}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
-		$aio->scenario('reopening fails', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			$aio->fail_reopen(1);
-			$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
-			$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
-			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
-			$aio->fail_reopen(0);
-		}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
+	$aio->scenario('a worker is replaced', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+		replace_workers($aio);
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
+	}, log => \@replaced);
 
-		$aio->scenario('a worker is replaced', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10);
-			replace_workers($aio);
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-		}, log => \@replaced);
-
-		# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
-		$aio->scenario('a database is moved and dropped whose files workers have open', sub {
-			$aio->make_tablespace;
-			$aio->sql('CREATE DATABASE other TEMPLATE postgres');
-			my $owner = $aio->session('owner', dbname => 'other');
-			$owner->sql("CREATE TABLE o AS SELECT generate_series(1, 60) AS i; SELECT grow_rel('o', 60)");
-			$aio->end_session($owner);
-			for my $command ('ALTER DATABASE other SET TABLESPACE elsewhere', 'DROP DATABASE other')
-			{
-				my $bob = $aio->session('bob', dbname => 'other');
-				$bob->gives('SELECT count(*), sum(i) FROM o', '60|1830', "before $command: the rows");
-				$bob->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; SELECT evict_rel('o')");
-				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('o', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'all blocks');
-				# the directory of the database and the file; the kernel resolves a tablespace's link
-				my ($file) = $bob->sql("SELECT pg_relation_filepath('o')") =~ m{([^/]+/[^/]+)$};
-				cmp_ok(open_in_workers($aio, $file), '>', 0, 'workers have the file open');
-				$aio->end_session($bob);
-				$aio->sql($command);
-				is(open_in_workers($aio, $file), 0, "$command: no worker has it open");
-			}
-		});
-	}, leaves => 'nothing');
+	# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
+	$aio->scenario('a database is moved and dropped whose files workers have open', sub {
+		$aio->make_tablespace;
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
+		my $owner = $aio->session('owner', dbname => 'other');
+		$owner->sql("CREATE TABLE o AS SELECT generate_series(1, 60) AS i; SELECT grow_rel('o', 60)");
+		$aio->end_session($owner);
+		for my $command ('ALTER DATABASE other SET TABLESPACE elsewhere', 'DROP DATABASE other')
+		{
+			my $bob = $aio->session('bob', dbname => 'other');
+			$bob->gives('SELECT count(*), sum(i) FROM o', '60|1830', "before $command: the rows");
+			$bob->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; SELECT evict_rel('o')");
+			$bob->gives("SELECT count(*) FROM read_stream_for_blocks('o', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))", 120, 'all blocks');
+			# the directory of the database and the file; the kernel resolves a tablespace's link
+			my ($file) = $bob->sql("SELECT pg_relation_filepath('o')") =~ m{([^/]+/[^/]+)$};
+			cmp_ok(open_in_workers($aio, $file), '>', 0, 'workers have the file open');
+			$aio->end_session($bob);
+			$aio->sql($command);
+			is(open_in_workers($aio, $file), 0, "$command: no worker has it open");
+		}
+	});
+}, leaves => 'nothing');
 
 # Signals to I/O workers while reads are under way: signals that end a worker, signals that it
 # ignores, and signals after which the server restarts.
@@ -128,115 +124,112 @@ sub until_workers
 my $count = 3;
 my $stream = sub { my ($t) = @_; return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# signal => true if it ends a worker, which the postmaster replaces
-		my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
-		for my $signal (sort keys %signals)
-		{
-			$aio->scenario("SIG$signal", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
-				until_workers($aio, $count);
-				my @before = workers($aio);
-				is(scalar @before, $count, 'the workers');
-				$_->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1') for $alice, $bob;
-				# during reads
-				for my $round (1 .. 3)
-				{
-					my @workers = workers($aio);
-					$aio->evict($t);
-					$_->starts($stream->($t)) for $alice, $bob;
-					kill $signal, @workers;
-					$_->returns(120, "round $round: all blocks") for $alice, $bob;
-					ok(until_workers($aio, $count, $signals{$signal} ? @workers : ()), $signals{$signal} ? 'other workers take their place' : 'there are as many workers');
-				}
-				my @after = workers($aio);
-				is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
-			}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
-		}
-
-		# only while a worker executes a read does it say so
-		$aio->scenario('what an idle worker logs', sub {
-			my $t = $aio->table('t', 60);
-			until_workers($aio, $count);
-			$aio->proves($t);
-			$aio->alter_system(log_min_messages => 'debug1');
-			my @workers = workers($aio);
-			my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
-			ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
-			$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
-		});
-
-		$aio->scenario('SIGSTOP and SIGCONT', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-			my @workers = $aio->stop_idle_workers;
-			$aio->evict($t);
-			$alice->starts($stream->($t));
-			$alice->waits_on('AioIoCompletion', 'waits for the stopped workers');
-			$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE state = 'SUBMITTED') = count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 't|t', 'its reads are submitted');
-			kill 'CONT', @workers;
-			$alice->returns(120, 'all blocks');
-			is(join(',', workers($aio)), join(',', @workers), 'the same workers');
-		});
-
-		$aio->scenario('a cancelled owner, and stopped workers', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			my @workers = $aio->stop_idle_workers;
-			$alice->starts("SELECT count(*) FROM $t");
-			$alice->waits_on('AioIoCompletion');
-			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-			$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
-			kill 'CONT', @workers;
-		});
-
-		# each worker has settings of its own
-		$aio->scenario('a reload', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+with_each_io_method(sub {
+	# signal => true if it ends a worker, which the postmaster replaces
+	my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
+	for my $signal (sort keys %signals)
+	{
+		$aio->scenario("SIG$signal", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
 			until_workers($aio, $count);
 			my @before = workers($aio);
-			$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
-			my $logged = sub {
-				my $size = $aio->log_size;
-				$alice->fails("SELECT read_rel_block_ll('$t', 7)", 'XX001', qr/invalid page in block 7/);
-				return $aio->log_text($size) =~ /io worker LOG:  page verification failed/;
-			};
-			ok($logged->(), 'the worker that reads a bad page logs it');
-			for my $level ('fatal', 'warning')
+			is(scalar @before, $count, 'the workers');
+			$_->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1') for $alice, $bob;
+			# during reads
+			for my $round (1 .. 3)
 			{
-				$aio->alter_system(log_min_messages => $level);
-				# each of the workers, one after the other
-				my $in_a_row = 0;
-				ok($aio->poll(sub { $in_a_row = $logged->() == ($level eq 'warning') ? $in_a_row + 1 : 0; $in_a_row == 3 * $count }), "log_min_messages = $level: the workers obey");
-			}
-			is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
-			$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
-			$aio->proves($t, except => 'block 7 has no row');
-		}, log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
-
-		my %crashes = (
-			KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
-			ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');
-		for my $signal (sort keys %crashes)
-		{
-			$aio->scenario("SIG$signal", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-				$aio->sql('CHECKPOINT');
 				my @workers = workers($aio);
-				# a worker that holds a lock of the queue would stop all
-				$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-				$alice->starts($stream->($t));
-				kill $signal, $workers[0];
-				$aio->poll(sub { $aio->log_text =~ /all server processes terminated; reinitializing/ }) or fail('the server restarts');
-				$alice->wait_for_end;
-				$aio->restarted;
-				ok(until_workers($aio, $count, @workers), 'all workers are new');
-			}, dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
-			  log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
-				qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);
+				$aio->evict($t);
+				$_->starts($stream->($t)) for $alice, $bob;
+				kill $signal, @workers;
+				$_->returns(120, "round $round: all blocks") for $alice, $bob;
+				ok(until_workers($aio, $count, $signals{$signal} ? @workers : ()), $signals{$signal} ? 'other workers take their place' : 'there are as many workers');
+			}
+			my @after = workers($aio);
+			is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
+		}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
+	}
+
+	# only while a worker executes a read does it say so
+	$aio->scenario('what an idle worker logs', sub {
+		my $t = $aio->table('t', 60);
+		until_workers($aio, $count);
+		$aio->proves($t);
+		$aio->alter_system(log_min_messages => 'debug1');
+		my @workers = workers($aio);
+		my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
+		ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
+		$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
+	});
+
+	$aio->scenario('SIGSTOP and SIGCONT', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
+		my @workers = $aio->stop_idle_workers;
+		$aio->evict($t);
+		$alice->starts($stream->($t));
+		$alice->waits_on('AioIoCompletion', 'waits for the stopped workers');
+		$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE state = 'SUBMITTED') = count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 't|t', 'its reads are submitted');
+		kill 'CONT', @workers;
+		$alice->returns(120, 'all blocks');
+		is(join(',', workers($aio)), join(',', @workers), 'the same workers');
+	});
+
+	$aio->scenario('a cancelled owner, and stopped workers', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		my @workers = $aio->stop_idle_workers;
+		$alice->starts("SELECT count(*) FROM $t");
+		$alice->waits_on('AioIoCompletion');
+		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+		$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		kill 'CONT', @workers;
+	});
+
+	# each worker has settings of its own
+	$aio->scenario('a reload', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		until_workers($aio, $count);
+		my @before = workers($aio);
+		$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
+		my $logged = sub {
+			my $size = $aio->log_size;
+			$alice->fails("SELECT read_rel_block_ll('$t', 7)", 'XX001', qr/invalid page in block 7/);
+			return $aio->log_text($size) =~ /io worker LOG:  page verification failed/;
+		};
+		ok($logged->(), 'the worker that reads a bad page logs it');
+		for my $level ('fatal', 'warning')
+		{
+			$aio->alter_system(log_min_messages => $level);
+			# each of the workers, one after the other
+			my $in_a_row = 0;
+			ok($aio->poll(sub { $in_a_row = $logged->() == ($level eq 'warning') ? $in_a_row + 1 : 0; $in_a_row == 3 * $count }), "log_min_messages = $level: the workers obey");
 		}
-	}, workers => $count, conf => { restart_after_crash => 'on' });
+		is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
+		$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
+		$aio->proves($t, except => 'block 7 has no row');
+	}, log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
+
+	my %crashes = (
+		KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
+		ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');
+	for my $signal (sort keys %crashes)
+	{
+		$aio->scenario("SIG$signal", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+			$aio->sql('CHECKPOINT');
+			my @workers = workers($aio);
+			# a worker that holds a lock of the queue would stop all
+			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
+			$alice->starts($stream->($t));
+			kill $signal, $workers[0];
+			$aio->poll(sub { $aio->log_text =~ /all server processes terminated; reinitializing/ }) or fail('the server restarts');
+			$alice->wait_for_end;
+			$aio->restarted;
+			ok(until_workers($aio, $count, @workers), 'all workers are new');
+		}, dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
+		  log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
+			qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);
+	}
+}, workers => $count, conf => { restart_after_crash => 'on' });
 
 done_testing();

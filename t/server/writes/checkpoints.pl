@@ -1,162 +1,158 @@
 # What checkpoints write, and that WAL is written before.
 #
 # io_methods: io_uring; long: all
-use FindBin;
-use lib "$FindBin::RealBin/../..";
+use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
 # of requests, and with options of CHECKPOINT.  Checkpoints that fail; files that checkpoints remove.
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('checkpoints', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+		# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
+		my $checkpoint = sub {
+			my ($least) = @_;
+			my $counts = "SELECT num_done, (SELECT sum(writes) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') FROM pg_stat_checkpointer";
+			my ($done, $writes) = split /\|/, $aio->sql($counts);
+			$aio->sql('CHECKPOINT');
+			$aio->poll(sub { my @now = split /\|/, $aio->sql($counts); $now[0] > $done && $now[1] >= $writes + $least });
+		};
+		# the second one has nothing to write, so what the first one writes is reported
+		$checkpoint->(0) for 1, 2;
+		# in another order than that of the blocks in the file
+		$alice->sql("DELETE FROM $t WHERE blk % 10 = $_") for 3, 1, 2;
+		my @change = split m{/}, $aio->change_during(
+			"SELECT buffers_written, num_done, w.writes, w.write_bytes, w.writebacks FROM pg_stat_checkpointer,"
+			  . " (SELECT sum(writes) AS writes, sum(write_bytes) AS write_bytes, sum(writebacks) AS writebacks FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') w",
+			sub { $checkpoint->(30) });
+		my ($buffers, $done, $writes, $bytes, $writebacks) = @change;
+		is($done, 1, 'one checkpoint');
+		cmp_ok($buffers, '>=', 30, "pg_stat_checkpointer: $buffers buffers");
+		cmp_ok($buffers, '<', 60, 'few blocks more');
+		is($writes, $buffers, 'pg_stat_io: as many writes');
+		is($bytes, $buffers * 8192, 'bytes');
+		is($writebacks, $buffers, 'each block is written back');
+		my ($said, $synced) = $aio->log_text =~ /.*checkpoint complete[^\n]*? wrote (\d+) buffers[^\n]*? sync files=(\d+)/s;
+		is($said, $buffers, 'the log says so');
+		# the table, pg_xact, and what the session has written of the catalogs
+		is_between($synced, 2, $buffers, 'and how many files are synced');
+	});
 
-		$aio->scenario('checkpoints', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
-			# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
-			my $checkpoint = sub {
-				my ($least) = @_;
-				my $counts = "SELECT num_done, (SELECT sum(writes) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') FROM pg_stat_checkpointer";
-				my ($done, $writes) = split /\|/, $aio->sql($counts);
+	# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
+	$aio->scenario('during VACUUM FULL', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+		$alice->sql('SET client_min_messages = debug1');
+		for my $checkpoints (0, 1)
+		{
+			$aio->evict($t, $alice);
+			$alice->notices;
+			$aio->hold(relation => $t, pid => $alice->pid);
+			$alice->starts("VACUUM FULL $t");
+			$aio->holds(1);
+			$aio->sql('CHECKPOINT') if $checkpoints;
+			$aio->release;
+			$alice->ends;
+			# no view counts this
+			is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
+			$aio->proves($t);
+		}
+	}, skip => $aio->no_faults);
+
+	$aio->scenario('a checkpoint that fails', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
+		my $file = $aio->file_of($t);
+		$aio->warm($t);
+		$aio->sql("DELETE FROM $t WHERE blk = 1");
+		rename $file, "$file.away" or die "cannot rename $file: $!\n";
+		$alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the session that asked is told');
+		rename "$file.away", $file or die "cannot rename $file.away: $!\n";
+		$alice->sql('CHECKPOINT');
+		$aio->sql("SELECT invalidate_rel_block('$t', 1)");
+		$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
+	}, log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
+
+	# a checkpoint removes a table's file only if the table was dropped before the checkpoint began
+	$aio->scenario('DROP during a checkpoint', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = ($aio->table('t', 200, changes => 1), $aio->table('u', 10));
+		my $file = $aio->file_of($u);
+		$aio->warm($t);
+		$aio->sql("CHECKPOINT; DELETE FROM $t");
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		# neither fast nor immediate: the checkpoint waits after each write
+		$alice->starts("SELECT count(pg_backup_start('b'))");
+		$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointWriteDelay' }) or fail('a checkpoint writes');
+		$aio->sql("DROP TABLE $u");
+		ok(-e $file, 'the file is still there');
+		# it may write the rest at once
+		$aio->sql('ALTER SYSTEM SET checkpoint_completion_target = 0; SELECT pg_reload_conf()');
+		$alice->returns(1, 'the checkpoint ends');
+		ok(-e $file, 'and has not removed the file');
+		$aio->sql('CHECKPOINT');
+		ok(!-e $file, 'the next checkpoint removes it');
+		$alice->sql('SELECT pg_backup_stop(false)');
+	});
+
+	$aio->scenario('the time that syncing takes', sub {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+		my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
+		my ($before) = $aio->sql($time) =~ /\|(.*)/;
+		$aio->alter_system(track_io_timing => 'on');
+		# until the checkpointer has read the settings, and reported
+		my ($syncs, $ms);
+		ok($aio->poll(sub {
+				$alice->sql("UPDATE $t SET gen = gen");
 				$aio->sql('CHECKPOINT');
-				$aio->poll(sub { my @now = split /\|/, $aio->sql($counts); $now[0] > $done && $now[1] >= $writes + $least });
-			};
-			# the second one has nothing to write, so what the first one writes is reported
-			$checkpoint->(0) for 1, 2;
-			# in another order than that of the blocks in the file
-			$alice->sql("DELETE FROM $t WHERE blk % 10 = $_") for 3, 1, 2;
-			my @change = split m{/}, $aio->change_during(
-				"SELECT buffers_written, num_done, w.writes, w.write_bytes, w.writebacks FROM pg_stat_checkpointer,"
-				  . " (SELECT sum(writes) AS writes, sum(write_bytes) AS write_bytes, sum(writebacks) AS writebacks FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') w",
-				sub { $checkpoint->(30) });
-			my ($buffers, $done, $writes, $bytes, $writebacks) = @change;
-			is($done, 1, 'one checkpoint');
-			cmp_ok($buffers, '>=', 30, "pg_stat_checkpointer: $buffers buffers");
-			cmp_ok($buffers, '<', 60, 'few blocks more');
-			is($writes, $buffers, 'pg_stat_io: as many writes');
-			is($bytes, $buffers * 8192, 'bytes');
-			is($writebacks, $buffers, 'each block is written back');
-			my ($said, $synced) = $aio->log_text =~ /.*checkpoint complete[^\n]*? wrote (\d+) buffers[^\n]*? sync files=(\d+)/s;
-			is($said, $buffers, 'the log says so');
-			# the table, pg_xact, and what the session has written of the catalogs
-			is_between($synced, 2, $buffers, 'and how many files are synced');
-		});
+				($syncs, $ms) = split /\|/, $aio->sql($time);
+				return $syncs && $ms > $before;
+			}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
+	});
 
-		# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
-		$aio->scenario('during VACUUM FULL', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 100);
-			$alice->sql('SET client_min_messages = debug1');
-			for my $checkpoints (0, 1)
-			{
-				$aio->evict($t, $alice);
-				$alice->notices;
-				$aio->hold(relation => $t, pid => $alice->pid);
-				$alice->starts("VACUUM FULL $t");
-				$aio->holds(1);
-				$aio->sql('CHECKPOINT') if $checkpoints;
-				$aio->release;
-				$alice->ends;
-				# no view counts this
-				is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
-				$aio->proves($t);
-			}
-		}, skip => $aio->no_faults);
+	# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
+	$aio->scenario('a full queue of fsync requests', sub {
+		my ($alice) = $aio->sessions('alice');
+		my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
+		my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
+		$alice->sql('SET log_min_messages = debug1');
+		my $size = $aio->log_size;
+		$aio->alter_system(log_min_messages => 'debug1');
+		$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
+		$size = $aio->log_size;
+		kill 'STOP', $checkpointer;
+		my $grown = eval {
+			$alice->sql("SELECT count(grow_rel('$_', 1)) FROM generate_series(1, 300)") for @tables[ 0 .. 7 ];
+			$alice->sql("SELECT grow_rel('$_', 1)") for @tables[ 8 .. 11 ];
+			1;
+		};
+		kill 'CONT', $checkpointer;
+		ok($grown, 'twelve tables grow while the checkpointer stands still') || diag($@);
+		$aio->sql('CHECKPOINT');
+		my $log = $aio->log_text($size);
+		like($log, qr/compacted fsync request queue from $room entries to \d+ entries/, 'the queue was full');
+		my @synced = $log =~ /checkpoint sync: number=\d+ file=(\S+) /g;
+		my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
+		delete @files{@synced};
+		is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
+	});
 
-		$aio->scenario('a checkpoint that fails', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
-			my $file = $aio->file_of($t);
-			$aio->warm($t);
-			$aio->sql("DELETE FROM $t WHERE blk = 1");
-			rename $file, "$file.away" or die "cannot rename $file: $!\n";
-			$alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the session that asked is told');
-			rename "$file.away", $file or die "cannot rename $file.away: $!\n";
-			$alice->sql('CHECKPOINT');
-			$aio->sql("SELECT invalidate_rel_block('$t', 1)");
-			$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
-		}, log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
-
-		# a checkpoint removes a table's file only if the table was dropped before the checkpoint began
-		$aio->scenario('DROP during a checkpoint', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = ($aio->table('t', 200, changes => 1), $aio->table('u', 10));
-			my $file = $aio->file_of($u);
-			$aio->warm($t);
-			$aio->sql("CHECKPOINT; DELETE FROM $t");
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			# neither fast nor immediate: the checkpoint waits after each write
-			$alice->starts("SELECT count(pg_backup_start('b'))");
-			$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointWriteDelay' }) or fail('a checkpoint writes');
-			$aio->sql("DROP TABLE $u");
-			ok(-e $file, 'the file is still there');
-			# it may write the rest at once
-			$aio->sql('ALTER SYSTEM SET checkpoint_completion_target = 0; SELECT pg_reload_conf()');
-			$alice->returns(1, 'the checkpoint ends');
-			ok(-e $file, 'and has not removed the file');
-			$aio->sql('CHECKPOINT');
-			ok(!-e $file, 'the next checkpoint removes it');
-			$alice->sql('SELECT pg_backup_stop(false)');
-		});
-
-		$aio->scenario('the time that syncing takes', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
-			my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
-			my ($before) = $aio->sql($time) =~ /\|(.*)/;
-			$aio->alter_system(track_io_timing => 'on');
-			# until the checkpointer has read the settings, and reported
-			my ($syncs, $ms);
-			ok($aio->poll(sub {
-					$alice->sql("UPDATE $t SET gen = gen");
-					$aio->sql('CHECKPOINT');
-					($syncs, $ms) = split /\|/, $aio->sql($time);
-					return $syncs && $ms > $before;
-				}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
-		});
-
-		# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
-		$aio->scenario('a full queue of fsync requests', sub {
-			my ($alice) = $aio->sessions('alice');
-			my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
-			my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
-			$alice->sql('SET log_min_messages = debug1');
-			my $size = $aio->log_size;
-			$aio->alter_system(log_min_messages => 'debug1');
-			$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
-			$size = $aio->log_size;
-			kill 'STOP', $checkpointer;
-			my $grown = eval {
-				$alice->sql("SELECT count(grow_rel('$_', 1)) FROM generate_series(1, 300)") for @tables[ 0 .. 7 ];
-				$alice->sql("SELECT grow_rel('$_', 1)") for @tables[ 8 .. 11 ];
-				1;
-			};
-			kill 'CONT', $checkpointer;
-			ok($grown, 'twelve tables grow while the checkpointer stands still') || diag($@);
-			$aio->sql('CHECKPOINT');
-			my $log = $aio->log_text($size);
-			like($log, qr/compacted fsync request queue from $room entries to \d+ entries/, 'the queue was full');
-			my @synced = $log =~ /checkpoint sync: number=\d+ file=(\S+) /g;
-			my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
-			delete @files{@synced};
-			is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
-		});
-
-		$aio->scenario('options of CHECKPOINT', sub {
-			my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
-			my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
-			for my $case ([ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ])
-			{
-				my ($options, $unlogged) = @$case;
-				$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
-				$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
-				my ($before) = $dirty->();
-				$aio->sql("CHECKPOINT $options");
-				my ($logged, $left) = split /,/, $dirty->();
-				is($logged, 0, "CHECKPOINT $options writes logged tables");
-				is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
-			}
-		}, skip => $aio->major < 19 ? '18 has no options' : undef);
-	}, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
+	$aio->scenario('options of CHECKPOINT', sub {
+		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
+		my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
+		for my $case ([ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ])
+		{
+			my ($options, $unlogged) = @$case;
+			$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
+			$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
+			my ($before) = $dirty->();
+			$aio->sql("CHECKPOINT $options");
+			my ($logged, $left) = split /,/, $dirty->();
+			is($logged, 0, "CHECKPOINT $options writes logged tables");
+			is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
+		}
+	}, skip => $aio->major < 19 ? '18 has no options' : undef);
+}, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,
 		# without, nothing is written back
@@ -167,67 +163,64 @@ with_each_io_method(
 # io_methods: worker; long: all
 my $reason = no_strace();
 
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
+with_each_io_method(sub {
+	$aio->scenario('a table of three files', sub {
+		my ($t) = long_table($aio, 't');
+		my ($segment) = boundaries($aio);
+		# sets hint bits
+		is(right_rows($aio, $t, $_ * $segment - SIDE, 2 * SIDE), 2 * SIDE, "the rows at boundary $_") for 1, 2;
+		my @changed = grep { $_ % 3 == 1 } map { my $boundary = $_ * $segment; $boundary - SIDE .. $boundary + SIDE - 1 } 1, 2;
+		$aio->sql('CHECKPOINT');
+		$aio->sql("DELETE FROM $t WHERE ctid = ANY ('{" . join(',', map { "\"($_,1)\"" } @changed) . "}'::tid[])");
+		my %blocks;
+		push @{ $blocks{ $_ < $segment ? '' : '.' . int $_ / $segment } }, $_ % $segment for @changed;
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
+		is(join(' ', sort keys %$done), join(' ', sort keys %blocks), 'the files');
+		for my $file (sort keys %blocks)
+		{
+			my $of_file = $done->{$file};
+			is($of_file->{written}, join(',', @{ $blocks{$file} }), "file \"$file\": writes the blocks that are dirty");
+			is($of_file->{written_back}, $of_file->{written}, 'writes them back');
+			is($of_file->{synced}, 'synced', 'and syncs the file');
+		}
+	}, skip => $reason);
 
-		$aio->scenario('a table of three files', sub {
-			my ($t) = long_table($aio, 't');
-			my ($segment) = boundaries($aio);
-			# sets hint bits
-			is(right_rows($aio, $t, $_ * $segment - SIDE, 2 * SIDE), 2 * SIDE, "the rows at boundary $_") for 1, 2;
-			my @changed = grep { $_ % 3 == 1 } map { my $boundary = $_ * $segment; $boundary - SIDE .. $boundary + SIDE - 1 } 1, 2;
-			$aio->sql('CHECKPOINT');
-			$aio->sql("DELETE FROM $t WHERE ctid = ANY ('{" . join(',', map { "\"($_,1)\"" } @changed) . "}'::tid[])");
-			my %blocks;
-			push @{ $blocks{ $_ < $segment ? '' : '.' . int $_ / $segment } }, $_ % $segment for @changed;
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
-			is(join(' ', sort keys %$done), join(' ', sort keys %blocks), 'the files');
-			for my $file (sort keys %blocks)
+	$aio->scenario('neighbours are written back together', sub {
+		my @tables = map { $aio->table($_, 40) } qw(t u);
+		# the last dirty block of the first table and the first one of the second are no neighbours
+		my @dirty = ([ 0 .. 4, 7, 9, 10 ], [ 11, 12, 30 ]);
+		my @requests = ('0+5 7+1 9+2', '11+2 30+1');
+		$aio->alter_system(checkpoint_flush_after => 256);
+		# sets hint bits
+		$aio->proves($_) for @tables;
+		$aio->sql('CHECKPOINT');
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		for my $seen (0, 1)
+		{
+			for my $table (1, 0)
 			{
-				my $of_file = $done->{$file};
-				is($of_file->{written}, join(',', @{ $blocks{$file} }), "file \"$file\": writes the blocks that are dirty");
-				is($of_file->{written_back}, $of_file->{written}, 'writes them back');
-				is($of_file->{synced}, 'synced', 'and syncs the file');
+				$aio->sql("SELECT FROM $tables[$table] WHERE blk = $_ FOR UPDATE") for reverse @{ $dirty[$table] };
 			}
-		}, skip => $reason);
+			is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
+		}
+		$aio->proves($_) for @tables;
+	}, skip => $reason);
 
-		$aio->scenario('neighbours are written back together', sub {
-			my @tables = map { $aio->table($_, 40) } qw(t u);
-			# the last dirty block of the first table and the first one of the second are no neighbours
-			my @dirty = ([ 0 .. 4, 7, 9, 10 ], [ 11, 12, 30 ]);
-			my @requests = ('0+5 7+1 9+2', '11+2 30+1');
-			$aio->alter_system(checkpoint_flush_after => 256);
-			# sets hint bits
-			$aio->proves($_) for @tables;
-			$aio->sql('CHECKPOINT');
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			for my $seen (0, 1)
-			{
-				for my $table (1, 0)
-				{
-					$aio->sql("SELECT FROM $tables[$table] WHERE blk = $_ FOR UPDATE") for reverse @{ $dirty[$table] };
-				}
-				is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
-			}
-			$aio->proves($_) for @tables;
-		}, skip => $reason);
-
-		# nothing is left to write into the file then
-		$aio->scenario('a truncated table', sub {
-			my ($alice) = $aio->sessions('alice');
-			# TRUNCATE keeps the files of a table that the same transaction has made
-			$alice->sql('BEGIN');
-			my ($t, $path) = long_table($aio, 't', session => $alice);
-			$aio->sql('CHECKPOINT');
-			$alice->sql("TRUNCATE $t; COMMIT");
-			is(file_sizes($path), '0 0 0', 'all files are empty');
-			my ($checkpointer) = $aio->pids_of_type('checkpointer');
-			my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
-			is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
-		}, skip => $reason);
-	}, conf => { checkpoint_flush_after => '256kB',
+	# nothing is left to write into the file then
+	$aio->scenario('a truncated table', sub {
+		my ($alice) = $aio->sessions('alice');
+		# TRUNCATE keeps the files of a table that the same transaction has made
+		$alice->sql('BEGIN');
+		my ($t, $path) = long_table($aio, 't', session => $alice);
+		$aio->sql('CHECKPOINT');
+		$alice->sql("TRUNCATE $t; COMMIT");
+		is(file_sizes($path), '0 0 0', 'all files are empty');
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
+		is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
+	}, skip => $reason);
+}, conf => { checkpoint_flush_after => '256kB',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,
 		# without, nothing is written back
@@ -235,36 +228,33 @@ with_each_io_method(
 
 # WAL is flushed up to the last change of a page before the page is written.
 # io_methods: worker
-with_each_io_method(
-	sub {
-		my ($aio) = @_;
-
-		# how the dirty page comes to be written, by the session bob
-		my %writes = (
-			'is evicted' => sub { my ($bob, $t) = @_; $bob->sql("SELECT evict_rel('$t')") },
-			'gives its buffer to another' => sub {
-				my ($bob, $t, $large) = @_;
-				$aio->poll(sub {
-					$bob->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))");
-					$aio->cached($t) eq '';
-				}) or fail('all buffers of the table are taken');
-			});
-		for my $how (sort keys %writes)
-		{
-			$aio->scenario("a page that $how", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
-				my ($t, $large) = ($aio->table('t', 20), $aio->table('l', 2500));
-				# sets hint bits, so that no other page becomes dirty
-				$bob->sql("SELECT count(*) FROM $_") for $t, $large;
-				$aio->sql('CHECKPOINT');
-				$alice->sql("BEGIN; UPDATE $t SET gen = gen WHERE blk = 7");
-				my $lsn = $alice->sql('SELECT pg_current_wal_insert_lsn()');
-				$bob->gives("SELECT pg_current_wal_flush_lsn() < '$lsn'", 't', 'the change is in progress, its WAL not flushed');
-				$writes{$how}->($bob, $t, $large);
-				$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
-				$alice->sql('ROLLBACK');
-			}, skip => $aio->lacks('pg_buffercache'));
-		}
-	}, conf => { wal_writer_delay => '10s', bgwriter_lru_maxpages => 0 });
+with_each_io_method(sub {
+	# how the dirty page comes to be written, by the session bob
+	my %writes = (
+		'is evicted' => sub { my ($bob, $t) = @_; $bob->sql("SELECT evict_rel('$t')") },
+		'gives its buffer to another' => sub {
+			my ($bob, $t, $large) = @_;
+			$aio->poll(sub {
+				$bob->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))");
+				$aio->cached($t) eq '';
+			}) or fail('all buffers of the table are taken');
+		});
+	for my $how (sort keys %writes)
+	{
+		$aio->scenario("a page that $how", sub {
+			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			my ($t, $large) = ($aio->table('t', 20), $aio->table('l', 2500));
+			# sets hint bits, so that no other page becomes dirty
+			$bob->sql("SELECT count(*) FROM $_") for $t, $large;
+			$aio->sql('CHECKPOINT');
+			$alice->sql("BEGIN; UPDATE $t SET gen = gen WHERE blk = 7");
+			my $lsn = $alice->sql('SELECT pg_current_wal_insert_lsn()');
+			$bob->gives("SELECT pg_current_wal_flush_lsn() < '$lsn'", 't', 'the change is in progress, its WAL not flushed');
+			$writes{$how}->($bob, $t, $large);
+			$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
+			$alice->sql('ROLLBACK');
+		}, skip => $aio->lacks('pg_buffercache'));
+	}
+}, conf => { wal_writer_delay => '10s', bgwriter_lru_maxpages => 0 });
 
 done_testing();
