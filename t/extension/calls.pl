@@ -1,0 +1,108 @@
+# What calls of the extension do with blocks that others use, and with the catalogs.
+#
+# io_methods: worker; long: all
+use FindBin; use lib "$FindBin::RealBin/..";
+use TestAio;
+
+# modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the
+# block in between: the change would be lost, even if it is committed and a checkpoint has written it.
+with_each_io_method(sub {
+	for my $use ("UPDATE %s SET gen = 1 WHERE blk = 2", "SELECT FROM %s WHERE blk = 2")
+	{
+		$aio->scenario("waits for a transaction with $use", sub {
+			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
+			$bob->sql('BEGIN; ' . sprintf $use, $t);
+			$alice->starts("SELECT modify_rel_block('$t', 2)");
+			$alice->waits_on('relation');
+			$bob->sql('COMMIT');
+			$alice->ends('goes on');
+			$aio->sql('CHECKPOINT');
+			$aio->evict($t);
+			$aio->gives("SELECT count(*), max(gen) FROM $t WHERE blk = 2", $use =~ /UPDATE/ ? '1|1' : '1|0', 'one version of the row');
+		});
+	}
+
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("a dirty block, and no copy afterwards, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind, changes => 1);
+			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+			$alice->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'is dirty');
+			my $locked = $alice->sql("SELECT xmax FROM $t WHERE blk = 2");
+			$alice->sql("SELECT modify_rel_block('$t', 2)");
+			$alice->gives("SELECT count(buffer) FROM buffer_state('$t', 2)", 0, 'is in no buffer');
+			$alice->gives("SELECT xmax FROM $t WHERE blk = 2", $locked, 'has been written before');
+			$alice->sql("SELECT modify_rel_block('$t', 2, zero => true)");
+			$alice->gives("SELECT count(*) FROM $t WHERE blk = 2", 0, 'and is zeroed');
+		});
+	}
+
+	# A call reads no catalog to find out whether it may run: the read could be held, perhaps by what
+	# the call is about to end.
+	$aio->scenario('the extension is looked up', sub {
+		my ($alice) = $aio->sessions('alice');
+		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_held_get()')
+		{
+		  SKIP: {
+				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|held)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;
+				skip "$call: $needs", 1 if $needs;
+				$alice->sql("PREPARE p AS SELECT $call");
+				$alice->sql('EXECUTE p');
+				# drops what sessions have of it in their caches
+				$aio->sql("UPDATE pg_extension SET extversion = extversion WHERE extname = 'test_aio'");
+				$aio->sql('CHECKPOINT');
+				$aio->sql("SELECT evict_rel('pg_extension'), evict_rel('pg_extension_name_index'), evict_rel('pg_extension_oid_index')");
+				$alice->sql('EXECUTE p');
+				$aio->gives("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('pg_extension'))", 0, $call);
+				$alice->sql('DEALLOCATE p');
+			}
+		}
+	});
+}, leaves => 'nothing');
+
+# Eviction waits half a second for pins of other sessions, then reports the block as in use.
+my %calls = (
+	'evict_rel' => "SELECT evict_rel('%s')",
+	'invalidate_rel_block' => "SELECT invalidate_rel_block('%s', 0)",
+	'read_rel_block_ll' => "SELECT read_rel_block_ll('%s', 0)",
+);
+
+# Bob makes the call while Alice has the block pinned.  She unpins it as soon as he waits.
+# His call waits half a second, and she may be slower.
+sub waits_for_pin
+{
+	my ($aio, $call, $t) = @_;
+	my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	for (1 .. 9)
+	{
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
+		$bob->starts(sprintf $call, $t);
+		$bob->waits_on('PgSleep');
+		$alice->sql('COMMIT');
+		$bob->wait_for_end;
+		return 1 if !$bob->error && !$bob->unexpected_warnings;
+		$bob->forget_warnings;
+	}
+	return 0;
+}
+
+# io_methods: worker
+for_each_io_method(sub {
+	for my $name (sort keys %calls)
+	{
+		$aio->scenario("$name, a pin that passes", sub {
+			my $t = $aio->table('t', 4);
+			ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
+			$aio->evict($t);
+		});
+	}
+
+	$aio->scenario('a pin that stays', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
+		$bob->sql("SELECT evict_rel('$t')");
+		$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
+		$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
+		$alice->sql('ROLLBACK');
+	}, leaves => 'COMPLETED_SHARED');
+}, leaves => 'nothing');
