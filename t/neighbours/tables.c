@@ -1,9 +1,9 @@
 /*
- * tables.h
+ * tables.c
  *		A library that changes the protection of the page in which the server's table
  *		of callbacks lies, as if the server had been linked otherwise, and tells it.
  *
- * Its variants say which PROTECTION the page gets.
+ * The Makefile says which VARIANT it compiles: the protection that the page gets.
  */
 #include "postgres.h"
 
@@ -20,13 +20,20 @@ PG_FUNCTION_INFO_V1(tables_protection);
 
 void		_PG_init(void);
 
+enum
+{
+	tables_as_they_are = PROT_NONE, /* it keeps its own */
+	tables_executable = PROT_READ | PROT_EXEC,	/* as with -z noseparate-code */
+	tables_writable = PROT_READ | PROT_WRITE	/* as with -z norelro */
+};
+
 void
 _PG_init(void)
 {
 	uintptr_t	page_size = sysconf(_SC_PAGESIZE);
 	uintptr_t	page = (uintptr_t) &aio_shared_buffer_readv_cb & ~(page_size - 1);
 
-	if (PROTECTION != PROT_NONE && mprotect((void *) page, page_size, PROTECTION) != 0)
+	if (VARIANT != PROT_NONE && mprotect((void *) page, page_size, VARIANT) != 0)
 		elog(LOG, "cannot change the protection: %m");
 }
 

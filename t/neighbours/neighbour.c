@@ -1,14 +1,15 @@
 /*
- * neighbour.h
+ * neighbour.c
  *		A library that stands beside test_aio in shared_preload_libraries.
  *
  * Its variants put a table of their own into pgaio_method_ops, which passes
  * everything on to the table that it finds there, or take a hook for shared memory and
- * do not call the previous one.
+ * do not call the previous one.  The Makefile says which VARIANT it compiles.
  */
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/aio_internal.h"
 #include "storage/ipc.h"
 
@@ -17,6 +18,17 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(neighbour_calls);
 
 void		_PG_init(void);
+
+enum
+{
+	wraps_at_once,				/* while it is preloaded */
+	wraps_first,				/* before the other shmem_startup_hooks run */
+	wraps_last,					/* after them */
+	keeps_startup_hook,			/* does not call the previous hook */
+	keeps_request_hook
+};
+
+static shmem_startup_hook_type prev_shmem_startup_hook;
 
 static const IoMethodOps *next_ops;
 static IoMethodOps own_ops;
@@ -44,7 +56,7 @@ submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	return next_ops->submit(num_staged_ios, staged_ios);
 }
 
-static inline void
+static void
 wrap_table(void)
 {
 	if (next_ops != NULL)
@@ -54,4 +66,34 @@ wrap_table(void)
 	own_ops.needs_synchronous_execution = needs_synchronous_execution;
 	own_ops.submit = submit;
 	pgaio_method_ops = &own_ops;
+}
+
+static void
+shmem_request(void)
+{
+}
+
+static void
+shmem_startup(void)
+{
+	if (VARIANT == wraps_first)
+		wrap_table();
+	if (VARIANT != keeps_startup_hook && prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	if (VARIANT == wraps_last)
+		wrap_table();
+}
+
+void
+_PG_init(void)
+{
+	if (VARIANT == wraps_at_once)
+		wrap_table();
+	else if (VARIANT == keeps_request_hook)
+		shmem_request_hook = shmem_request;
+	else
+	{
+		prev_shmem_startup_hook = shmem_startup_hook;
+		shmem_startup_hook = shmem_startup;
+	}
 }
