@@ -78,6 +78,21 @@ with_each_io_method(sub {
 						is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
 					}
 				}
+				# reads of each size that begin at each block before the boundary
+				my @wrong;
+				$alice->sql('SET io_combine_limit = 16');
+				for my $count (2 .. 8)
+				{
+					for my $before (grep { $_ <= SIDE && $count - $_ <= SIDE } 1 .. $count - 1)
+					{
+						my $expected = join ',', $boundary - $before . ":$before", "$boundary:" . ($count - $before);
+						$aio->evict($t, $alice);
+						my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('$t', $boundary - $before, $count)")->wait_for_end;
+						my $found = $parts->error ? $parts->error->{message} : $parts->result;
+						push @wrong, "wanted $expected: $found" if $found ne $expected;
+					}
+				}
+				is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
 				$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
 				for my $block ($boundary - 1, $boundary)
 				{

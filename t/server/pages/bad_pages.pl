@@ -29,11 +29,7 @@ sub checksum_on_disk
 }
 
 # Returns a text without the plurals and articles in which minor releases differ.
-sub wording
-{
-	my ($text) = @_;
-	return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef;
-}
+sub wording { my ($text) = @_; return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
 
 # [ damage, settings, message, detail, hint, checksum failures, blocks that are then empty ]
 my @cases = (
@@ -399,19 +395,6 @@ for my $checksums (1, 0)
 			}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
 				log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 		}
-
-		$aio->scenario("headers that are accepted, $with", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $original = page_of($aio, $t, 7);
-			for my $fields (@good_headers)
-			{
-				break_page($aio, $t, 7, $original, $fields, $checksums);
-				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, describe($fields) . ': accepted');
-			}
-			break_page($aio, $t, 7, "\0" x 8192, {}, 0);
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'all zeroes: accepted');
-			break_page($aio, $t, 7, $original, {}, $checksums);
-		}, skip => $skip);
 
 		$aio->scenario('a wrong checksum in a cluster without checksums', sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 20);

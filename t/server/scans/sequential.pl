@@ -5,7 +5,7 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they
-# read.  Forward and backward, ended early, of a range of TIDs, rescanned, of a sample.
+# read.  Forward and backward, ended early, of a range of TIDs, of a sample.
 with_each_io_method(sub {
 	for my $kind ('cold', 'cached')
 	{
@@ -88,20 +88,6 @@ with_each_io_method(sub {
 			$alice->sql('COMMIT');
 		}
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid >= '(50,0)'", 0, 'no rows beyond the end');
-	});
-
-	$aio->scenario('rescans', sub {
-		my ($alice) = $aio->sessions('alice');
-		my $t = numbered_table($aio, 'r', 50, 4);
-		$alice->sql('SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off');
-		for (1 .. 2)
-		{
-			$alice->gives("SELECT g, count(*), sum(n), min(n), max(n) FROM generate_series(1, 3) g JOIN $t ON n >= 0 * g GROUP BY g ORDER BY g",
-				join("\n", map { "$_|200|19900|0|199" } 1 .. 3), 'each scan of the inner side returns all rows');
-		}
-		# LIMIT ends each scan in the middle
-		$aio->evict($t);
-		$alice->gives("SELECT string_agg((SELECT n FROM $t WHERE n >= g * 37 LIMIT 1)::text, ',') FROM generate_series(0, 5) g", '0,37,74,111,148,185', 'scans that end in the middle');
 	});
 
 	$aio->scenario('TABLESAMPLE', sub {
@@ -271,15 +257,6 @@ with_each_io_method(sub {
 			is_between($fetched, $pages, $pages + 2, 'blocks');
 			like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
 		}
-	});
-
-	$aio->scenario('a scan that is repeated', sub {
-		my ($alice, $t) = $prepare->();
-		# without a join condition, the left side of a left join is the outer one
-		$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
-		my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 3) g LEFT JOIN (SELECT n FROM $t WHERE m >= 0 OFFSET 0) s ON true GROUP BY g ORDER BY g";
-		like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=${\(4 * $pages)}\S* loops=3\).*Parallel Seq Scan/s, 'a parallel scan, three times');
-		$alice->gives($join, join("\n", map { join '|', $_, 4 * $pages, 2 * $pages * (4 * $pages - 1) } 1 .. 3), 'each row once in each scan');
 	});
 
 	for my $work (@works)

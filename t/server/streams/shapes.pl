@@ -104,15 +104,7 @@ with_each_io_method(sub {
 # of the result, and errors.
 # io_methods: worker; long: all
 {
-	# Shapes of streams: name, and blocks of a table of 120 blocks as SQL.
-	my @shapes = (
-		[ 'nothing' => 'SELECT 1 WHERE false' ],
-		[ 'one block many times' => 'SELECT 5 FROM generate_series(1, 300)' ],
-		[ 'all' => 'SELECT generate_series(0, 119)' ],
-		[ 'backward' => 'SELECT generate_series(119, 0, -1)' ],
-		[ 'every other' => 'SELECT generate_series(0, 118, 2)' ],
-		[ 'at random' => 'SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 600) i ORDER BY i' ],
-		[ 'runs and jumps' => 'SELECT (i * 11 + j) % 120 FROM generate_series(0, 40) i, generate_series(0, 16) j ORDER BY i, j' ]);
+	my @some_shapes = grep { $_->[0] =~ /^(?:nothing|one block many times|all|backward|every other|at random|runs and jumps)$/ } @shapes;
 
 	my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 'use_batching => true',
 		'maintenance => true, sequential => true, "full" => true, use_batching => true');
@@ -127,7 +119,7 @@ with_each_io_method(sub {
 			{
 				$aio->scenario("shapes and flags, $data bytes of per-buffer data, $kind", sub {
 					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-					for my $shape (@shapes)
+					for my $shape (@some_shapes)
 					{
 						my ($name, $blocks) = @$shape;
 						my $calls = join "\nUNION ALL ", map {
