@@ -45,46 +45,45 @@ sub _is_held
 	return;
 }
 
+# A row about a held read: the arguments of io_hold(), what the read's owner runs if that is another session,
+# what the party runs, and more of the row.  %t and %owner stand for the table and the owner's process id.
+sub _held
+{
+	my ($hold, $owned, $waits, %more) = @_;
+	return {
+		held => 1,
+		event => 'IoGateHeld',
+		others => $owned ? ['owner'] : [],
+		begin => sub {
+			my ($aio, $party, $t) = @_;
+			my $pid = $owned ? $aio->sessions('owner')->pid : undef;
+			my ($holds, $reads, $sql) = map { ($_ // '') =~ s/%t/'$t'/r =~ s/%owner/$pid/r } $hold, $owned, $waits;
+			_holder($aio)->sql("SELECT io_hold($holds)");
+			if ($owned)
+			{
+				$aio->sessions('owner')->starts($reads);
+				_is_held($aio);
+			}
+			$party->starts($sql);
+			return 'SELECT io_hold_end(), io_release_all()';
+		},
+		%more
+	};
+}
+
+my $read = 'SELECT read_rel_block_ll(%t, 3, nblocks => 4)';
 my %waits = (
-	'a held read, its owner' => {
-		held => 1,
-		reads => 1,
-		event => 'IoGateHeld',
-		begin => sub {
-			my ($aio, $party, $t) = @_;
-			_holder($aio)->sql("SELECT io_hold('$t')");
-			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			return 'SELECT io_hold_end(), io_release_all()';
-		},
-	},
-	'a held read, the session that joined it' => {
-		held => 1,
-		reads => 1,
-		event => 'IoGateHeld',
-		begin => sub {
-			my ($aio, $party, $t) = @_;
-			_holder($aio)->sql("SELECT io_hold('$t', pid => ${\$aio->sessions('owner')->pid})");
-			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			_is_held($aio);
-			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-			return 'SELECT io_hold_end(), io_release_all()';
-		},
-		others => ['owner'],
-	},
-	'a held read, evict_rel' => {
-		held => 1,
-		reads => 1,
-		event => 'IoGateHeld',
-		begin => sub {
-			my ($aio, $party, $t) = @_;
-			_holder($aio)->sql("SELECT io_hold('$t')");
-			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			_is_held($aio);
-			$party->starts("SELECT evict_rel('$t')");
-			return 'SELECT io_hold_end(), io_release_all()';
-		},
-		others => ['owner'],
-	},
+	'a held read, its owner' => _held('%t', undef, $read, reads => 1),
+	'a held read, the session that joined it' => _held('%t, pid => %owner', $read, 'SELECT count(*) FROM read_buffers(%t, 4, 1)', reads => 1),
+	'a held read, evict_rel' => _held('%t', $read, 'SELECT evict_rel(%t)', reads => 1),
+	'a held read, ROLLBACK of its table' => _held('', undef,
+		"BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
+		  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK",
+		deaf => 1, own => 1, primary => 1),
+	'a held read, temporary table' => _held('', undef, "SELECT read_rel_block_ll('own', 3, nblocks => 4)",
+		reads => 1, own => 1, primary => 1,
+		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1], changes => 1) },
+		file => sub { $_[0]->file_of('own', $_[1]) }),
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
 		begin => sub {
@@ -102,20 +101,6 @@ my %waits = (
 		},
 		others => ['owner'],
 	},
-	'a held read, ROLLBACK of its table' => {
-		held => 1,
-		event => 'IoGateHeld',
-		deaf => 1,
-		own => 1,
-		primary => 1,
-		begin => sub {
-			my ($aio, $party) = @_;
-			_holder($aio)->sql('SELECT io_hold()');
-			$party->starts("BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
-				  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK");
-			return 'SELECT io_hold_end(), io_release_all()';
-		},
-	},
 	'a device, shared' => {
 		reads => 1,
 		event => 'IoDevice',
@@ -125,21 +110,6 @@ my %waits = (
 			$aio->sql("SELECT io_device('50 s', rel => '$t')");
 			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			return 'SELECT io_device_end()';
-		},
-	},
-	'a held read, temporary table' => {
-		event => 'IoGateHeld',
-		held => 1,
-		reads => 1,
-		own => 1,
-		primary => 1,
-		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1], changes => 1) },
-		file => sub { $_[0]->file_of('own', $_[1]) },
-		begin => sub {
-			my ($aio, $party) = @_;
-			_holder($aio)->sql('SELECT io_hold()');
-			$party->starts("SELECT read_rel_block_ll('own', 3, nblocks => 4)");
-			return 'SELECT io_hold_end(), io_release_all()';
 		},
 	},
 	'a device, temporary table' => {
