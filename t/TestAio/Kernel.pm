@@ -13,11 +13,7 @@ use POSIX ();
 our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors);
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
-sub descriptors
-{
-	my ($pid, $path) = @_;
-	return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*";
-}
+sub descriptors { my ($pid, $path) = @_; return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
 
 # Returns the version of the kernel as a number that compares: 5.012 for 5.12.
 sub kernel_version { return sprintf '%d.%03d', (POSIX::uname())[2] =~ /^(\d+)\.(\d+)/ }

@@ -40,21 +40,13 @@ my $starts_again = qr/postmaster FATAL:  could not setup io_uring queue: Cannot 
 our $settle = 20;
 
 # The length of the server log.
-sub log_size
-{
-	my ($self) = @_;
-	return -s $self->node->logfile // 0;
-}
+sub log_size { my ($self) = @_; return -s $self->node->logfile // 0 }
 
 # Makes this the beginning of the log for log_text(), logs() and check_log().
 sub forget_log { my ($self) = @_; $self->{log_start} = $self->log_size; return }
 
 # The server log since the scenario began, or since an earlier log_size().
-sub log_text
-{
-	my ($self, $since) = @_;
-	return slurp_file($self->node->logfile, $since // $self->{log_start});
-}
+sub log_text { my ($self, $since) = @_; return slurp_file($self->node->logfile, $since // $self->{log_start}) }
 
 # Test: so many lines of the log match, now or soon, since a process may write them after others have
 # gone on; the count may be ">0".
@@ -80,11 +72,7 @@ sub note_state
 }
 
 # Process id of the postmaster.
-sub postmaster_pid
-{
-	my ($self) = @_;
-	return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0];
-}
+sub postmaster_pid { my ($self) = @_; return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0] }
 
 # Returns the names of processes that have changed since note_state().
 sub _who_has_gone

@@ -36,11 +36,7 @@ sub node_at
 }
 
 # Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
-sub workers_at
-{
-	my ($type, $output) = @_;
-	return @{ node_at($type, $output)->{Workers} // [] };
-}
+sub workers_at { my ($type, $output) = @_; return @{ node_at($type, $output)->{Workers} // [] } }
 # Runs VACUUM VERBOSE with these options and returns its report.
 # Test: VACUUM could remove all dead rows, since no other session has a snapshot.
 sub vacuum
@@ -54,11 +50,7 @@ sub vacuum
 }
 
 # Returns the number that the pattern captures in a report.
-sub reported
-{
-	my ($report, $pattern) = @_;
-	return $report =~ $pattern ? $1 : "no $pattern in: $report";
-}
+sub reported { my ($report, $pattern) = @_; return $report =~ $pattern ? $1 : "no $pattern in: $report" }
 
 # Returns how many pages have a line pointer that is marked as dead (LP_DEAD).
 sub pages_with_dead

@@ -36,10 +36,7 @@ sub script_length { my ($name) = @_; return length _text($name) }
 
 # The names of the scripts whose writes are all in the WAL; the others have the comment "not
 # replayed".
-sub scripts_in_wal
-{
-	return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts();
-}
+sub scripts_in_wal { return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts() }
 
 # The text of a script.
 sub _text

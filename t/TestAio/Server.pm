@@ -143,11 +143,7 @@ sub give_back
 }
 
 # Has an unexpected thing happened to the server's processes?
-sub _has_crashed
-{
-	my ($self) = @_;
-	return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' };
-}
+sub _has_crashed { my ($self) = @_; return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' } }
 
 # Gives up a shared server that the scenario has crashed, and takes another one.
 sub _renew
@@ -221,11 +217,7 @@ sub wal_records
 }
 
 # Test: the server says that it has this io_method.
-sub is_method
-{
-	my ($self, $method) = @_;
-	return is($self->setting('io_method'), $method, "$method: SHOW io_method");
-}
+sub is_method { my ($self, $method) = @_; return is($self->setting('io_method'), $method, "$method: SHOW io_method") }
 
 # Starts the server.  Returns false if the server ends.  This is faster than pg_ctl, which runs
 # postgres once more to ask for its version.
@@ -508,11 +500,7 @@ sub watch
 sub sql { my ($self, $sql) = @_; return $self->{observer}->sql($sql) }
 
 # Test: the observer gets these rows.
-sub gives
-{
-	my ($self, $sql, $expected, $name) = @_;
-	return is($self->sql($sql), $expected, $name // $sql);
-}
+sub gives { my ($self, $sql, $expected, $name) = @_; return is($self->sql($sql), $expected, $name // $sql) }
 
 sub setting { my ($self, $name) = @_; return $self->sql("SELECT current_setting('$name')") }
 
@@ -637,11 +625,7 @@ sub wait_for
 }
 
 # Returns what a process waits for, or "".
-sub wait_event
-{
-	my ($self, $pid) = @_;
-	return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)");
-}
+sub wait_event { my ($self, $pid) = @_; return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)") }
 
 # Returns what a process does, for messages.
 sub activity

@@ -141,11 +141,7 @@ sub sql
 }
 
 # Test: the statement returns these rows.
-sub gives
-{
-	my ($self, $sql, $expected, $name) = @_;
-	return $self->starts($sql)->returns($expected, $name // $sql);
-}
+sub gives { my ($self, $sql, $expected, $name) = @_; return $self->starts($sql)->returns($expected, $name // $sql) }
 
 # Test: the statement fails with this SQLSTATE, and the whole error report matches.
 sub fails
@@ -265,11 +261,7 @@ sub result { return $_[0]->{result} }
 sub error { return $_[0]->{error} }
 
 # Notices (and debug messages, with client_min_messages) so far; forgets them.
-sub notices
-{
-	my ($self) = @_;
-	return map { $_->{message} } splice @{ $self->{notices} };
-}
+sub notices { my ($self) = @_; return map { $_->{message} } splice @{ $self->{notices} } }
 
 # Closes the connection, after the end of the statement in progress.
 sub disconnect

@@ -5,11 +5,7 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
-sub expects_hang
-{
-	my ($aio, $bug) = @_;
-	return $aio->method eq 'io_uring' && $aio->has_bug($bug);
-}
+sub expects_hang { my ($aio, $bug) = @_; return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
 
 # Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the
 # owner, which is idle; a third session does so when it wants block 5 of the table.  Without the
