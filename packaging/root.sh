@@ -33,7 +33,7 @@ mapfile -t majors < <(for name in "${stock[@]}"; do server_column "$name" major;
 # script has given back is taken again.
 make_root() {
 	local log=$source_dir/build/packaging/root.log packages made_of
-	packages=("${packages_deb[@]}" "${packages_rpm[@]}" "${packages_pgxn[@]}" "${packages_extension[@]}")
+	packages=("${packages_deb[@]}" "${packages_pgxn[@]}" "${packages_extension[@]}")
 	"$source_dir/servers/provide" "${stock[@]}"
 	made_of=$(cat "$cache/stock/.test_aio" && printf '%s\n' "${packages[@]}")
 	if [ "$(cat "$root.given_back" 2>/dev/null)" = "$made_of" ]; then

@@ -22,7 +22,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-long check-all coverage psql demo mutants servers structure strict readme indent dist deb rpm clean distclean
+.PHONY: help check check-long check-all coverage psql demo mutants servers structure strict readme indent dist deb clean distclean
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -74,7 +74,6 @@ help:
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
 # make deb             as root: build, check, install, test and remove the Debian
 #                      packages in a root file system of their own
-# make rpm             as root: the same with RPM packages
 # make clean           remove what was built here
 # make distclean       remove the work directory "build" too
 # END
@@ -142,8 +141,8 @@ indent:
 dist:
 	@packaging/dist
 
-deb rpm:
-	@packaging/$@
+deb:
+	@packaging/deb
 
 clean:
 	rm -f test_aio.so .built_for src/*.o src/*/*.o src/*.bc src/*/*.bc
