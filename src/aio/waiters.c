@@ -56,7 +56,7 @@ io_is_waiter(PgAioHandle *ioh, ProcNumber procno)
 
 /*
  * Returns whether this wait event is that of a process that waits until another one
- * submits its reads.  Servers with the fix of doc/reports/io_uring-wait-hang.md have a
+ * submits its reads.  Servers with the fix of doc/reports.md#io_uring-wait-hang have a
  * condition variable for that in PgAioBackend.  The headers of other servers know
  * neither the variable nor the event, so the event's name tells.
  */

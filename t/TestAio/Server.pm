@@ -67,7 +67,7 @@ UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts
 UNION ALL SELECT 'settings: ' || s FROM pg_db_role_setting s
 END
 
-# Bugs of doc/reports: major version => server_version_num of the first release without the bug.
+# Bugs of doc/reports.md: major version => server_version_num of the first release without the bug.
 my %fixed_in = (
 	'create-database-error' => {},
 	'create-database-minimal' => {},
@@ -527,7 +527,7 @@ sub unless_required
 	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
 }
 
-# Returns true if this server has a bug of doc/reports.  The tests of t/server/bugs fail if that is not so:
+# Returns true if this server has a bug of doc/reports.md.  The tests of t/server/bugs fail if that is not so:
 # if a release has the fix, %fixed_in says so; if a tree has, TEST_AIO_FIXED='name ...' does.
 sub has_bug
 {

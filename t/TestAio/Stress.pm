@@ -193,7 +193,7 @@ sub _is_expected
 	# two UPDATEs may deadlock
 	return $error->{sqlstate} =~ /^(57014|57P01|40P01|lost)$/
 	  || $error->{all} =~ /could not read blocks/
-	  # a server bug (doc/reports/create-database-error.md)
+	  # a server bug (doc/reports.md#create-database-error)
 	  || $error->{all} =~ /starting batch while batch already in progress/ && $sql =~ /CREATE DATABASE \S+ TEMPLATE \S+ STRATEGY wal_log/
 	  || $error->{all} =~ /is in use|is being read by another session/
 	  || ($sqlstate && $error->{sqlstate} =~ $sqlstate);

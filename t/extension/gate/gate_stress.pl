@@ -59,7 +59,7 @@ my @expected = (
 	qr/autovacuum worker (?:ERROR:  canceling autovacuum task|ERROR:  could not read blocks|FATAL:  terminating autovacuum process due to administrator command)/,
 	qr/postmaster LOG:  background worker "(?:parallel worker|test_aio gate)" \(PID \d+\) exited with exit code 1/,
 	TestAio::Gate->hold_expired,
-	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/reports/create-database-error.md)
+	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/reports.md#create-database-error)
 	qr/client backend s\d FATAL:  starting batch while batch already in progress/);
 
 for_each_io_method(sub {

@@ -33,7 +33,7 @@ sub waits_for_idle_owner
 }
 
 # A session waits for a read that is not submitted yet; the owner submits the read and goes idle
-# (doc/reports/io_uring-wait-hang.md).  With io_uring the session waits until another session reaps the
+# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the
 # owner's ring.
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
@@ -66,7 +66,7 @@ with_each_io_method(sub {
 });
 
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
-# idle (doc/reports/io_uring-buffer-wait-hang.md).  With io_uring the session sleeps until another session
+# idle (doc/reports.md#io_uring-buffer-wait-hang).  With io_uring the session sleeps until another session
 # reaps the owner's ring.
 
 # The owner starts I/O on the buffer of block 5, and the waiter sleeps on it.  Returns the buffer.

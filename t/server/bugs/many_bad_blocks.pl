@@ -1,4 +1,4 @@
-# Reads of 128 blocks that are all bad (doc/reports/many-bad-blocks.md).  A count of 128 does not fit into
+# Reads of 128 blocks that are all bad (doc/reports.md#many-bad-blocks).  A count of 128 does not fit into
 # the 7 bits that buffer_readv_encode_error() has for it.  A server with assertions crashes; a
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
 #

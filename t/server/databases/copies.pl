@@ -92,7 +92,7 @@ END
 	prepare => sub { my ($aio) = @_; $aio->lacks('pageinspect'); $aio->sql('CREATE DATABASE template TEMPLATE postgres') });
 
 # CREATE DATABASE … STRATEGY wal_log is cancelled while its read stream waits for a free handle,
-# within a batch (doc/reports/create-database-error.md).  On a server that has the bug, the clean-up fails
+# within a batch (doc/reports.md#create-database-error).  On a server that has the bug, the clean-up fails
 # as well, because the batch is still open, and the files of the new database stay.
 # io_methods: worker; long: io_uring
 my $handles = 4;
@@ -140,7 +140,7 @@ with_each_io_method(sub {
 }, conf => { io_max_concurrency => $handles });
 
 # CREATE DATABASE with wal_level = minimal and a template that has unlogged tables
-# (doc/reports/create-database-minimal.md).  On a server that has the bug, nobody can use their
+# (doc/reports.md#create-database-minimal).  On a server that has the bug, nobody can use their
 # indexes in the new database after a crash.
 # io_methods: io_uring; long: all
 with_each_io_method(sub {

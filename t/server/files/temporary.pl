@@ -108,7 +108,7 @@ with_each_io_method(sub {
 	});
 }, conf => { shared_buffers => '16MB' });
 
-# Names of temporary tables' files (doc/reports/temporary-file-names.md).  A server that has the bug takes
+# Names of temporary tables' files (doc/reports.md#temporary-file-names).  A server that has the bug takes
 # the process number of the session that looks, in place of the owner's.
 
 # Test: a text names the owner's file; with the bug, the file of the session that looks.
