@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
-import time
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]

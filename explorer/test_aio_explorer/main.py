@@ -45,21 +45,16 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--shorten", action="store_true", help="with --replay: leave out the choices that do not matter")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",
-                        help="explore this server, too, or take its graphs from the cache, and tell where the two part;"
-                        " a directory: what --keep has kept there")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the graphs of states in this directory")
+                        help="explore this server, too, or take its graphs from the cache, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
     parser.add_argument("--random", type=seconds, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
     parser.add_argument("--seed", type=count, help="with --random: the seed; default: another one each time")
-    parser.add_argument("--no-model", action="store_true", help="do not ask the model what is right")
-    parser.add_argument("--no-reduction", action="store_true", help="follow choices that commute in each order")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--self-test", action="store_true",
                         help="first see whether planted errors are found, shortened and replayed")
     parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
-    parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where clusters are made; default /tmp")
     return parser
 
 
@@ -113,8 +108,7 @@ class Exploration:
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late,
-                             0 if self.arguments.no_model else self.major)
+        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late, self.major)
         self.engine.connect()
         return self.engine
 
@@ -134,7 +128,7 @@ class Exploration:
             self.disconnect()
             self.server.discard()
             return row | {"result": "failed", "schedule": "", "reasons": [f"without a hold: {trouble}"]}
-        outcome = search.Search(engine, expected, self.seconds, reduce=not self.arguments.no_reduction).explore()
+        outcome = search.Search(engine, expected, self.seconds).explore()
         self.report(scenario, method, budget, outcome, expected)
         row |= {"states": outcome.states, "schedules": outcome.schedules, "seconds": round(outcome.seconds, 1),
                 "merges_checked": outcome.merges, "wrong_merges": outcome.wrong_merges, "once": outcome.once}
@@ -277,13 +271,8 @@ class Comparison:
         self.after = after
         self.work = work
         self.before: Exploration | None = None
-        directory = Path(arguments.before)
-        self.kept = directory.is_dir()
-        if self.kept:
-            self.version, self.major, self.store = str(directory), after.major, compare.Store("", directory)
-        else:
-            self.version, self.major, program = version_of(arguments.before, work / "probe")
-            self.store = compare.Store(program)
+        self.version, self.major, program = version_of(arguments.before, work / "probe")
+        self.store = compare.Store(program)
 
     def start(self) -> Exploration:
         if not self.before:
@@ -300,7 +289,7 @@ class Comparison:
 
     def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
         graph = self.store.get(scenario, method, budget)
-        if graph is None and not self.kept and (not scenario.versions or self.major in scenario.versions):
+        if graph is None and (not scenario.versions or self.major in scenario.versions):
             print("before: ", end="")
             graph = self.start().explore(scenario, method, budget).get("graph")
         return graph
@@ -321,11 +310,8 @@ class Comparison:
             print(f"  differs, as is known, after {row['schedule']}: {why}", flush=True)
             return row
         now = self.after.walk(scenario, method, budget, found.schedule)
-        if self.kept:
-            then, repeated = [], set(found.after) <= set(now[-1][2])
-        else:
-            then = self.start().walk(scenario, method, budget, found.schedule)
-            repeated = then[-1][2] != now[-1][2]
+        then = self.start().walk(scenario, method, budget, found.schedule)
+        repeated = then[-1][2] != now[-1][2]
         if not repeated:
             row["result"] = "differed once"
         row["replay"] = [[choice, then[place][1] if place < len(then) else "", brief] for place, (choice, brief, _) in enumerate(now)]
@@ -358,7 +344,7 @@ def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespa
                 parser.error(f"--{option} goes with --replay")
     elif len(arguments.scenarios) != 1:
         parser.error("--replay is about one scenario")
-    for directory in (arguments.staged, arguments.work, arguments.trace and arguments.trace.resolve().parent,
+    for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
                       arguments.json and arguments.json.resolve().parent):
         if directory and not directory.is_dir():
             parser.error(f"there is no directory {directory}")
@@ -366,7 +352,7 @@ def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 
 def server_name(text: str) -> str:
     """The server as servers/run names it."""
-    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text and not Path(text).is_dir() else text
+    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
 
 
 def version_of(server: str, work: Path) -> tuple[str, int, str]:
@@ -485,7 +471,7 @@ def main() -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
         # a short name, as a socket's path has to fit into 107 bytes
-        work = Path(tempfile.mkdtemp(prefix="aioexp.", dir=arguments.work)).resolve()
+        work = Path(tempfile.mkdtemp(prefix="aioexp.", dir="/tmp")).resolve()
         work.chmod(0o755)
         cluster = comparison = None
         try:
@@ -497,8 +483,7 @@ def main() -> int:
             home.mkdir()
             cluster = Cluster(arguments.server, home, arguments.staged)
             cluster.prepare()
-            store = compare.Store("", arguments.keep) if arguments.keep else None
-            exploration = Exploration(arguments, Server(cluster), major, store)
+            exploration = Exploration(arguments, Server(cluster), major)
             if why_not := why_no_gate(exploration.server.get("worker", named[0])):
                 # a server of a version that nobody has looked at, or of which the gate knows that it is another one
                 print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "scenarios"
@@ -87,14 +88,6 @@ class Scenario:
         return (self.standby, tuple(sorted(self.settings.items())))
 
 
-def _lines(value: object) -> tuple[str, ...]:
-    """A text, or a list of texts."""
-    lines = [value] if isinstance(value, str) else value
-    if not isinstance(lines, (list, tuple)) or not all(isinstance(line, str) for line in lines):
-        raise ScenarioError(f"{value!r} is not a text, nor a list of texts")
-    return tuple(lines)
-
-
 def parse_step(text: str) -> tuple[str, int]:
     """"A1" is the first step of session A."""
     parsed = re.fullmatch(r"([A-Z]+)([1-9]\d*)", text)
@@ -103,93 +96,70 @@ def parse_step(text: str) -> tuple[str, int]:
     return parsed[1], int(parsed[2])
 
 
-def _check_values(raw: dict, allowed: dict[str, tuple]) -> None:
-    for key, values in allowed.items():
-        for value in _lines(raw.get(key, ())):
-            if value not in values:
-                raise ScenarioError(f"{key}: what is {value}?  There are {', '.join(values)}")
-
-
-def _check_types(raw: dict) -> None:
-    for key, kind in (("about", str), ("check", str), ("rows_vary", bool), ("blocks", int), ("settings", dict),
-                      ("staged", bool), ("standby", bool), ("versions", list), ("cached", list)):
+def _fields(kind: type, entries: dict) -> dict:
+    """The entries of a file as a dataclass wants them; a text may stand for a list of one."""
+    found = {}
+    for key, value in entries.items():
+        if key in ("name", "sessions") or key not in kind.__dataclass_fields__:
+            raise ScenarioError(f"what is {key}?")
+        outer, _, inner = kind.__dataclass_fields__[key].type.partition("[")
+        if outer == "tuple" and inner.startswith("str") and isinstance(value, str):
+            value = [value]
         # True is an integer, too
-        if key in raw and type(raw[key]) is not kind:
-            raise ScenarioError(f"{key}: {raw[key]!r} is not of type {kind.__name__}")
-    for key in ("versions", "cached"):
-        if any(type(value) is not int for value in raw.get(key, ())):
-            raise ScenarioError(f"{key}: numbers are wanted")
-    for pattern in _lines(raw.get("log", ())):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ScenarioError(f"log: {pattern!r}: {error}") from None
+        if type(value).__name__ != outer.replace("tuple", "list"):
+            raise ScenarioError(f"{key}: {value!r} is not of type {outer.replace('tuple', 'list')}")
+        if outer == "tuple" and any(type(one).__name__ != inner.split(",")[0] for one in value):
+            raise ScenarioError(f"{key}: {value!r} has what is not of type {inner.split(',')[0]}")
+        found[key] = tuple(value) if outer == "tuple" else {name: str(one) for name, one in value.items()} if outer == "dict" else value
+    return found
 
 
-def _check_order(sessions: list[SessionPlan]) -> None:
-    """Each session can begin: those that it comes after can begin before it."""
-    waiting = {session.name: parse_step(session.after)[0] for session in sessions if session.after}
-    while ready := [name for name, other in waiting.items() if other not in waiting]:
-        for name in ready:
-            del waiting[name]
-    if waiting:
-        raise ScenarioError(f"after: {', '.join(waiting)} wait for each other, or for themselves")
+def _check_values(values: dict, allowed: dict[str, tuple]) -> None:
+    for key, known in allowed.items():
+        for value in [values[key]] if isinstance(values.get(key), str) else values.get(key, ()):
+            if value not in known:
+                raise ScenarioError(f"{key}: what is {value}?  There are {', '.join(known)}")
 
 
 def load(path: Path) -> Scenario:
     """The scenario of a file; ScenarioError if anything in the file is wrong."""
     try:
         return _load(path)
-    except ScenarioError as error:
+    except (ScenarioError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {error}") from None
 
 
 def _load(path: Path) -> Scenario:
-    try:
-        raw = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(str(error)) from None
+    raw = tomllib.loads(path.read_text())
     # a table in capitals is a session
-    plans = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
-    known = set(Scenario.__dataclass_fields__) - {"name", "sessions"}
-    if unknown := set(raw) - known:
-        raise ScenarioError(f"what is {', '.join(sorted(unknown))}?")
+    sessions = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
+    values = _fields(Scenario, raw)
     if "about" not in raw:
         raise ScenarioError('there is no "about"')
-    _check_types(raw)
-    _check_values(raw, {"tier": TIERS, "fork": FORKS})
-    sessions = []
-    for name, entry in plans.items():
-        if not isinstance(entry, dict) or not entry.get("steps"):
-            raise ScenarioError(f"{name}: a session needs steps")
-        if unknown := set(entry) - set(SessionPlan.__dataclass_fields__) | {"name"} & set(entry):
-            raise ScenarioError(f"{name}: what is {', '.join(sorted(unknown))}?")
-        _check_values(entry, {"on": ("primary", "standby") if raw.get("standby") else ("primary",)})
-        sessions.append(SessionPlan(name, _lines(entry["steps"]), _lines(entry.get("setup", ())),
-                                    _lines(entry.get("before", ())), entry.get("on", "primary"), entry.get("after", "")))
     if not sessions:
         raise ScenarioError("there is no session")
-    names = [session.name for session in sessions]
-    steps = {session.name: len(session.steps) for session in sessions}
-    for session in sessions:
-        if session.after:
-            try:
-                name, number = parse_step(session.after)
-            except ValueError as error:
-                raise ScenarioError(f"after: {error}") from None
-            if number > steps.get(name, 0):
-                raise ScenarioError(f"after: there is no step {session.after}")
-    _check_order(sessions)
-    for key in ("setup", "before", "hold", "failures", "cancel", "terminate", "methods", "leaves", "errors", "log"):
-        if key in raw:
-            raw[key] = _lines(raw[key])
-    for key in ("versions", "cached"):
-        if key in raw:
-            raw[key] = tuple(raw[key])
-    if "settings" in raw:
-        raw["settings"] = {name: str(value) for name, value in raw["settings"].items()}
-    _check_values(raw, {"failures": tuple(FAILURES), "methods": METHODS, "cancel": tuple(names), "terminate": tuple(names)})
-    return Scenario(path.stem, raw.pop("about"), tuple(sessions), **raw)
+    _check_values(values, {"tier": TIERS, "fork": FORKS, "failures": tuple(FAILURES), "methods": METHODS,
+                           "cancel": tuple(sessions), "terminate": tuple(sessions)})
+    plans, before = [], {}
+    for name, entry in sessions.items():
+        if not isinstance(entry, dict) or not entry.get("steps"):
+            raise ScenarioError(f"{name}: a session needs steps")
+        plans.append(SessionPlan(name, **_fields(SessionPlan, entry)))
+        _check_values(entry, {"on": ("primary", "standby") if values.get("standby") else ("primary",)})
+    for plan in (plan for plan in plans if plan.after):
+        try:
+            other, number = parse_step(plan.after)
+            TopologicalSorter(before := before | {plan.name: [other]}).prepare()
+        except ValueError as error:
+            raise ScenarioError(f"after: {error.args[0]} ({plan.after})") from None
+        if number > next((len(one.steps) for one in plans if one.name == other), 0):
+            raise ScenarioError(f"after: there is no step {plan.after}")
+    for pattern in values.get("log", ()):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ScenarioError(f"log: {pattern!r}: {error}") from None
+    return Scenario(path.stem, sessions=tuple(plans), **values)
 
 
 def load_all(names: list[str], directory: Path = DIRECTORY) -> list[Scenario]:

@@ -55,10 +55,8 @@ class Graph:
 class Outcome:
     schedules: int = 0          # that came to an end
     runs: int = 0               # with those that were cut short
-    steps: int = 0
     seconds: float = 0.0
     left: int = 0               # choices that were not followed
-    spared: int = 0             # choices that lead where another order of them has led
     merges: int = 0             # known states from which a run went on
     wrong_merges: int = 0       # and came to another state than before
     once: list[str] = field(default_factory=list)   # what was otherwise once, but not again
@@ -124,13 +122,10 @@ def commute(state: State, one: str, other: str) -> bool:
 class Search:
     """All schedules, but for those that only turn round the order of choices that commute (sleep sets)."""
 
-    def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float, most_failures: int = 1,
-                 reduce: bool = True) -> None:
+    def __init__(self, engine: Engine, expected: judge.Expected, most_seconds: float) -> None:
         self.engine = engine
         self.expected = expected
         self.most_seconds = most_seconds
-        self.most_failures = most_failures
-        self.reduce = reduce
         self.outcome = Outcome()
         #: the choices that sleep in a state: others have led, or will lead, where they lead
         self.asleep: dict[str, frozenset[str]] = {}
@@ -140,7 +135,7 @@ class Search:
         start = time.monotonic()
         stack: list[tuple[list[str], frozenset[str]]] = [([], frozenset())]
         while stack:
-            if time.monotonic() - start > self.most_seconds or len(self.outcome.failures) >= self.most_failures:
+            if time.monotonic() - start > self.most_seconds or self.outcome.failures:
                 self.outcome.left = len(stack)
                 break
             prefix, asleep = stack.pop()
@@ -197,7 +192,6 @@ class Search:
         done.append(choice)
         after = self.engine.apply(choice)
         trace.append(after.brief)
-        self.outcome.steps += 1
         self._arrive(state, choice, after)
         return after
 
@@ -237,12 +231,11 @@ class Search:
                 return self._check_merge(state, done, trace)
             self.path[state.digest] = list(done)
             awake = [choice for choice in state.choices if choice not in asleep]
-            self.outcome.spared += len(state.choices) - len(awake)
             if not awake:
                 return None
             following = []
             for place, choice in enumerate(awake):
-                others = asleep | frozenset(awake[:place]) if self.reduce else frozenset()
+                others = asleep | frozenset(awake[:place])
                 following.append(([*done, choice], frozenset(other for other in others if commute(state, choice, other))))
             stack.extend(reversed(following[1:]))
             asleep = following[0][1]

@@ -10,6 +10,7 @@ import re
 import shlex
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from . import scenario as scenarios
@@ -56,9 +57,9 @@ class SelfTest:
                 ("about", None, 'there is no "about"'), ("steps", "[]", "A: a session needs steps"),
                 ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
                 ("tier", '"qick"', "tier: what is qick?"), ("fork", '"zz"', "fork: what is zz?"), ("log", '"("', "log: '('"),
-                ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: A wait"), ("after", '"B1"', "after: there is no step B1"),
+                ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: nodes are in a cycle (A1)"), ("after", '"B1"', "after: there is no step B1"),
                 ("nonsense", "1", "what is nonsense?"),
-                ("hold", "5", "5 is not a text"), ("methods", '["mars"]', "methods: what is mars?")):
+                ("hold", "5", "hold: 5 is not of type list"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
             in_session = ("steps", "on", "after")
             path = self.directory / "wrong.toml"
@@ -101,12 +102,15 @@ class SelfTest:
 
     def other_servers_are_noticed(self) -> None:
         """A graph in which one state is another one stands for another server."""
+        from .compare import Store
         from .main import Comparison
-        arguments = self.parser.parse_args(["--method", "worker", "--before", str(self.directory)])
+        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.server.cluster.server])
         self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             comparison = Comparison(arguments, self.exploration, self.directory)
+            comparison.store = Store("", self.directory)
+            comparison.before = SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])])
             row = self.exploration.explore(self.right, "worker", 1)
             comparison.store.put(self.right, "worker", 1, row["graph"])
             same = comparison.compare(self.right, row)
