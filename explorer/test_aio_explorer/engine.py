@@ -28,8 +28,6 @@ CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|term
 #: states of io_settle() in which a process waits
 WAITS = ("held read", "held wakeup", "unsubmitted read", "lock", "lwlock", "buffer")
 
-REPLAY = "REPLAY"  # the startup process of a standby
-
 
 class NotPossible(Exception):
     """A choice that does not exist in this state."""
@@ -108,14 +106,12 @@ class Engine:
         self.late = late
         self.budget = budget
         self.sessions = {plan.name: Session(plan) for plan in scenario.sessions}
-        self.where = {plan.on for plan in scenario.sessions} | {"primary"}
-        self.observers: dict[str, Connection] = {}
+        self.observer: Connection
         self.files: dict[str, str] = {}
         self.held: dict[str, Held] = {}
         self.handles: list[str] = []
         self.buffers: list[str] = []
         self.unsubmitted: list[tuple[str, str]] = []
-        self.startup: dict[str, int] = {}
         self.reads_end_by_themselves = True
         self.failures_left = budget
         self.reads = 0
@@ -127,30 +123,18 @@ class Engine:
 
     # set-up
 
-    @property
-    def observed(self) -> str:
-        """Where reads are held."""
-        return "standby" if self.scenario.standby else "primary"
-
     def connect(self) -> None:
-        for which in ("primary", "standby") if self.scenario.standby else ("primary",):
-            self.cluster.new_log_lines(which)
-        for which in sorted({self.observed, "primary"}):
-            self.observers[which] = Connection(self.cluster.conninfo(which))
-        primary = self.observers["primary"]
-        method = str(primary.ask("SHOW io_method")[0][0][0])
+        self.cluster.new_log_lines()
+        self.observer = Connection(self.cluster.conninfo())
+        method = str(self.observer.ask("SHOW io_method")[0][0][0])
         self.reads_end_by_themselves = method != "io_uring"
         if self.major and not models.Model.why_not(self.scenario):
             self.model = models.Model(self.scenario, self.major, method)
-        primary.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
+        self.observer.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
         for statement in (*self._table(), *self.scenario.setup):
-            primary.ask(statement)
-        self._catch_up()
+            self.observer.ask(statement)
         for session in self.sessions.values():
             self._connect(session)
-        if self.scenario.standby:
-            rows = self.observers["standby"].ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'")[0]
-            self.startup = {REPLAY: int(rows[0][0] or 0)}
 
     def _table(self) -> list[str]:
         blocks = self.scenario.blocks
@@ -162,31 +146,19 @@ class Engine:
         ]
 
     def _connect(self, session: Session) -> None:
-        session.connection = Connection(self.cluster.conninfo(session.plan.on))
+        session.connection = Connection(self.cluster.conninfo())
         session.gone = False
         for statement in session.plan.setup:
             session.connection.ask(statement)
 
-    def _catch_up(self) -> None:
-        """Waits until the standby has replayed all that there is."""
-        if not self.scenario.standby:
-            return
-        lsn = self.observers["primary"].ask(
-            "SELECT pg_logical_emit_message(false, 'explorer', '', flush => true)")[0][0][0]
-        deadline = time.monotonic() + 20
-        while self.observers["standby"].ask(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0][0] != "t":
-            if time.monotonic() > deadline:
-                raise Trouble("the standby does not replay")
-            time.sleep(0.002)
-
     def close(self) -> None:
         """Ends all sessions, and first what they are in the midst of."""
         try:
-            self.observers[self.observed].ask("SELECT io_hold_end(), io_hold_wakeups(false), io_release_all()")
+            self.observer.ask("SELECT io_hold_end(), io_hold_wakeups(false), io_release_all()")
             self._drain()
-        except (KeyError, Lost, Trouble, TimeoutError, RuntimeError):
+        except (AttributeError, Lost, Trouble, TimeoutError, RuntimeError):
             pass
-        for connection in [*self.observers.values(), *(s.connection for s in self.sessions.values())]:
+        for connection in [getattr(self, "observer", None), *(s.connection for s in self.sessions.values())]:
             if connection:
                 connection.close()
 
@@ -194,21 +166,18 @@ class Engine:
 
     def reset(self, hold: bool = True) -> list[str]:
         """Ends what is left of a schedule and prepares the next; returns what was wrong."""
-        observer = self.observers[self.observed]
+        observer = self.observer
         wrong: list[str] = []
         observer.ask("SELECT io_hold_end(), io_fail_end(), io_hold_wakeups(false), io_release_all()")
         self._drain()
-        for connection in self.observers.values():
-            connection.notices.clear()
+        observer.notices.clear()
         # with io_uring, a read that nobody waits for ends when somebody does
         abandoned = ("SUBMITTED",) if not self.reads_end_by_themselves else ()
         wrong += self._left_over("COMPLETED_SHARED", *self.scenario.leaves, *abandoned)
         self._replace_sessions()
         wrong += self._left_over()
-        primary = self.observers["primary"]
         for statement in self.scenario.before:
-            primary.ask(statement)
-        self._catch_up()
+            observer.ask(statement)
         for session in self.sessions.values():
             assert session.connection
             session.connection.notices.clear()
@@ -216,11 +185,10 @@ class Engine:
                 session.connection.ask(statement)
             wrong += [f"{session.name}: {notice}" for notice in session.connection.notices]
         relations = [name for name in self.scenario.hold if name != "*"] or ["t"]
-        for which, connection in self.observers.items():
-            for name in relations:
-                connection.ask(f"SELECT evict_rel('{name}')")
-            wrong += [f"after the end: {notice}" for notice in connection.notices]
-            connection.notices.clear()
+        for name in relations:
+            observer.ask(f"SELECT evict_rel('{name}')")
+        wrong += [f"after the end: {notice}" for notice in observer.notices]
+        observer.notices.clear()
         if self.scenario.cached:
             blocks = ", ".join(map(str, self.scenario.cached))
             observer.ask(f"SELECT count(*) FROM read_stream_for_blocks('t', ARRAY[{blocks}])")
@@ -240,7 +208,7 @@ class Engine:
         if hold and self.model:
             self.model.begin()
         if hold:
-            rules = [f"io_hold('{name}', fork => '{self.scenario.fork}')" if name != "*" else "io_hold()"
+            rules = [f"io_hold('{name}')" if name != "*" else "io_hold()"
                      for name in self.scenario.hold]
             observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
@@ -271,13 +239,13 @@ class Engine:
                 cancel_at = now + 3
                 for session in waiting:
                     assert session.connection
-                    self.observers[session.plan.on].ask(f"SELECT pg_cancel_backend({session.connection.pid})")
+                    self.observer.ask(f"SELECT pg_cancel_backend({session.connection.pid})")
             if now > deadline:
                 raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
 
     def _replace_sessions(self) -> None:
         """New sessions for those that have ended, or have handles or I/O in hand that nothing would take back."""
-        rows, claims = self.observers[self.observed].ask(
+        rows, claims = self.observer.ask(
             "SELECT DISTINCT pid FROM pg_aios; SELECT count(*) FROM buffers_in_progress()")
         for session in self.sessions.values():
             connection = session.connection
@@ -285,14 +253,14 @@ class Engine:
             claims_perhaps = claims[0][0] != "0" and session.position < len(session.plan.steps)
             if connection and not session.gone and (claims_perhaps or (str(connection.pid),) in rows):
                 connection.close()
-                self._wait_until_gone(session.plan.on, connection.pid)
+                self._wait_until_gone(connection.pid)
                 session.gone = True
             if connection is None or session.gone:
                 self._connect(session)
 
-    def _wait_until_gone(self, which: str, pid: int) -> None:
+    def _wait_until_gone(self, pid: int) -> None:
         deadline = time.monotonic() + 10
-        while self.observers[which].ask(f"SELECT state FROM io_settle(ARRAY[{pid}])")[0][0][0] != "gone":
+        while self.observer.ask(f"SELECT state FROM io_settle(ARRAY[{pid}])")[0][0][0] != "gone":
             if time.monotonic() > deadline:
                 raise Trouble(f"process {pid} does not end")
             time.sleep(0.001)
@@ -305,7 +273,7 @@ class Engine:
             question += " UNION ALL SELECT 'I/O left in progress: block ' || blockno FROM buffers_in_progress()"
         deadline = time.monotonic() + 5
         while True:
-            rows = self.observers[self.observed].ask(question)[0]
+            rows = self.observer.ask(question)[0]
             if not rows or time.monotonic() > deadline:
                 return [str(row[0]) for row in rows]
             time.sleep(0.002)
@@ -316,9 +284,6 @@ class Engine:
         for session in self.sessions.values():
             if session.connection and session.connection.pid == pid:
                 return session.name
-        for name, startup in self.startup.items():
-            if startup == pid:
-                return name
         return "?"
 
     def _collect(self) -> None:
@@ -346,32 +311,29 @@ class Engine:
 
     def settle(self, release: Held | None = None, result: int | None = None, patience: float = 10.0) -> State:
         """Waits until all is quiet; returns the state."""
-        observer = self.observers[self.observed]
         arguments = ""
         if release:
             arguments = f", {release.pid}, {release.io_id}, {'NULL' if result is None else result}"
         deadline = time.monotonic() + patience
         while True:
             self._collect()
-            mine = [s for s in self.sessions.values() if s.plan.on == self.observed and not s.gone and s.connection]
-            others = [s for s in self.sessions.values() if s.plan.on != self.observed and s.busy]
-            pids = [s.connection.pid for s in mine if s.connection] + list(self.startup.values())
+            mine = [s for s in self.sessions.values() if not s.gone and s.connection]
+            pids = [s.connection.pid for s in mine if s.connection]
             file = "".join(f"; SELECT '{name}', fork, blockno, flags, refcount FROM buffers_in_file({oid})"
                            for oid, name in self.files.items() if oid)
-            answers = observer.ask(f"SELECT * FROM io_settle(ARRAY[{','.join(map(str, pids))}]::int[]{arguments},"
+            answers = self.observer.ask(f"SELECT * FROM io_settle(ARRAY[{','.join(map(str, pids))}]::int[]{arguments},"
                                    f" timeout => {2000 if release is None else 5000})" + file)
             arguments, release = "", None
             states = {int(row[1] or 0): row for row in answers[0] if row[0] == "process"}
             unread = [s for s in mine if s.busy and s.connection and states[s.connection.pid][2] in ("idle", "gone")]
             running = [self._name_of(pid) for pid, row in states.items() if row[2] == "running"]
-            waiting_elsewhere = [s for s in others if s.busy]
-            if not unread and not running and not waiting_elsewhere:
+            if not unread and not running:
                 break
             if time.monotonic() > deadline:
                 raise Trouble("never quiet: " + ", ".join(
                     f"{self._name_of(pid)} {row[2]} ({row[3]})" for pid, row in states.items() if row[2] == "running")
-                    + "".join(f"{s.name} does not answer" for s in unread + waiting_elsewhere))
-            select.select([s.connection.socket for s in unread + waiting_elsewhere if s.connection], [], [], 0.002)
+                    + "".join(f"{s.name} does not answer" for s in unread))
+            select.select([s.connection.socket for s in unread if s.connection], [], [], 0.002)
         # warnings of sessions that wait by now
         self._collect()
         return self._state(answers)
@@ -539,7 +501,7 @@ class Engine:
         session = self.sessions.get(name)
         if session is None or session.state != "held wakeup" or not session.connection:
             raise NotPossible(f"{name} has no held wakeup")
-        self.observers[self.observed].ask(f"SELECT io_wake({session.connection.pid})")
+        self.observer.ask(f"SELECT io_wake({session.connection.pid})")
         session.waits += 1
         return self.settle()
 
@@ -549,10 +511,10 @@ class Engine:
             raise NotPossible(f"{name} has nothing to {verb}")
         session.interrupted = f"{verb} in {session.position + 1}"
         function = {"cancel": "pg_cancel_backend", "terminate": "pg_terminate_backend"}[verb]
-        self.observers[session.plan.on].ask(f"SELECT {function}({session.connection.pid})")
+        self.observer.ask(f"SELECT {function}({session.connection.pid})")
         self._collect_after_signal(session)
         if verb == "terminate" and not session.busy:
-            self._wait_until_gone(session.plan.on, session.connection.pid)
+            self._wait_until_gone(session.connection.pid)
         return self.settle()
 
     def _collect_after_signal(self, session: Session) -> None:
@@ -565,7 +527,7 @@ class Engine:
         deadline = time.monotonic() + 10
         while True:
             try:
-                sleeps = self.observers[session.plan.on].ask(question)[0][0][0] == "t"
+                sleeps = self.observer.ask(question)[0][0][0] == "t"
             except RuntimeError as error:
                 # it exits between the open and the read of its status
                 if "No such process" not in str(error):

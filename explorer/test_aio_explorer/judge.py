@@ -93,8 +93,7 @@ def learn(engine: Engine) -> Expected:
 
 
 def final_check(engine: Engine) -> str:
-    observer = engine.observers[engine.observed]
-    return str(observer.ask(engine.scenario.check)[0])
+    return str(engine.observer.ask(engine.scenario.check)[0])
 
 
 def _explained(engine: Engine, name: str, number: int, answer: Answer) -> bool:
@@ -161,7 +160,7 @@ def judge_end(engine: Engine, expected: Expected) -> list[str]:
     if engine.reads > 3 * blocks + 20:
         wrong.append(f"{engine.reads} reads were made for at most {blocks} blocks")
     if engine.scenario.check:
-        engine.observers[engine.observed].ask("SELECT io_hold_end(), io_hold_wakeups(false)")
+        engine.observer.ask("SELECT io_hold_end(), io_hold_wakeups(false)")
         found = final_check(engine)
         if found not in expected.checks:
             wrong.append(f"in the end there is {found}; after no serial run there is")
@@ -170,13 +169,12 @@ def judge_end(engine: Engine, expected: Expected) -> list[str]:
 
 def judge_log(engine: Engine) -> list[str]:
     wrong = []
-    for which in ("primary", "standby") if engine.scenario.standby else ("primary",):
-        for line in engine.cluster.new_log_lines(which):
-            if not ALARM.search(line) or any(re.search(pattern, line) for pattern in engine.scenario.log):
-                continue
-            if engine.scenario.terminate and "terminating connection due to administrator command" in line:
-                continue
-            if engine.budget and re.search(r"LOG: +could not read blocks", line):
-                continue
-            wrong.append(f"log of the {which}: {line}")
+    for line in engine.cluster.new_log_lines():
+        if not ALARM.search(line) or any(re.search(pattern, line) for pattern in engine.scenario.log):
+            continue
+        if engine.scenario.terminate and "terminating connection due to administrator command" in line:
+            continue
+        if engine.budget and re.search(r"LOG: +could not read blocks", line):
+            continue
+        wrong.append(f"log: {line}")
     return wrong

@@ -70,7 +70,7 @@ class Server:
         if self.running != wanted:
             self.cluster.stop()
             self.running = None
-            self.cluster.start(method, scenario.settings, scenario.standby)
+            self.cluster.start(method, scenario.settings)
             self.running = wanted
         return self.cluster
 
@@ -250,14 +250,12 @@ class Exploration:
             else:
                 print("all is as it should be: there is nothing to shorten")
             return 1 if found else 0
-        observer = engine.observers[engine.observed]
         if arguments.trace:
-            observer.ask("SELECT io_trace_reset(), io_trace_start()")
+            engine.observer.ask("SELECT io_trace_reset(), io_trace_start()")
         found = self.show(expected, schedule)
         if arguments.trace:
-            observer = engine.observers[engine.observed]
-            observer.ask("SELECT io_trace_stop()")
-            lines = observer.ask("SELECT to_jsonb(t)::text FROM io_trace t")[0]
+            engine.observer.ask("SELECT io_trace_stop()")
+            lines = engine.observer.ask("SELECT to_jsonb(t)::text FROM io_trace t")[0]
             arguments.trace.write_text("".join(f"{line[0]}\n" for line in lines))
             print(f"  timeline: {arguments.trace}")
         return 1 if found else 0

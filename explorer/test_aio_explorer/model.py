@@ -142,9 +142,7 @@ class Model:
     @staticmethod
     def why_not(scenario: Scenario) -> str:
         """Why the model says nothing about a scenario, or nothing."""
-        if scenario.standby:
-            return "a standby"
-        if scenario.hold != ("t",) or scenario.fork != "main":
+        if scenario.hold != ("t",):
             return "reads of other relations"
         if scenario.before:
             return "blocks that change"

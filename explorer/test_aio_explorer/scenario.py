@@ -12,7 +12,6 @@ DIRECTORY = Path(__file__).resolve().parents[1] / "scenarios"
 
 METHODS = ("worker", "io_uring", "sync")
 TIERS = ("quick", "long")
-FORKS = ("main", "fsm", "vm", "init")
 
 #: kinds of failure, and the result of a read of so many blocks that fails so
 FAILURES = {
@@ -35,8 +34,6 @@ class SessionPlan:
     setup: tuple[str, ...] = ()
     #: said before each run, when nothing is held
     before: tuple[str, ...] = ()
-    #: "primary" or "standby"
-    on: str = "primary"
     #: a step of another session, such as "A1": this one begins when that is done
     after: str = ""
 
@@ -59,7 +56,6 @@ class Scenario:
     blocks: int = 8
     #: relations whose reads are held; "*": all reads of the sessions
     hold: tuple[str, ...] = ("t",)
-    fork: str = "main"
     failures: tuple[str, ...] = ("EIO",)
     cancel: tuple[str, ...] = ()
     terminate: tuple[str, ...] = ()
@@ -79,13 +75,11 @@ class Scenario:
     staged: bool = False
     #: major versions for which this is meant
     versions: tuple[int, ...] = ()
-    #: a standby is there; reads on it are held
-    standby: bool = False
 
     @property
     def key(self) -> tuple:
         """Scenarios with the same key can share a server."""
-        return (self.standby, tuple(sorted(self.settings.items())))
+        return tuple(sorted(self.settings.items()))
 
 
 def parse_step(text: str) -> tuple[str, int]:
@@ -138,14 +132,13 @@ def _load(path: Path) -> Scenario:
         raise ScenarioError('there is no "about"')
     if not sessions:
         raise ScenarioError("there is no session")
-    _check_values(values, {"tier": TIERS, "fork": FORKS, "failures": tuple(FAILURES), "methods": METHODS,
+    _check_values(values, {"tier": TIERS, "failures": tuple(FAILURES), "methods": METHODS,
                            "cancel": tuple(sessions), "terminate": tuple(sessions)})
     plans, before = [], {}
     for name, entry in sessions.items():
         if not isinstance(entry, dict) or not entry.get("steps"):
             raise ScenarioError(f"{name}: a session needs steps")
         plans.append(SessionPlan(name, **_fields(SessionPlan, entry)))
-        _check_values(entry, {"on": ("primary", "standby") if values.get("standby") else ("primary",)})
     for plan in (plan for plan in plans if plan.after):
         try:
             other, number = parse_step(plan.after)

@@ -56,12 +56,12 @@ class SelfTest:
         for key, value, message in (
                 ("about", None, 'there is no "about"'), ("steps", "[]", "A: a session needs steps"),
                 ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
-                ("tier", '"qick"', "tier: what is qick?"), ("fork", '"zz"', "fork: what is zz?"), ("log", '"("', "log: '('"),
-                ("on", '"standby"', "on: what is standby?"), ("after", '"A1"', "after: nodes are in a cycle (A1)"), ("after", '"B1"', "after: there is no step B1"),
+                ("tier", '"qick"', "tier: what is qick?"), ("log", '"("', "log: '('"),
+                ("after", '"A1"', "after: nodes are in a cycle (A1)"), ("after", '"B1"', "after: there is no step B1"),
                 ("nonsense", "1", "what is nonsense?"),
                 ("hold", "5", "hold: 5 is not of type list"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
-            in_session = ("steps", "on", "after")
+            in_session = ("steps", "after")
             path = self.directory / "wrong.toml"
             path.write_text("\n".join([*(f"{name} = {text}" for name, text in entries.items() if name not in in_session), "[A]",
                                        *(f"{name} = {text}" for name, text in entries.items() if name in in_session)]))
