@@ -129,13 +129,12 @@ is_provided() {
 	[ -r "$stamp" ] && [ "$(head -n 1 "$stamp")" = "recipe $(recipe_of "$1")" ]
 }
 
-elapsed() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
-
 # step WHAT LOG COMMAND…: run it with its output in LOG, say what it does and
 # how long that took; the end of LOG when it fails.
 step() {
-	local what=$1 log=$2 start=$SECONDS pid rc=0 said=0
+	local what=$1 log=$2 start=$SECONDS pid rc=0
 	shift 2
+	say "  $what …"
 	# a process group of its own, to be ended as a whole
 	set -m
 	"$@" >>"$log" 2>&1 </dev/null &
@@ -143,24 +142,12 @@ step() {
 	set +m
 	# shellcheck disable=SC2064
 	trap "kill -- -$pid 2>/dev/null; wait $pid; exit 130" INT TERM
-	while kill -0 "$pid" 2>/dev/null; do
-		if [ -t 2 ]; then
-			printf '\r  %-46s %s ' "$what" "$(elapsed $((SECONDS - start)))" >&2
-		elif [ $((SECONDS - start)) -ge $((said * 30)) ]; then
-			# no terminal: a sign of life every half minute
-			printf '  %-46s %s …\n' "$what" "$(elapsed $((SECONDS - start)))" >&2
-			said=$(((SECONDS - start) / 30 + 1))
-		fi
-		sleep 0.5
-	done
 	wait "$pid" || rc=$?
 	trap - INT TERM
 	if [ "$rc" -eq 0 ]; then
-		[ -t 2 ] && printf '\r' >&2
-		printf '  %-46s %s done\n' "$what" "$(elapsed $((SECONDS - start)))" >&2
+		say "  $what: done in $((SECONDS - start)) s"
 		return 0
 	fi
-	[ -t 2 ] && echo >&2
 	say "error: $what failed (exit status $rc); the end of $log:"
 	tail -n 20 "$log" | sed 's/^/  | /' >&2
 	return 1
