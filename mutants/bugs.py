@@ -196,18 +196,6 @@ def parse(text: str, where: str = "") -> list[Bug]:
     return bugs
 
 
-def misfits(bugs: Iterable[Bug], source: Path) -> list[str]:
-    """What is wrong with the edits that do not fit this source of the server, or this checkout."""
-    found = []
-    for bug in bugs:
-        for edit in bug.edits:
-            try:
-                place_of(edit, CHECKOUT if bug.is_own else source)
-            except Misfit as error:
-                found.append(f"{bug.name}: {error}")
-    return found
-
-
 def major_of(source: Path) -> int:
     """The major version of an unpacked source."""
     found = re.search(r"^PACKAGE_VERSION='(\d+)", (source / "configure").read_text(), re.MULTILINE)
