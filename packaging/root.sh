@@ -29,30 +29,17 @@ inside_environment=()
 mapfile -t stock < <(select_servers how stock)
 mapfile -t majors < <(for name in "${stock[@]}"; do server_column "$name" major; done)
 
-# Makes the copy, with the packages that all scripts here need.  One that an earlier
-# script has given back is taken again.
+# Makes the copy, with the packages that all scripts here need.
 make_root() {
-	local log=$source_dir/build/packaging/root.log packages made_of
-	packages=("${packages_deb[@]}" "${packages_pgxn[@]}" "${packages_extension[@]}")
+	local log=$source_dir/build/packaging/root.log
 	"$source_dir/servers/provide" "${stock[@]}"
-	made_of=$(cat "$cache/stock/.test_aio" && printf '%s\n' "${packages[@]}")
-	if [ "$(cat "$root.given_back" 2>/dev/null)" = "$made_of" ]; then
-		rm -rf "$root/build" "$root.given_back"
-	else
-		rm -rf --one-file-system "$root" "$root.given_back"
-		mkdir -p "${root%/*}"
-		cp -a "$cache/stock" "$root"
-		mkdir -p "$root/build"
-		: >"$log"
-		step "installing tools in a copy of the stock servers' root" "$log" install_inside "${packages[@]}"
-	fi
+	rm -rf --one-file-system "$root"
+	mkdir -p "${root%/*}"
+	cp -a "$cache/stock" "$root"
 	mkdir -p "$root/build"
-	printf '%s\n' "$made_of" >"$root.made_of"
-}
-
-# Says that what was installed in the copy is gone again.
-give_back_root() {
-	mv "$root.made_of" "$root.given_back"
+	: >"$log"
+	step "installing tools in a copy of the stock servers' root" "$log" \
+		install_inside "${packages_deb[@]}" "${packages_pgxn[@]}" "${packages_extension[@]}"
 }
 
 install_inside() {
