@@ -12,10 +12,11 @@
  * for a buffer that goes away, a checkpoint for output, an INSERT that looks for a
  * duplicate.  All of them go on when the session ends, so the session itself must
  * never wait in such a way, neither for its own I/O nor for an LWLock of somebody
- * who waits for it.  Hence two rules: a session has no lock on a relation, and does
- * not use it, while it has I/O started on one of its buffers; and it changes nothing,
+ * who waits for it.  Hence three rules: a session has no lock on a relation, and does
+ * not use it, while it has I/O started on one of its buffers; it changes nothing,
  * neither by queries, whose triggers may look into any table, nor by utility commands
- * that could remove or write buffers.
+ * that could remove or write buffers; and it calls no C functions of others, which
+ * may lock pages.
  *
  * Of local buffers, the server does not note that I/O is in progress, so no process
  * waits.  The list says what was started, until the buffer has another block.
@@ -612,9 +613,9 @@ write_ended(Buffer buffer, BufferTag tag)
  *							io_error bool, release_aio bool)
  *
  * Calls TerminateBufferIO() for I/O that this session has started with
- * buffer_call_start_io().  "succeed" makes the block valid (for output: clean), with
- * what the file has (for output: after it has been written), "io_error" marks it as failed, "release_aio" leaves it to the server to drop the
- * AIO subsystem's reference.
+ * buffer_call_start_io().  "succeed" makes the block valid, with what the file has, or
+ * for output clean, after it has been written; "io_error" marks it as failed;
+ * "release_aio" leaves it to the server to drop the AIO subsystem's reference.
  */
 Datum
 buffer_call_terminate_io(PG_FUNCTION_ARGS)
