@@ -13,13 +13,13 @@ use Time::HiRes qw(time);
 
 use TestAio::Wire;
 
-# Begins to connect to a TestAio::Server; further parameters: dbname, user.
+# Begins to connect to a TestAio::Server; further parameters: dbname, user, replication.
 sub connecting
 {
 	my ($class, $server, $name, %params) = @_;
 	my $wire = TestAio::Wire->new($server->node->host, $server->node->port,
 		user => $params{user} // scalar getpwuid $>, database => $params{dbname} // 'postgres',
-		application_name => $name, client_encoding => 'UTF8');
+		application_name => $name, client_encoding => 'UTF8', map { $_ => $params{$_} } grep { exists $params{$_} } 'replication');
 	return bless {
 		server => $server, name => $name, wire => $wire, statement => 'connect', collected => 0,
 		warnings => [], notices => [], error => undef, result => undef,
