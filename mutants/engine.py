@@ -28,7 +28,7 @@ from switches import edited, instrumented, root_of, sort_out, with_switch
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "test_aio"
 # the files that define the switch: that of the server, that of the library
 DEFINES = ("src/backend/storage/aio/aio.c", "src/test_aio.c")
-TREE = ("Makefile", "test_aio.control", "src", "sql", "expected", "t", "servers")
+TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "servers")
 Texts = dict[str, str]
 
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Servers with a staged extension, for servers/check, mutants and
+# Servers with a staged extension, for servers/check, the meson build, mutants and
 # benchmarks.  Wants PG_CONFIG; $stage is where the extension was installed to, $state
 # where test servers and their logs go.
 
