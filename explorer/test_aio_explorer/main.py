@@ -17,7 +17,7 @@ from pathlib import Path
 from . import compare, judge, model as models, scenario as scenarios, search, selftest
 from .client import Connection, Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
-from .engine import Engine, NotPossible, Trouble
+from .engine import Engine, NotPossible, State, Trouble
 from .scenario import Scenario
 
 DESCRIPTION = """Explores the orders in which reads complete, fail and are joined.
@@ -42,7 +42,6 @@ def make_parser() -> argparse.ArgumentParser:
                         help="longest time for one scenario with so many failures; default 120, in the long tier 60")
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
-    parser.add_argument("--shorten", action="store_true", help="with --replay: leave out the choices that do not matter")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",
                         help="explore this server, too, or take its graphs from the cache, and tell where the two part")
@@ -200,20 +199,17 @@ class Exploration:
     def walk(self, scenario: Scenario, method: str, budget: int, schedule: list[str]) -> list[tuple[str, str, list[str]]]:
         """A schedule, step by step: each choice, the state after it in brief, and all of it; up to what is not possible."""
         steps: list[tuple[str, str, list[str]]] = []
+
+        def watch(choice: str, state: State) -> None:
+            steps.append((choice or "(begin)", state.brief, [*state.text.splitlines(), f"next {' '.join(sorted(state.choices)) or 'nothing'}"]))
+
         try:
-            engine = self.connect(scenario, method, budget)
-            engine.reset()
-            state = engine.settle()
-            for choice in [*schedule, ""]:
-                steps.append((steps and schedule[len(steps) - 1] or "(begin)", state.brief,
-                              [*state.text.splitlines(), f"next {' '.join(sorted(state.choices)) or 'nothing'}"]))
-                if choice:
-                    state = engine.apply(choice)
+            search.run_schedule(self.connect(scenario, method, budget), judge.Expected(), schedule, watch=watch)
         except (NotPossible, Trouble, Lost, TimeoutError, RuntimeError) as trouble:
-            steps.append((schedule[max(len(steps) - 1, 0)] if schedule else "", f"({trouble})", [str(trouble)]))
-            self.server.discard()
+            steps.append(("", f"({trouble})", [str(trouble)]))
         self.disconnect()
-        return steps
+        self.server.discard()
+        return steps[:len(schedule) + 1]
 
     def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
         """One schedule, step by step."""
@@ -221,7 +217,7 @@ class Exploration:
         sessions = self.engine.sessions
         answers: list[str] = []
 
-        def watch(choice: str, state) -> None:
+        def watch(choice: str, state: State) -> None:
             print(f"  {choice or '(begin)':24} {state.brief}", flush=True)
             answers[:] = [f"{name}{number + 1}: {str(answer)[:150]}" for name, session in sessions.items()
                           for number, answer in enumerate(session.answers)]
@@ -243,13 +239,6 @@ class Exploration:
         budget = max([budget, *self.budgets(scenario)])
         engine = self.connect(scenario, method, budget)
         expected = judge.learn(engine)
-        if arguments.shorten:
-            found = search.run_schedule(engine, expected, schedule)
-            if found:
-                self.explain(scenario, method, budget, expected, search.Failure(schedule, found.reasons, found.fatal))
-            else:
-                print("all is as it should be: there is nothing to shorten")
-            return 1 if found else 0
         if arguments.trace:
             engine.observer.ask("SELECT io_trace_reset(), io_trace_start()")
         found = self.show(expected, schedule)
@@ -337,9 +326,8 @@ def seconds(text: str) -> float:
 def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuses, before anything is set up, what cannot be carried out."""
     if arguments.replay is None:
-        for option in ("shorten", "trace"):
-            if getattr(arguments, option):
-                parser.error(f"--{option} goes with --replay")
+        if arguments.trace:
+            parser.error("--trace goes with --replay")
     elif len(arguments.scenarios) != 1:
         parser.error("--replay is about one scenario")
     for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
