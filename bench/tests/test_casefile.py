@@ -61,15 +61,9 @@ class Plans(unittest.TestCase):
         self.assertEqual(found, {"forward": ["Index Scan using large_random_idx on large"],
                                  "backward": ["Index Scan Backward using large_random_idx on large"]})
 
-    def test_counts_by_variant(self) -> None:
-        case = casefile.load(R3.with_name("p04_lossy_bitmap.toml"))
-        self.assertEqual({variant.value_of("work_mem"): list(case.expected_plan(variant).counts) for variant in case.variants},
-                         {"64kB": ["Lossy Heap Blocks"], "16MB": ["Exact Heap Blocks"]})
-
-
 class Devices(unittest.TestCase):
     def test_in_place_of_a_case_s_own(self) -> None:
-        case = casefile.changed(casefile.load(R3.with_name("p04_lossy_bitmap.toml")), "gp3")
+        case = casefile.changed(casefile.load(R3.with_name("p02_index_only_scan.toml")), "gp3")
         self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
         self.assertEqual(casefile.changed(case), case)
 
@@ -134,9 +128,6 @@ class BadCases(unittest.TestCase):
 
     def test_unknown_state_of_caches(self) -> None:
         self.check_refused("[vary]", '[vary]\ncache = ["lukewarm"]', "vary.cache")
-
-    def test_fio_of_no_relation(self) -> None:
-        self.check_refused("most_runs = 21", 'most_runs = 21\nfio = "SELECT ARRAY[1]"', "setup.relation")
 
     def test_unknown_device(self) -> None:
         self.check_refused("[vary]", '[vary]\ndevice = ["tape"]', "vary.device: 'tape'")

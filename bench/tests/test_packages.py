@@ -79,7 +79,7 @@ class Bare(unittest.TestCase):
             )
 
     def test_help(self) -> None:
-        for command in ("lab", "demo", "timeline", "ceiling", "growth", "trial"):
+        for command in ("lab", "demo", "timeline", "trial"):
             done = self.run_bare(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, ""), command)
             self.assertIn("usage: bench/", done.stdout)

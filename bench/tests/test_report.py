@@ -91,8 +91,6 @@ class Words(unittest.TestCase):
         made = counted(4000, 4000)
         made.runs["worker, forward"] = {server.label: [Run(n, {"ios": 250.0}) for n in range(1, 8)] for server in made.servers}
         self.assertEqual(wording.finding(made), "Backward has 16 times as many I/Os as forward; no difference between 18.6 and 19rc1")
-        made = identical("p01_index_scan.toml")
-        self.assertEqual(wording.finding(made), f"{made.case.file.message.says.capitalize()}; no difference between 18.6 and 19rc1")
 
     def test_no_headline_is_made_of_noise(self) -> None:
         """24 variants of two identical servers, and their contrasts."""

@@ -6,7 +6,6 @@ import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from lab import casefile, plans, query, runs
 from lab.runs import figures_of_pgbench, figures_of_plan
@@ -93,16 +92,6 @@ class Pgbench(unittest.TestCase):
     def test_a_parameter_may_be_several_options(self) -> None:
         case = casefile.load(CASES / "k01_gate.toml")
         self.assertEqual(runs._pgbench_options(case, case.variants[0]), ["--client=1", "--transactions=3200", "--jobs=2", "--protocol=prepared", "--random-seed=1"])
-
-    def test_explained_only_if_a_plan_is_expected(self) -> None:
-        """EXPLAIN would fail with pgbench's variables, which K1 and G2 have."""
-        for name, explained in (("k01_gate", 0), ("g02_sessions", 0), ("p06_synchronized_scans", 1)):
-            case = casefile.load(CASES / f"{name}.toml")
-            scan = {"Node Type": "Seq Scan", "Relation Name": "large"}
-            plan = {"Plan": {"Node Type": "Aggregate", "Plans": [scan]}}
-            with mock.patch.object(runs, "_explained", return_value=plan) as asked, mock.patch.object(runs, "_pgbench", return_value={}):
-                runs._measured(mock.Mock(), case, case.variants[0], "SELECT :x")
-            self.assertEqual(asked.call_count, explained, case.id)
 
     def test_latency(self) -> None:
         said = "number of failed transactions: 0 (0.000%)\nlatency average = 3.141 ms\ntps = 10 (including reconnection times)\n"

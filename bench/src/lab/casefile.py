@@ -39,7 +39,7 @@ class _Table(BaseModel, extra="forbid"):
 class Setup(_Table):
     sql: List[StrictStr] = Field(description="statements that set the case up, once a server")
     direct_io: StrictBool = Field(False, description="read directly if the file system can and no device is simulated")
-    relation: StrictStr = Field("", description="relation to which cache, device and fio refer; without it cache and device refer to all")
+    relation: StrictStr = Field("", description="relation to which cache and device refer; without it they refer to all")
     standby: StrictBool = Field(False, description="the server has a standby, on port 5433")
 
 
@@ -59,10 +59,7 @@ class RunTable(_Table):
     counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = Field({}, description="minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied")
     shared_read_blocks: StrictInt = Field(0, description="a run that reads fewer blocks is an error")
     pgbench: List[StrictStr] = Field([], description="options of pgbench, which then runs the statement")
-    blocks: StrictStr = Field("", description="number of blocks that a run reads, for figures per block; may be a {parameter}")
-    fio: StrictStr = Field("", description="query for an array of blocks of setup.relation, which fio reads before each run")
     interleave: StrictBool = Field(False, description="variants take turns, and the server is started anew for each run")
-    axis: StrictStr = Field("", description="the picture has curves over the values of this")
 
 
 class Contrast(_Table):
@@ -74,15 +71,6 @@ class Contrast(_Table):
 
     def expected_sign(self, version_num: int) -> str | None:
         return self.expect.get(str(version_num // 10000))
-
-
-class Message(_Table):
-    """What the case is about, if its figures show it: the sentence that leads the report."""
-
-    says: StrictStr
-    figure: FigureName = Field(description="a figure of run.measure or run.also")
-    at_most: Optional[float] = None
-    at_least: Optional[float] = None
 
 
 class Published(_Table):
@@ -110,7 +98,6 @@ class CaseFile(_Table):
     run: RunTable
     expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = Field({}, description="gone_in, at_least, and signs of variants")
     contrast: List[Contrast] = []
-    message: Optional[Message] = None
     published: Optional[Published] = None
 
 
@@ -275,16 +262,12 @@ def _problems(case: Case) -> list[str]:
             devices.named(str(value))
         except ValueError as error:
             found.append(f"vary.device: {error}")
-    if not case.setup.relation and run.fio:
-        found.append("setup.relation must be given where fio reads")
     for name, by_values in (("plan", run.plan), ("counts", {words: each for words, each in run.counts.items() if isinstance(each, dict)})):
         found += [f"run.{name}: {words!r} is no value of what is varied" for words in (by_values if isinstance(by_values, dict) else ()) if not matches(words)]
-    if (run.plan or run.counts) and not (case.explain or run.pgbench):
+    if (run.plan or run.counts) and (run.pgbench or not case.explain):
         found.append("run.plan and run.counts need EXPLAIN, and this statement has none")
     if "gate" in case.varied and not run.interleave:
         found.append("vary.gate needs run.interleave, because the filter ends with the server")
-    if run.axis and run.axis not in case.varied:
-        found.append(f"run.axis: {run.axis} is not varied")
     if case.expected and not case.gone_in:
         found.append("expect.gone_in must be given, as an integer")
     found += [f"expect.{words} = {sign!r}: neither a variant's sign nor one of {signs}"

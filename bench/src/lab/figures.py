@@ -56,19 +56,10 @@ FIGURES = {
     "in_progress": Figure("I/Os in progress", "I/Os in progress, on average"),
     # "tps" of pgbench
     "tps": Figure("tps", "transactions a second", good="more"),
-    # time or latency, divided by run.blocks
-    "time_per_block": Figure("µs", "time per block (µs)", **_TIME),
     # CPU time of all the server's processes, from the kernel; with pgbench for a transaction
     "cpu": Figure("µs", "CPU time (µs)", **_AMOUNT),
-    "worker_cpu": Figure("µs", "CPU time of the I/O workers (µs)", **_AMOUNT),
-    "cpu_per_block": Figure("µs", "CPU time per block (µs)", **_AMOUNT),
     # of all the server's processes; with pgbench for a transaction, without the start and end of its sessions
     "instructions": Figure("k instructions", "thousands of instructions in user mode", good="fewer", same=0.01),
-    # the peak of RssAnon of all the server's processes, above its level before
-    "memory": Figure("MB", "memory of processes (MB)", **_AMOUNT),
-    # fio's time for the same reads, and its ratio to the server's time
-    "fio": Figure("ms", "time of fio (ms)", **_TIME),
-    "of_fio": Figure("of fio", "speed (of fio's)", **_AMOUNT | {"good": "more"}),
     # the one value that the statement returns
     "value": Figure("", "value returned"),
 }

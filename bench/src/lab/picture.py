@@ -16,7 +16,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from . import contrasts, curves, wording
+from . import contrasts, wording
 from .casefile import Case, Published
 from .results import Report
 from .stats import Ratio
@@ -81,7 +81,7 @@ def _write_texts(figure: Figure, axes: Axes, report: Report, medians: str, runs:
         explained += f"; in brackets the interval of the ratio, 95 % for all {report.corrected_for} together"
     axes.set_title(
         f"{report.case.id}: {report.case.title}; {wording.how_read(report)}\n{explained}",
-        fontsize=10.5, color="#444444", loc="left", pad=10 if report.case.run.axis else 28, linespacing=1.4,
+        fontsize=10.5, color="#444444", loc="left", pad=28, linespacing=1.4,
     )
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
     if report.quick:
@@ -192,14 +192,10 @@ UPRIGHT = 6
 def draw(report: Report, *paths: Path) -> None:
     labels = [server.label for server in report.servers]
     groups = [variant for variant, results in report.runs.items() if results]
-    if report.case.run.axis:
-        figure, axes = curves.draw(report, tuple(colour for colour, _ in COLOURS))
-        _write_texts(figure, axes, report, "points are")
-    else:
-        lying = len(groups) > UPRIGHT
-        figure, axes = (_draw_lying if lying else _draw_upright)(report, groups, labels)
-        axes.set_axisbelow(True)
-        _write_texts(figure, axes, report, "dots are" if lying else "bars are", "ticks" if lying else "dots")
+    lying = len(groups) > UPRIGHT
+    figure, axes = (_draw_lying if lying else _draw_upright)(report, groups, labels)
+    axes.set_axisbelow(True)
+    _write_texts(figure, axes, report, "dots are" if lying else "bars are", "ticks" if lying else "dots")
     for path in paths:
         figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -11,7 +11,6 @@ from . import casefile, devices, stats
 from .casefile import Case, Contrast
 from .devices import Device
 from .machine import Machine, Storage
-from .variants import Variant
 
 
 @dataclass(frozen=True)
@@ -112,15 +111,6 @@ class Report:
                     ratio = stats.compare(first, second, paired, self.case.figure.same, self.corrected_for)
                     results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
         return results
-
-    def shows_message(self) -> bool:
-        """Returns whether the medians of all variants are as the case's message wants them."""
-        message = self.case.file.message
-        if not message:
-            return False
-        found = [each.median for variant, by_server in self.runs.items() for label in by_server if (each := self.summary(variant, label, message.figure))]
-        return bool(found) and all(
-            (message.at_most is None or value <= message.at_most) and (message.at_least is None or value >= message.at_least) for value in found)
 
     def modes(self) -> dict[tuple[str, str], list[list[float]]]:
         """Returns the runs that fall into two groups, by variant and server."""

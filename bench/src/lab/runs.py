@@ -6,13 +6,12 @@ import json
 import re
 import shlex
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from . import devices, fio, instructions, pagecache, plans, processes
+from . import devices, instructions, pagecache, plans, processes
 from .casefile import Case
 from .machine import BLOCK
 from .results import Run
@@ -95,15 +94,11 @@ def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def _explained(cluster: Cluster, options: str, statement: str) -> dict[str, Any]:
-    return _value(cluster, f"EXPLAIN ({options}FORMAT JSON) {statement}")[0]
-
-
 def _explain(cluster: Cluster, statement: str, expected: plans.Expected) -> dict[str, float]:
     # EXPLAIN uses the server's own clock and sends no rows to the client.  TIMING OFF
     # leaves out two clock readings for each row.
     io = ", IO" if cluster.version_num >= 190000 else ""
-    explained = _explained(cluster, f"ANALYZE, TIMING OFF, BUFFERS{io}, ", statement)
+    explained = _value(cluster, f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS{io}, FORMAT JSON) {statement}")[0]
     if difference := expected.difference(explained["Plan"]):
         raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
     return figures_of_plan(explained)
@@ -127,13 +122,6 @@ def figures_of_pgbench(said: str) -> dict[str, float]:
     return figures
 
 
-def _of_pgbench(statement: str) -> tuple[list[str], str]:
-    """Returns pgbench's own commands, one a line, and the statement on one line."""
-    lines = statement.splitlines()
-    commands = [line for line in lines if line.startswith("\\")]
-    return commands, " ".join(" ".join(line for line in lines if line not in commands).split())
-
-
 def _pgbench_options(case: Case, variant: Variant) -> list[str]:
     """Returns pgbench's options.  A parameter may stand for several of them."""
     return shlex.split(" ".join(case.substituted(option, variant) for option in case.run.pgbench))
@@ -141,8 +129,7 @@ def _pgbench_options(case: Case, variant: Variant) -> list[str]:
 
 def _pgbench(cluster: Cluster, options: list[str], statement: str) -> dict[str, float]:
     script = cluster.directory / "pgbench.sql"
-    commands, sql = _of_pgbench(statement)
-    script.write_text("".join(f"{line}\n" for line in [*commands, f"{sql};"]))
+    script.write_text(f"{statement.strip()}\n;\n")
     done = cluster.ask(
         "pgbench", "--no-vacuum", f"--file={script}", f"--host={cluster.directory}", "--username=postgres",
         *options, cluster.database,
@@ -160,16 +147,6 @@ def _io_counts(cluster: Cluster) -> tuple[float, float]:
     return row[0], row[1]
 
 
-def _fio(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
-    """Returns fio's time for the blocks of a query, at the server's depth and with its longest read."""
-    blocks = _value(cluster, case.substituted(case.run.fio, variant))
-    depth = int(_value(cluster, "SHOW effective_io_concurrency"))
-    longest = int(_value(cluster, "SELECT setting FROM pg_settings WHERE name = 'io_combine_limit'"))
-    log = cluster.directory.with_name(f"{cluster.directory.name}.iolog")
-    log.write_text(fio.iolog(relation_file(cluster, case.setup.relation), fio.combined(blocks, longest)))
-    return {"fio": fio.run(log, depth, longest)}
-
-
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
     """Makes the filter of a variant that has one, for a relation that nobody reads."""
     if variant.value_of("gate") == "filter":
@@ -178,16 +155,11 @@ def _set_gate(cluster: Cluster, variant: Variant) -> None:
 
 
 def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    expected = case.expected_plan(variant)
     if case.run.pgbench:
-        # EXPLAIN does not know pgbench's variables
-        expects = case.run.plan or case.run.counts
-        if expects and (difference := expected.difference(_explained(cluster, "", _of_pgbench(statement)[1])["Plan"])):
-            raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
         return _pgbench(cluster, _pgbench_options(case, variant), statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
-    return _explain(cluster, statement, expected) if case.explain else _time(cluster, statement)
+    return _explain(cluster, statement, case.expected_plan(variant)) if case.explain else _time(cluster, statement)
 
 
 def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
@@ -223,35 +195,17 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
     return figures
 
 
-def _measured_with_kernel(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    """Returns the figures of the statement, with CPU time and memory if the case asks for them."""
-    cpu = not {"cpu", "worker_cpu", "cpu_per_block"}.isdisjoint(case.figures)
-    with processes.MemoryPeak(cluster.data) if "memory" in case.figures else nullcontext() as peak:
-        before = processes.used(cluster.data) if cpu else None
-        figures = _measured_and_counted(cluster, case, variant, statement)
-        if before:
-            after = processes.used(cluster.data)
-            transactions = figures.get("transactions", 1)
-            figures["cpu"] = (after.all - before.all) / transactions
-            figures["worker_cpu"] = max(0.0, after.workers - before.workers) / transactions
-    if peak:
-        figures["memory"] = peak.kb / 1024
+def _measured_with_cpu(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
+    """Returns the figures of the statement, with CPU time if the case asks for it."""
+    before = processes.cpu_us(cluster.data) if "cpu" in case.figures else None
+    figures = _measured_and_counted(cluster, case, variant, statement)
+    if before is not None:
+        figures["cpu"] = (processes.cpu_us(cluster.data) - before) / figures.get("transactions", 1)
     return figures
 
 
-def _per_block(case: Case, variant: Variant, figures: dict[str, float]) -> dict[str, float]:
-    if not case.run.blocks:
-        return {}
-    blocks = int(case.substituted(case.run.blocks, variant))
-    found = {"time_per_block": figures.get("latency", figures.get("time", 0)) * 1000 / blocks}
-    if "cpu" in figures:
-        found["cpu_per_block"] = figures["cpu"] * figures.get("transactions", 1) / blocks
-    return found
-
-
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
-    figures = _fio(cluster, case, variant) if case.run.fio else {}
-    figures |= _set_caches(cluster, case, variant)
+    figures = _set_caches(cluster, case, variant)
     *first, last = (case.substituted(each, variant) for each in case.statement)
     _set_gate(cluster, variant)
     for statement in (case.substituted(each, variant) for each in case.before):
@@ -261,10 +215,7 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)
     reads, read_bytes = _io_counts(cluster) if counting else (0.0, 0.0)
-    figures |= _measured_with_kernel(cluster, case, variant, last)
-    figures |= _per_block(case, variant, figures)
-    if "fio" in figures:
-        figures["of_fio"] = figures["fio"] / figures["time"]
+    figures |= _measured_with_cpu(cluster, case, variant, last)
     if counting:
         reads_after, bytes_after = _io_counts(cluster)
         figures["ios"] = reads_after - reads

@@ -133,10 +133,9 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
 
 
 def finding(report: Report) -> str:
-    """Returns the result in one sentence: what the case is about, then whether the servers differ."""
+    """Returns the result in one sentence: the contrasts, then whether the servers differ."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
-    message = report.case.file.message
-    parts = [message.says] if message and report.shows_message() else _contrasts(report)
+    parts = _contrasts(report)
     if ratios:
         difference = _difference(report, ratios)
         # a difference that the case expects comes first

@@ -40,9 +40,6 @@ PARTS = ("suite", "changes", "lines", "bugs", "lab")
 # cases about test_aio itself say nothing about a server's patch
 OWN_COST = ("d", "k")
 
-# cases that take longest are last
-LAST = ("c", "g")
-
 # minutes of the whole trial, of which the lab gets what the other parts leave; minutes for the bugs
 QUICK_MINUTES = 15
 MARGIN_MINUTES = 2
@@ -75,13 +72,6 @@ class Arguments:
         return any(part in self.parts for part in parts)
 
 
-def _of_read_path() -> list[Path]:
-    def order(path: Path) -> tuple[bool, str]:
-        return path.stem[0] in LAST, path.stem
-
-    return sorted((path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST), key=order)
-
-
 def parse(argv: list[str] | None = None) -> Arguments:
     parser = argparse.ArgumentParser(
         prog="bench/trial",
@@ -112,7 +102,7 @@ def parse(argv: list[str] | None = None) -> Arguments:
         parser.error(f"there is no test {', '.join(missing)}")
     try:
         before, after = (sides.side(role, text) for role, text in zip(sides.ROLES, (parsed.before, parsed.after)))
-        cases = tuple(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or tuple(_of_read_path())
+        cases = tuple(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or tuple(path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST)
     except (sides.SideError, argparse.ArgumentTypeError, OSError, ValueError) as error:
         parser.error(str(error))
     minutes = parsed.minutes or (BUGS_MINUTES_QUICK if parsed.quick else BUGS_MINUTES)
