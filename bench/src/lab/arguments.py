@@ -192,7 +192,6 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
                         help=f"simulate a storage device: {', '.join(devices.PRESETS)} (bench/devices.toml), or a latency such as 1ms; or: none")
     parser.add_argument("--measure", default="", metavar="FIGURE", help="compare by another figure than the case's: cpu, ios … (bench/README.md)")
     parser.add_argument("--list", action="store_true", help="show the cases")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of case files, which is kept as cases/schema.json")
     _common(parser, "lab")
     parser.add_argument("--only", default="", metavar="VALUES",
                         help="only variants with these values, such as --only 'io_uring, direct'")
@@ -207,11 +206,6 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
     parser.add_argument("--show", action="append", type=Path, default=[], metavar="FILE",
                         help="measure nothing: show saved results, CASE.jsonl, and draw their pictures and page")
     parsed = parser.parse_args(argv)
-    if parsed.schema:
-        from . import casefile
-
-        print(casefile.schema(), end="")
-        return None
     if parsed.list:
         _show_cases()
         return None

@@ -1,12 +1,8 @@
-"""Case files in TOML: what is set up, run, varied and expected.
-
-The models below are the whole format.  pydantic checks files against them.  cases/schema.json, which editors read, is
-made from them.
-"""
+"""Case files in TOML: what is set up, run, varied and expected.  The models below are the whole format.  pydantic checks
+files against them."""
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +17,12 @@ from .variants import OWN, Variant, combinations
 
 # A bootstrap of fewer rounds gives intervals that are too narrow.
 MIN_RUNS = 7
+
+# Every case has these.
+EXTENSIONS = ("pg_buffercache", "pg_prewarm", "test_aio")
+
+# Settings of all cases, unless they say otherwise: nothing else reads or writes during a run.
+SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB", "shared_buffers": "256MB", "max_parallel_workers_per_gather": 0}
 
 Text = Union[StrictStr, List[StrictStr]]
 Value = Union[StrictBool, StrictInt, StrictFloat, StrictStr]
@@ -37,29 +39,30 @@ class _Table(BaseModel, extra="forbid"):
 
 
 class Setup(_Table):
-    sql: List[StrictStr] = Field(description="statements that set the case up, once a server")
-    direct_io: StrictBool = Field(False, description="read directly if the file system can and no device is simulated")
-    relation: StrictStr = Field("", description="relation to which cache and device refer; without it they refer to all")
-    standby: StrictBool = Field(False, description="the server has a standby, on port 5433")
+    large: StrictInt = 0  # blocks of the table "large", with a row in each; 0: it is not made
+    sql: List[StrictStr] = []  # further statements that set the case up, once a server
+    direct_io: StrictBool = False  # read directly if the file system can and no device is simulated
+    relation: StrictStr = ""  # relation to which cache and device refer; without it they refer to all
+    standby: StrictBool = False  # the server has a standby, on port 5433
 
 
 class RunTable(_Table):
-    runs: conint(strict=True, ge=MIN_RUNS) = Field(description="rounds at least")
-    most_runs: StrictInt = Field(description="rounds at most")
-    seconds: conint(strict=True, gt=0) = Field(120, description="no further round of a variant begins later")
-    narrow: float = Field(0.1, gt=0, description="rounds are added until the interval's ends are no further apart than this share")
-    before: Text = Field([], description="statements before each run, not measured")
-    statement: Text = Field(description="of several statements the last one is measured")
-    after: Text = Field([], description="statements after each run, not measured")
-    measure: FigureName = Field("time", description="figure by which servers are compared")
-    also: List[FigureName] = Field([], description="figures shown beside it")
-    unit: StrictStr = Field("", description="unit of a figure that has none of its own")
-    explain: Optional[StrictBool] = Field(None, description="false: the statement has no EXPLAIN, and its time is the client's")
-    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = Field([], description="nodes that EXPLAIN must show, each before those below it, also by values of what is varied; another plan is an error")
-    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = Field({}, description="minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied")
-    shared_read_blocks: StrictInt = Field(0, description="a run that reads fewer blocks is an error")
-    pgbench: List[StrictStr] = Field([], description="options of pgbench, which then runs the statement")
-    interleave: StrictBool = Field(False, description="variants take turns, and the server is started anew for each run")
+    runs: conint(strict=True, ge=MIN_RUNS) = MIN_RUNS  # rounds at least
+    most_runs: StrictInt = 21  # rounds at most
+    seconds: conint(strict=True, gt=0) = 120  # no further round of a variant begins later
+    narrow: float = Field(0.1, gt=0)  # rounds are added until the interval's ends are no further apart than this share
+    before: Text = []  # statements before each run, not measured
+    statement: Text  # of several statements the last one is measured
+    after: Text = []  # statements after each run, not measured
+    measure: FigureName = "time"  # figure by which servers are compared
+    also: List[FigureName] = []  # figures shown beside it
+    unit: StrictStr = ""  # unit of a figure that has none of its own
+    explain: Optional[StrictBool] = None  # false: the statement has no EXPLAIN, and its time is the client's
+    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = []  # nodes that EXPLAIN must show, each before those below it, also by values of what is varied; another plan is an error
+    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = {}  # minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied
+    shared_read_blocks: StrictInt = 0  # a run that reads fewer blocks is an error
+    pgbench: List[StrictStr] = []  # options of pgbench, which then runs the statement
+    interleave: StrictBool = False  # variants take turns, and the server is started anew for each run
 
 
 class Contrast(_Table):
@@ -67,7 +70,7 @@ class Contrast(_Table):
 
     of: StrictStr
     to: StrictStr
-    expect: Dict[str, Sign] = Field({}, description="sign by major version; other versions promise nothing")
+    expect: Dict[str, Sign] = {}  # sign by major version; other versions promise nothing
 
     def expected_sign(self, version_num: int) -> str | None:
         return self.expect.get(str(version_num // 10000))
@@ -79,7 +82,7 @@ class Published(_Table):
     source: StrictStr
     before_ms: Optional[float] = None
     after_ms: Optional[float] = None
-    figures: Optional[StrictStr] = Field(None, description="figures other than a before and an after")
+    figures: Optional[StrictStr] = None  # figures other than a before and an after
 
     @property
     def ratio(self) -> float | None:
@@ -89,14 +92,14 @@ class Published(_Table):
 class CaseFile(_Table):
     id: StrictStr
     title: StrictStr
-    commit: StrictStr = Field("", description="the server's commit that changed the behaviour")
-    known: StrictStr = Field(description="which servers have the behaviour, and what cannot be shown")
-    vary: Dict[str, List[Value]] = Field({}, description=f"settings and their values, or {', '.join(OWN)}")
-    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = Field({}, description="values that replace {name}, or labels with their values")
-    settings: Dict[str, Union[Value, Dict[str, Value]]] = Field({}, description="settings of all servers; tables 18, 19: from that major version on")
-    setup: Setup
+    commit: StrictStr = ""  # the server's commit that changed the behaviour
+    known: StrictStr  # which servers have the behaviour, and what cannot be shown
+    vary: Dict[str, List[Value]] = {}  # settings and their values, or names of variants.OWN
+    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = {}  # values that replace {name}, or labels with their values
+    settings: Dict[str, Union[Value, Dict[str, Value]]] = {}  # settings of all servers; tables 18, 19: from that major version on
+    setup: Setup = Setup()
     run: RunTable
-    expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = Field({}, description="gone_in, at_least, and signs of variants")
+    expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = {}  # gone_in, at_least, and signs of variants
     contrast: List[Contrast] = []
     published: Optional[Published] = None
 
@@ -132,6 +135,19 @@ class Case:
     @property
     def setup(self) -> Setup:
         return self.file.setup
+
+    @property
+    def setup_statements(self) -> list[str]:
+        large = [
+            "CREATE TABLE large (id int, filler text STORAGE PLAIN)",
+            f"INSERT INTO large SELECT i, repeat('x', 5000) FROM generate_series(1, {self.setup.large}) i",
+            "VACUUM (FREEZE, ANALYZE) large",
+        ]
+        return [*(f"CREATE EXTENSION {name}" for name in EXTENSIONS), *(large if self.setup.large else []), *self.setup.sql, "CHECKPOINT"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return SETTINGS | self.file.settings
 
     @property
     def run(self) -> RunTable:
@@ -324,9 +340,3 @@ def load(path: Path) -> Case:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise CaseError(f"{path}: {error}") from error
     return from_data(path.stem, data, str(path))
-
-
-def schema() -> str:
-    """Returns the format as JSON schema, for cases/schema.json."""
-    make = getattr(CaseFile, "model_json_schema", None) or CaseFile.schema
-    return json.dumps(make(), sort_keys=True) + "\n"

@@ -22,9 +22,6 @@ NOT_OF_INTEREST = """
     OR name LIKE 'lc\\_%' OR name IN ('TimeZone', 'log_timezone', 'DateStyle', 'default_text_search_config')
 """
 
-# Settings of all cases: nothing else reads or writes during a run.
-SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
-
 DATABASE = "bench"
 
 
@@ -78,7 +75,7 @@ def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
 
 
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
-    settings = SETTINGS | for_server(case.file.settings, cluster.version_num)
+    settings = for_server(case.settings, cluster.version_num)
     # the gate's worker performs a device's reads one by one, so they must come from memory
     if case.setup.direct_io and direct_io and not all(each.has_device for each in ([variant] if variant else case.variants)):
         settings["debug_io_direct"] = "data"
@@ -95,7 +92,7 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
         execute(cluster, f"DROP DATABASE IF EXISTS {DATABASE}")
         execute(cluster, f"CREATE DATABASE {DATABASE}")
         cluster.use(DATABASE)
-        for statement in case.setup.sql:
+        for statement in case.setup_statements:
             execute(cluster, statement)
         cluster.make_standby(case.setup.standby)
         version, label = identify(cluster, [other.info.label for other in contestants])

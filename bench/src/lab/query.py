@@ -45,10 +45,8 @@ def case_of(query: Path, setup: Path | None, device: str) -> Case:
         "title": " ".join(found[-1].split())[:60],
         "known": "A query of the user's; nothing is promised.",
         "vary": {"io_method": ["worker", "io_uring"], "device": [device], "cache": ["cold server"]},
-        "setup": {
-            "direct_io": True,
-            "sql": [f"CREATE EXTENSION {name}" for name in ("pg_buffercache", "test_aio")]
-            + (_read(setup) if setup else []) + ["VACUUM (ANALYZE)", "CHECKPOINT"],
-        },
-        "run": {"runs": 7, "most_runs": 21, "explain": bool(explain), "statement": found, "also": ["read_blocks", "ios", "mean_blocks"]},
+        # the server's own defaults
+        "settings": {"shared_buffers": "128MB", "max_parallel_workers_per_gather": 2},
+        "setup": {"direct_io": True, "sql": [*(_read(setup) if setup else []), "VACUUM (ANALYZE)"]},
+        "run": {"explain": bool(explain), "statement": found, "also": ["read_blocks", "ios", "mean_blocks"]},
     }, str(query))
