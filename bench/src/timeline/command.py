@@ -15,8 +15,8 @@ A file has a line for each I/O, as JSON:
 """
 
 
-# suffixes of other programs' formats; each has one trace
-EXPORTS = {".json": export.chrome, ".log": export.fio_log}
+#: the suffix of Chrome trace events, a file of which has one trace
+EXPORT = ".json"
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -29,8 +29,8 @@ def _size(text: str) -> tuple[int, int]:
 
 def _output(text: str) -> Path:
     path = Path(text)
-    if path.suffix not in (*draw.SUFFIXES, *EXPORTS):
-        raise argparse.ArgumentTypeError(f"{text}: must end in {', '.join((*draw.SUFFIXES, *EXPORTS))}")
+    if path.suffix not in (*draw.SUFFIXES, EXPORT):
+        raise argparse.ArgumentTypeError(f"{text}: must end in {', '.join((*draw.SUFFIXES, EXPORT))}")
     return path
 
 
@@ -41,8 +41,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string such as 'host=/tmp dbname=postgres'")
     parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
-                        help="output file, ending in .png, .svg or .html; or, with one trace, in .json (Chrome trace events, for Perfetto) or"
-                             " .log (fio's latency log); once or several times (default: timeline.png)")
+                        help="output file, ending in .png, .svg or .html; or, with one trace, in .json (Chrome trace events, for Perfetto);"
+                             " once or several times (default: timeline.png)")
     parser.add_argument("--label", action="append", default=[], help="name of the first trace, of the second … (default: the file's name, the server's version)")
     parser.add_argument("--title", default="", help="title above the whole")
     parser.add_argument("--relation", help="draw only I/Os of this relation")
@@ -53,8 +53,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parsed = parser.parse_args(argv)
     if len(parsed.label) > len(parsed.traces):
         parser.error("more labels than traces")
-    if len(parsed.traces) > 1 and any(path.suffix in EXPORTS for path in parsed.output or ()):
-        parser.error("a file that ends in .json or .log has one trace")
+    if len(parsed.traces) > 1 and any(path.suffix == EXPORT for path in parsed.output or ()):
+        parser.error("a file that ends in .json has one trace")
     if parsed.end is not None and parsed.end <= parsed.begin:
         parser.error("--to must be later than --from")
     return parsed
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     parsed = _parse(argv)
     labels = [*parsed.label, *[None] * len(parsed.traces)]
     paths = parsed.output or [Path("timeline.png")]
-    drawn = [path for path in paths if path.suffix not in EXPORTS]
+    drawn = [path for path in paths if path.suffix != EXPORT]
     wanted = {"plotly" if path.suffix == ".html" else "matplotlib" for path in drawn}
     if any(map(trace.is_dsn, parsed.traces)):
         wanted.add("psycopg")
@@ -73,8 +73,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]
         for path in paths:
-            if path.suffix in EXPORTS:
-                path.write_text(EXPORTS[path.suffix](traces[0]))
+            if path.suffix == EXPORT:
+                path.write_text(export.chrome(traces[0]))
         if drawn:
             draw.write(panels.of(traces, parsed.relation), drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
                        zoom=parsed.zoom, size=parsed.size)

@@ -1,4 +1,4 @@
-"""A trace in the formats of other programs: Chrome trace events, which Perfetto opens, and fio's log of latencies."""
+"""A trace as Chrome trace events, which Perfetto opens."""
 
 from __future__ import annotations
 
@@ -78,9 +78,3 @@ def chrome(trace: Trace) -> str:
             event["ts"] = round(event["ts"] - first * 1000, 3)
     _nest(events)
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events})
-
-
-def fio_log(trace: Trace) -> str:
-    """Returns a log of latencies as fio writes it with log_offset: end in ms, latency in ns, 0 for a read, bytes, offset, priority."""
-    ended = sorted((io.end, io.seq, io) for io in trace.ios if io.end is not None and io.outcome != "error")
-    return "".join(f"{int(end)}, {round((end - io.start) * 1e6)}, 0, {io.blocks * 8192}, {io.block * 8192}, 0\n" for end, _, io in ended)
