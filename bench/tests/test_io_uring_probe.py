@@ -29,7 +29,6 @@ SECCOMP_RET_KILL_PROCESS = 0x80000000
 SYS_IO_URING_SETUP = 425
 SYS_IO_URING_ENTER = 426
 SYS_IO_URING_REGISTER = 427
-PER_LINUX32 = 8
 
 
 def refuse(call: int, action: int) -> None:
@@ -161,11 +160,6 @@ class Reasons(unittest.TestCase):
         self.assertEqual(probe(refusal(SYS_IO_URING_REGISTER, errno.EPERM)).stdout, "usable\n")
         self.assertEqual(probe(death(SYS_IO_URING_REGISTER)).stdout, "usable\n")
 
-    def test_rings_out_of_reach(self) -> None:
-        """With the architecture's name changed, the probe does not know how to map memory."""
-        personality = ctypes.CDLL(None).personality
-        self.check_refusal(probe(lambda: personality(PER_LINUX32)), "unknown: rings can be made, but")
-
     def test_memlock(self) -> None:
         said = probe(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
         if said.returncode == 0:
@@ -193,13 +187,6 @@ class Reasons(unittest.TestCase):
     def test_remedies_for_open_files(self) -> None:
         lines = explain(lambda: limit_files(60))
         self.check_remedies(lines, "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536")
-
-    def test_two_obstacles(self) -> None:
-        def limit() -> None:
-            refuse(SYS_IO_URING_SETUP, errno.EPERM)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
-
-        self.assertIn('as well: open-file limit: "ulimit -n" is 200, a server with 142 rings needs at least 206', explain(limit))
 
     def test_remedies_for_memlock(self) -> None:
         lines = explain(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
