@@ -59,6 +59,13 @@ class Ratios(unittest.TestCase):
             stats.compare([1, 2, 3], [1, 2])
 
 
+class Intervals(unittest.TestCase):
+    def test_they_hold_the_truth_as_often_as_they_say(self) -> None:
+        chance = numpy.random.default_rng(1)
+        ends = [stats.interval(numpy.log(1.2) + 0.07 * chance.standard_normal(7), 0.9)[1:] for _ in range(1000)]
+        self.assertAlmostEqual(sum(low <= 1.2 <= high for low, high in ends) / 1000, 0.9, delta=0.03)
+
+
 class Modes(unittest.TestCase):
     def test_two_groups_are_noticed(self) -> None:
         self.assertEqual(stats.modes([131, 260, 130, 262, 132, 261, 129]), [[129, 130, 131, 132], [260, 261, 262]])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
-import random
 import shutil
 import subprocess
 import tempfile
@@ -17,9 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 from lab import project
-from lab import stats
-from lab.results import Run
-from trial import arguments, bugs, changed, changes, command, compare, coverage, findings, kept, page, patch, sides, suite, summary, tap
+from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary, tap
 from trial.bugs import Tried
 from trial.changes import Changes
 from trial.coverage import Coverage, Gap
@@ -318,55 +314,6 @@ class OtherChanges(unittest.TestCase):
             self.assertEqual((told["told"], told["text"]), ("could not be compared", "error: x"))
 
 
-class Statistics(unittest.TestCase):
-    def test_holds_the_truth_as_often_as_it_says(self) -> None:
-        chance = random.Random(1)
-        held = 0
-        for _ in range(1000):
-            before = [math.exp(chance.gauss(5, 0.05)) for _ in range(7)]
-            after = [1.2 * each * math.exp(chance.gauss(0, 0.05)) for each in before]
-            _, low, high = stats.interval([math.log(b / a) for a, b in zip(before, after)], 0.9)
-            held += low <= 1.2 <= high
-        self.assertAlmostEqual(held / 1000, 0.9, delta=0.03)
-
-    def test_intervals_of_many_comparisons_are_wider(self) -> None:
-        one = compare.of([report()])
-        many = compare.of([report()] * 30)
-        of_worker = [next(each for each in found if each.variant == "worker") for found in (one, many)]
-        self.assertLess(of_worker[1].low, of_worker[0].low)
-
-    def test_faster_is_better_and_first(self) -> None:
-        found = compare.of([report()])
-        self.assertEqual([(each.variant, each.verdict) for each in found], [("io_uring", "better"), ("worker", "better"), ("sync", "same")])
-
-    def test_noise_is_no_change(self) -> None:
-        chance = random.Random(2)
-        made = report()
-        for by_server in made.runs.values():
-            for server in by_server:
-                by_server[server] = [Run(n, {"time": chance.gauss(500, 40)}) for n in range(1, 8)]
-        self.assertFalse([each for each in compare.of([made] * 40) if each.is_change])
-
-    def test_sure_but_small_is_no_change(self) -> None:
-        made = report()
-        made.runs = {"worker": {"18.6": [Run(n, {"time": 100.0 + n / 100}) for n in range(7)], "19rc1": [Run(n, {"time": 103.0 + n / 100}) for n in range(7)]}}
-        self.assertEqual(compare.of([made])[0].verdict, "same")
-
-    def counted(self, before: int, after: int) -> compare.Comparison:
-        made = report()
-        made.runs = {"worker": {"18.6": [Run(n, {"ios": before}) for n in range(7)], "19rc1": [Run(n, {"ios": after}) for n in range(7)]}}
-        [found] = compare.of([made])
-        return found
-
-    def test_counts_are_exact(self) -> None:
-        found = self.counted(4000, 250)
-        self.assertEqual((found.verdict, found.exact, found.ratio), ("better", True, 0.0625))
-        self.assertEqual(self.counted(250, 250).verdict, "same")
-        self.assertEqual(self.counted(250, 251).verdict, "same")
-        self.assertEqual(self.counted(250, 280).verdict, "worse")
-        self.assertEqual(self.counted(0, 5).verdict, "worse")
-
-
 class Sides(unittest.TestCase):
     def test_a_tree_is_compiled_twice(self) -> None:
         side = sides.side("before", "source:/x/pg@master")
@@ -428,8 +375,12 @@ def made() -> Findings:
     passing = suite.File(True, (tap.Assertion("x", True), tap.Assertion("y", True)))
     failing = suite.File(False, (tap.Assertion("x", True), tap.Assertion("y", False)), "the <log>")
     builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
-    slower = report()
-    slower = replace(slower, case=replace(slower.case, name="slower"), runs={"worker": {"18.6": slower.runs["worker"]["19rc1"], "19rc1": slower.runs["worker"]["18.6"]}})
+    slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs=runs)
+                      for runs in ({"worker": {}}, {"worker": {}, "io_uring": {}}))
+    for made, after, before in ((slower, "18.6", "19rc1"), (faster, "19rc1", "18.6")):
+        for variant in made.runs:
+            made.runs[variant] = {"after": report().runs[variant][after], "before": report().runs[variant][before]}
+    slower = replace(slower, case=replace(slower.case, name="slower"))
     return Findings(
         "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
@@ -437,7 +388,7 @@ def made() -> Findings:
         bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
         bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
-        reports=[report(), slower], left_out=["t05_vacuum"],
+        reports=[faster, slower], left_out=["t05_vacuum"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
     )
 
@@ -448,7 +399,7 @@ class Status(unittest.TestCase):
         self.assertEqual(found.status, findings.FAILS)
         self.assertEqual(replace(found, suites={}, failures={"x": "y"}).status, findings.INCOMPLETE)
         self.assertEqual(replace(found, suites={}).status, findings.WORSE)
-        self.assertEqual(replace(found, suites={}, reports=[report()]).status, findings.RIGHT)
+        self.assertEqual(replace(found, suites={}, reports=found.reports[:1]).status, findings.RIGHT)
 
     def test_wrong_usage_is_none_of_these(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as exit:
@@ -459,12 +410,12 @@ class Status(unittest.TestCase):
 class Summary(unittest.TestCase):
     def test_fits_into_a_mail(self) -> None:
         many = made()
-        many.reports = [replace(report(), case=replace(report().case, name=f"r{n}")) for n in range(40)]
+        many.reports = [replace(many.reports[0], case=replace(report().case, name=f"r{n}")) for n in range(40)]
         for found in (made(), many):
             lines = summary.text(found).splitlines()
             self.assertLessEqual(len(lines), summary.LINES)
             self.assertLessEqual(max(map(len, lines)), summary.WIDTH)
-        self.assertRegex(summary.text(many), r"and \d+ more figures that changed")
+        self.assertRegex(summary.text(many), r"and \d+ more cases that changed")
 
     def test_tells_both(self) -> None:
         told = summary.text(made())
@@ -490,8 +441,8 @@ class Page(browser.PageTest):
 
     def test_pictures_and_timeline_are_seen(self) -> None:
         sizes = self.browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
-        # a picture for each case that changed, and the timeline of one
-        self.assertEqual(len(sizes), 3)
+        # all comparisons, a picture for each case, and the timeline of one
+        self.assertEqual(len(sizes), 4)
         self.assertEqual(sum("over time" in alt for alt, _ in sizes), 1)
         self.assertTrue(all(width > 500 for _, width in sizes))
 
@@ -505,7 +456,7 @@ class Page(browser.PageTest):
         rows = parallel(40) + [dict(parallel(1)[0], relation="pg_proc")]
         self.assertEqual({io.target for io in page._of_interest(trace.from_rows("a", rows)).ios}, {"large"})
 
-    def test_each_case_that_changed_is_linked(self) -> None:
+    def test_each_case_is_linked(self) -> None:
         links = self.browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
         self.assertEqual({hash for hash, _ in links}, {"#slower", "#r03_repeated_blocks"})
         self.assertTrue(all(there for _, there in links))

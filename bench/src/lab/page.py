@@ -66,13 +66,18 @@ def image(report: Report) -> Markup:
 
 _environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
 _environment.globals |= {"wording": wording, "image": image}
-# the template's macros, which bench/trial uses as well
 _macros = _environment.get_template("page.html").module
-figures_table: Callable[[Report], str] = _macros.figures_table  # type: ignore[attr-defined]
-statements: Callable[[Report], str] = _macros.statements  # type: ignore[attr-defined]
+
+
+def _forest(reports: list[Report]) -> Markup:
+    return _drawn(lambda path: forest.draw(reports, path), forest.told(reports)) if forest.rows(reports) else Markup("")
+
+
+def cases(reports: list[Report]) -> Markup:
+    """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
+    return _macros.cases(reports, _forest(reports))  # type: ignore[attr-defined]
 
 
 def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
-    plot = _drawn(lambda path: forest.draw(reports, path), forest.told(reports)) if forest.rows(reports) else ""
     quick = quick or any(report.quick for report in reports)
-    return document("Read-path lab", _macros.body(reports, failures, quick, plot))  # type: ignore[attr-defined]
+    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))  # type: ignore[attr-defined]

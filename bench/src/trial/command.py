@@ -107,9 +107,10 @@ class _Trial:
             cases = [case for case in cases if any(variant.matches(self._given.only) for variant in case.variants)]
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
         deadline = 0.0 if self._given.show else self._deadline
-        measured = lab.run(cases, [side.lab_server for side in self._given.sides], self._given.work, self._console, deadline)
+        # the lab judges the first server, which is the one after the patch
+        measured = lab.run(cases, [side.lab_server for side in self._given.sides[::-1]], self._given.work, self._console, deadline)
         found.reports, found.failures, found.left_out = measured.reports, measured.failures, measured.left_out
-        found.traces = {name: traces for name in found.changed_cases if (traces := lab.traces(name))}
+        found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
         """Returns the lines that the patch touches.  The files are kept beside it, for their text."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,15 +11,26 @@ from timeline.trace import Trace
 
 from lab.results import Report
 
-from . import compare, suite
+from . import suite
 from .bugs import Tried, points
 from .changes import Changes
-from .compare import Comparison
 from .coverage import Gap
 from .sides import Build
 from .suite import Difference, Suite
 
 RIGHT, FAILS, WORSE, INCOMPLETE = 0, 1, 3, 4
+
+
+def size_of(report: Report, variant: str | None) -> float:
+    """Returns how much a variant changed, up or down; 0 if that is no difference."""
+    ratio = report.ratio(variant) if variant else None
+    return abs(math.log(ratio.ratio)) if ratio and ratio.sign in ("higher", "lower") else 0.0
+
+
+def largest_change(report: Report) -> str | None:
+    """Returns the variant that changed most, or None if none did."""
+    variant = max(report.runs, key=lambda each: size_of(report, each), default=None)
+    return variant if size_of(report, variant) else None
 
 
 @dataclass
@@ -65,19 +77,15 @@ class Findings:
         return [each for each in self.bugs if not each.by]
 
     @cached_property
-    def comparisons(self) -> list[Comparison]:
-        return compare.of(self.reports)
+    def verdicts(self) -> Counter[str]:
+        """How many variants of cases are better, worse, changed, the same, or cannot be told."""
+        ratios = [(report, ratio) for report in self.reports for variant in report.runs if (ratio := report.ratio(variant))]
+        return Counter((report.case.figure.judged(ratio.sign) or "changed") if ratio.sign in ("higher", "lower") else ratio.sign or "cannot tell" for report, ratio in ratios)
 
-    def figures(self, verdict: str) -> list[Comparison]:
-        return [each for each in self.comparisons if each.verdict == verdict]
-
-    @property
-    def changed_cases(self) -> list[str]:
-        """The cases that changed, the largest change first."""
-        return list(dict.fromkeys(each.case for each in self.comparisons if each.is_change))
-
-    def report(self, case: str) -> Report:
-        return next(report for report in self.reports if report.case.name == case)
+    @cached_property
+    def changed(self) -> list[Report]:
+        """The reports of cases that changed, the largest change first."""
+        return sorted((report for report in self.reports if largest_change(report)), key=lambda report: -size_of(report, largest_change(report)))
 
     @property
     def broken(self) -> dict[str, str]:
@@ -91,4 +99,4 @@ class Findings:
             return FAILS
         if self.broken or self.failures or self.files("doubtful") or any(note.startswith("not done") for notes in self.notes.values() for note in notes):
             return INCOMPLETE
-        return WORSE if self.figures("worse") else RIGHT
+        return WORSE if self.verdicts["worse"] else RIGHT

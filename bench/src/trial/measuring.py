@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +17,7 @@ from lab.servers import ServerError, told
 from timeline import trace
 from timeline.trace import Trace, TraceError
 
-from . import compare
+from .findings import largest_change
 from .kept import Kept
 from .sides import ROLES
 
@@ -43,11 +43,6 @@ def with_figures(case: Case) -> Case:
     return casefile.from_data(case.name, data | {"run": data["run"] | {"also": [*case.run.also, *beside]}})
 
 
-def _traced_variant(report: Report) -> str | None:
-    """Returns the variant that changed most, by this case alone, or None."""
-    return next((each.variant for each in compare.of([report]) if each.is_change), None)
-
-
 class Measuring:
     def __init__(self, kept: Kept, effort: session.Effort, only: str) -> None:
         self._kept = kept
@@ -58,7 +53,10 @@ class Measuring:
         return self._kept.lab / f"{name}.jsonl"
 
     def saved(self, names: Sequence[str]) -> list[Report]:
-        return [results.load(self._path(name)) for name in names if self._path(name).exists()]
+        """Returns the reports so far.  Their intervals hold together, whenever they were measured."""
+        found = [results.load(self._path(name)) for name in names if self._path(name).exists()]
+        comparisons = sum(report.case.number_of_comparisons([each for each in report.case.variants if each.label in report.runs], 2) for report in found)
+        return [replace(report, comparisons=comparisons) for report in found]
 
     def traces(self, name: str) -> tuple[str, list[Trace]] | None:
         """Returns the variant that was traced and its traces, or None if the case was not traced."""
@@ -66,12 +64,12 @@ class Measuring:
         return (kept["variant"], [trace.from_rows(role, rows, lost) for role, (rows, lost) in kept["traces"].items()]) if kept else None
 
     def _trace(self, lab: session.Session, report: Report) -> None:
-        label = _traced_variant(report)
+        label = largest_change(report)
         if label is None:
             return
         [variant] = [each for each in report.case.variants if each.label == label]
         try:
-            recorded = dict(zip(ROLES, lab.record(variant), strict=True))
+            recorded = dict(zip(ROLES, lab.record(variant)[::-1], strict=True))
             for role, (rows, lost) in recorded.items():
                 # finds out now what cannot be drawn
                 trace.from_rows(role, rows, lost)

@@ -12,12 +12,12 @@ from pathlib import Path
 from lab import page as of_lab
 from lab import wording
 from lab.page import table, table_row
+from lab.stats import CONFIDENCE
 from timeline import draw, panels
 from timeline.trace import Trace
 
 from . import suite, summary
 from .bugs import points
-from .compare import CONFIDENCE, MARGIN, Comparison, number_corrected_for
 from .findings import Findings
 from .sides import Build
 from .suite import Difference
@@ -25,14 +25,13 @@ from .suite import Difference
 STYLE = of_lab.STYLE + """
 h1 { margin-bottom: .2rem } h2 { margin-top: 0 }
 .lead { font-size: 1.15rem } .good { color: #00684a } .bad { color: #b3261e; font-weight: bold } .open { color: #7a5200 }
-td.number { text-align: right; white-space: nowrap } details { margin: .3rem 0 } summary { cursor: pointer }
+details { margin: .3rem 0 } summary { cursor: pointer }
 td li { overflow-wrap: anywhere }
 details pre { font-size: .8rem; max-height: 30rem; overflow: auto }
-tr.change td { background: #fbfaf4 }
 .quick { background: #fff3d6; padding: .4rem .8rem }
 """
 
-CLASSES = {"broken": "bad", "doubtful": "open", "unsteady": "open", "both": "open", "mended": "good", "worse": "bad", "better": "good", "changed": "open"}
+CLASSES = {"broken": "bad", "doubtful": "open", "unsteady": "open", "both": "open", "mended": "good"}
 WORDS = {"broken": "fails after, passed before", "doubtful": "fails sometimes after, never before", "unsteady": "fails sometimes", "both": "fails on both", "mended": "failed before, passes after"}
 
 # failed assertions that are named for a file
@@ -145,37 +144,6 @@ def _unnoticed(found: Findings) -> str:
     return f"<section>{''.join(body)}</section>"
 
 
-def _interval(each: Comparison) -> str:
-    if each.exact:
-        return "exact"
-    return f"{each.low:.2f} – {each.high:.2f}" if each.low is not None and each.high is not None else "–"
-
-
-def _comparison_cells(each: Comparison) -> list[str]:
-    ratio = summary.times(each.ratio) if each.ratio else "–"
-    return [_text(each.variant), _text(summary.figure(each)), _text(summary.amount(each, each.before)), _text(summary.amount(each, each.after)),
-            f"<b>{ratio}</b>", f'<span class="interval">{_interval(each)}</span>', _mark(each.verdict, each.verdict)]
-
-
-def _comparison_row(found: Findings, each: Comparison) -> str:
-    case = found.report(each.case).case
-    name = f'<a href="#{_text(case.name)}">{_text(case.id)}</a>' if each.case in found.changed_cases else _text(case.id)
-    return table_row([f"{name} {_text(case.title)}", *_comparison_cells(each)])
-
-
-COLUMNS = ["variant", "figure", "before", "after", "after / before", "interval", ""]
-HEAD = table_row(["case", *COLUMNS], "th")
-
-
-def _comparisons(found: Findings) -> str:
-    changed = [each for each in found.comparisons if each.is_change]
-    others = [each for each in found.comparisons if not each.is_change]
-    shown = table([HEAD, *(_comparison_row(found, each) for each in changed)]) if changed else "<p>The lab shows no change.</p>"
-    folded = _folded(f"{len(others)} figures that did not change, or are unclear",
-                     table([HEAD, *(_comparison_row(found, each) for each in others)])) if others else ""
-    return shown + folded
-
-
 # in pixels
 WIDTH, HEIGHT_OF_PANEL, HEIGHT_OF_REST = 1500, 400, 140
 
@@ -200,20 +168,7 @@ def _timelines(title: str, variant: str, traces: list[Trace]) -> str:
         draw.write(drawn, [path], title=f"{title}: {variant}", zoom=float(f"{longest * ZOOM:.1g}"), size=size)
         image = of_lab.embedded(path, "I/Os before and after, over time")
     words = "".join(f"<li><b>{_text(panel.trace.label)}</b>, {_text(panel.target)}: {_text(panel.summary())}</li>" for panel in drawn)
-    return f"<h3>Timeline: {_text(variant)}</h3><ul>{words}</ul>{image}"
-
-
-def _case(found: Findings, name: str) -> str:
-    report = found.report(name)
-    rows = [table_row(_comparison_cells(each)) for each in found.comparisons if each.case == name]
-    timeline = _timelines(report.case.title, *found.traces[name]) if name in found.traces else ""
-    return f"""<section id="{_text(name)}"><h2>{_text(report.case.id)}: {_text(report.case.title)}</h2>
-{table([table_row(COLUMNS, "th"), *rows])}
-{of_lab.image(report)}
-{of_lab.figures_table(report)}
-{timeline}
-{_folded("statements", of_lab.statements(report))}
-<p class="note">{_text("; ".join(wording.skipped(report)))}</p></section>"""
+    return f"<h3>Timeline of {_text(title)}, {_text(variant)}</h3><ul>{words}</ul>{image}"
 
 
 def _effect(found: Findings) -> str:
@@ -227,17 +182,14 @@ def _effect(found: Findings) -> str:
     body += [f'<p class="bad">{_text(case)} could not be measured: {_text(why)}</p>' for case, why in found.failures.items()]
     if found.left_out:
         body.append(f'<p class="open">There was no time for {_text(", ".join(found.left_out))}.</p>')
-    if found.comparisons:
-        measured = f"{summary.number(len(found.reports), 'case')}, {summary.number(len(found.comparisons), 'figure')}"
-        body.append(f'<p class="lead">{measured}: {_text(summary.counts(found))}.</p>')
-        body.append(f"<p>A ratio is after to before. The {number_corrected_for(found.comparisons)} intervals hold together with {CONFIDENCE:.0%}: each is as wide as Bonferroni's correction makes it."
-                    f" A figure changed if its interval does not include 1 and its ratio is more than {MARGIN:.0%} away from 1."
-                    " A count that is the same in each run of a server is exact and needs no interval."
-                    " Ratios in pictures are before to after, with the lab's own intervals of one case each.</p>")
-        body.append(_comparisons(found))
+    if found.reports:
+        body.append(f'<p class="lead">{summary.number(len(found.reports), "case")}, {summary.number(found.verdicts.total(), "comparison")}: {_text(summary.counts(found))}.</p>')
+        body.append(f"<p>A ratio is after to before. All intervals together hold with {CONFIDENCE:.0%}.</p>")
+        body.append(of_lab.cases(found.reports))
+        body += [_timelines(f"{report.case.id}: {report.case.title}", *found.traces[report.case.name]) for report in found.changed if report.case.name in found.traces]
     else:
         body.append("<p>Nothing was measured.</p>")
-    return f"<section>{''.join(body)}</section>" + "".join(_case(found, name) for name in found.changed_cases)
+    return f"<section>{''.join(body)}</section>"
 
 
 def _build_row(what: str, role: str, build: Build) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab import wording
-from lab.figures import FIGURES
 
-from .compare import CONFIDENCE, Comparison, number_corrected_for
 from .findings import Findings
 from .sides import Build
 
@@ -18,29 +16,6 @@ WIDTH = 76
 
 def _shortened(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def figure(comparison: Comparison) -> str:
-    return {"ios": "I/Os"}.get(comparison.figure, comparison.figure.replace("_", " "))
-
-
-def times(ratio: float) -> str:
-    """Returns the ratio with two significant digits or more."""
-    return wording.factor(ratio) if ratio >= 0.1 else f"{ratio:.2g}"
-
-
-def amount(comparison: Comparison, value: float) -> str:
-    return f"{wording.number(value)} {FIGURES[comparison.figure].unit}".strip()
-
-
-def change(comparison: Comparison) -> str:
-    """Returns both values and their ratio."""
-    told = f"{wording.number(comparison.before)} -> {amount(comparison, comparison.after)}"
-    if comparison.ratio is None:
-        return told
-    if comparison.low is None or comparison.high is None:
-        return f"{told}, {times(comparison.ratio)} times, exact"
-    return f"{told}, {times(comparison.ratio)} [{comparison.low:.2f}, {comparison.high:.2f}]"
 
 
 def build(build: Build) -> str:
@@ -114,12 +89,8 @@ def unnoticed(found: Findings, most: int = 4) -> list[str]:
     return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
 
 
-COUNTED = {"better": "better", "worse": "worse", "changed": "changed", "same": "same", "cannot tell": "unclear"}
-
-
 def counts(found: Findings) -> str:
-    numbers = [(len(found.figures(verdict)), told) for verdict, told in COUNTED.items()]
-    return ", ".join(f"{number} {told}" for number, told in numbers if number)
+    return ", ".join(f"{found.verdicts[verdict]} {verdict}" for verdict in ("better", "worse", "changed", "same", "cannot tell") if found.verdicts[verdict])
 
 
 def number(count: int, noun: str) -> str:
@@ -128,23 +99,14 @@ def number(count: int, noun: str) -> str:
 
 def effect(found: Findings, lines_left: int) -> list[str]:
     """Returns the lines about the lab, at most this many."""
-    if not found.comparisons:
+    if not found.reports:
         return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
-    lines = [f"lab{' (quick)' if found.quick else ''}: {number(len(found.reports), 'case')}, {number(len(found.comparisons), 'figure')}: {counts(found)}"]
-    notes = []
+    lines = [f"lab{' (quick)' if found.quick else ''}: {number(len(found.reports), 'case')}, {number(found.verdicts.total(), 'comparison')}: {counts(found)}"]
     if found.failures:
-        notes.append(f"  could not be measured: {_names(list(found.failures))}")
+        lines.append(f"  could not be measured: {_names(list(found.failures))}")
     if found.left_out:
-        notes.append(f"  no time for {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
-    notes.append(f"  after/before [{CONFIDENCE:.0%} for all {number_corrected_for(found.comparisons)} intervals together]")
-    changed = [each for each in found.comparisons if each.is_change]
-    room = max(lines_left - len(lines) - len(notes), 0)
-    shown = changed if len(changed) <= room else changed[: max(room - 1, 0)]
-    for each in shown:
-        lines.append(f"  {each.verdict:7} {found.report(each.case).case.id} {each.variant}, {figure(each)}: {change(each)}")
-    if len(shown) < len(changed):
-        lines.append(f"  and {len(changed) - len(shown)} more figures that changed, in the report")
-    return lines + notes
+        lines.append(f"  no time for {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+    return lines + _some([f"{report.case.id}: {wording.finding(report)}" for report in found.changed], max(lines_left - len(lines), 1), "cases that changed")
 
 
 def text(found: Findings) -> str:
