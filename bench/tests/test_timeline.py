@@ -140,55 +140,41 @@ class Page(browser.PageTest):
         self.assertEqual(status, 0, said)
         self.browser.open(path)
 
-    def bars(self, axis: str) -> int:
-        """Returns the number of bars in the subplot of this y axis."""
-        return int(self.browser.run("return document.querySelectorAll(`.subplot.${arguments[0]} .barlayer .point path`).length", f"xy{axis}"))
+    def titles(self) -> list[list[str]]:
+        """Returns what is told under the mouse, by groups of bars."""
+        return self.browser.run("return [...document.querySelectorAll('g[id^=\"ios \"]')].map(group => [...group.querySelectorAll('title')].map(title => title.textContent))")
 
     def test_a_bar_an_io(self) -> None:
         self.draw(("18", traces.serial(40)), ("19", traces.parallel(60)))
-        points = self.browser.run("return [...document.querySelectorAll('.subplot')].map(each => [each.classList[1], each.querySelectorAll('.barlayer .point path').length])")
-        # a subplot of bars and one of waits for each trace
-        self.assertEqual([number for _, number in points if number], [40, 40, 60, 4])
+        self.assertEqual([len(group) for group in self.titles()], [40, 60])
         self.assertIn("18: 42.0 ms, 19: 4.7 ms (9.0 times)", self.browser.driver.title)
 
     def test_ten_thousand(self) -> None:
         self.draw(("18", traces.parallel(10000)))
-        self.assertEqual(self.bars(""), 10000)
+        self.assertEqual(len(self.titles()[0]), 10000)
 
-    def test_hovering_tells(self) -> None:
-        self.draw(("18", traces.varied()))
-        texts = self.browser.run("return document.querySelector('.js-plotly-plot').data.flatMap(trace => trace.hovertext ?? [])")
-        self.assertEqual(len(texts), 6 + 3)
-        [failed] = [text for text in texts if "result ERROR (-5)" in text]
+    def test_each_is_told_where_it_is(self) -> None:
+        self.draw(("18 <a> &", traces.varied()))
+        [failed] = [text for group in self.titles() for text in group if "result ERROR (-5)" in text]
         for words in ("large, block 24 to 25", "client backend 100; submitted 0.700 ms, completed 1.800 ms", "client backend 101 waited 800 µs from 1.000 ms"):
             self.assertIn(words, failed)
-        [shown] = self.hovered("result PARTIAL")
-        self.assertIn("large, block 16 to 19", shown)
-
-    def hovered(self, words: str) -> list[str]:
-        """Returns what appears when the mouse is on the bar whose text has these words."""
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        bar = self.browser.run("""
-            return [...document.querySelectorAll('.barlayer .point')].find(each => each.__data__.htx?.includes(arguments[0]))
-                ?.querySelector('path')""", words)
-        self.assertIsNotNone(bar, words)
-        ActionChains(self.browser.driver).move_to_element(bar).perform()
-        return list(self.browser.run_async("""
-            const look = () => {
-                const found = [...document.querySelectorAll('.hoverlayer .hovertext')].map(each => each.textContent);
-                found.length ? done(found) : requestAnimationFrame(look);
-            };
-            look();"""))
+        # lower blocks are lower in the picture
+        tops = self.browser.run("""
+            return [...document.querySelectorAll('g[id^="ios "] title')].map(title =>
+                [Number(title.textContent.match(/block (\\d+)/)[1]), title.parentNode.getBoundingClientRect().bottom])""")
+        self.assertEqual([block for block, _ in sorted(tops)], [block for block, _ in sorted(tops, key=lambda each: -each[1])])
 
     def test_zoomed(self) -> None:
-        self.draw(("18", traces.serial(40)), ("19", traces.parallel(60)))
-        ranges = self.browser.run_async("""
-            const plot = document.querySelector('.js-plotly-plot');
-            Plotly.relayout(plot, {'xaxis.range': [0, 5]}).then(() => done(Object.entries(plot.layout)
-                .filter(([name]) => name.startsWith('xaxis')).map(([, axis]) => axis.range)))""")
-        # all panels show the same time
-        self.assertEqual(ranges, [[0, 5]] * 6)
+        self.draw(("18", traces.serial(40)))
+        widths = self.browser.run("""
+            const svg = document.querySelector('svg'), widths = [svg.viewBox.baseVal.width];
+            for (const event of [new WheelEvent('wheel', {deltaY: -1, clientX: 300, clientY: 300}), new MouseEvent('dblclick')]) {
+                svg.dispatchEvent(event);
+                widths.push(svg.viewBox.baseVal.width);
+            }
+            return widths""")
+        self.assertLess(widths[1], widths[0])
+        self.assertEqual(widths[2], widths[0])
 
 
 if __name__ == "__main__":

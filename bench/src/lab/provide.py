@@ -10,7 +10,7 @@ from timeline import requirements
 from . import project
 from .arguments import ServerName
 
-MODULES = ("jinja2", "matplotlib", "numpy", "plotly", "psycopg", "pydantic", "rich", "scipy")
+MODULES = ("jinja2", "matplotlib", "numpy", "psycopg", "pydantic", "rich", "scipy")
 
 
 def provide(program: str, servers: Sequence[ServerName]) -> bool:

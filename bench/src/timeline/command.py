@@ -65,10 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     labels = [*parsed.label, *[None] * len(parsed.traces)]
     paths = parsed.output or [Path("timeline.png")]
     drawn = [path for path in paths if path.suffix != EXPORT]
-    wanted = {"plotly" if path.suffix == ".html" else "matplotlib" for path in drawn}
-    if any(map(trace.is_dsn, parsed.traces)):
-        wanted.add("psycopg")
-    if not requirements.provide("bench/timeline", *sorted(wanted)):
+    wanted = ["matplotlib"] * bool(drawn) + ["psycopg"] * any(map(trace.is_dsn, parsed.traces))
+    if not requirements.provide("bench/timeline", *wanted):
         return 1
     try:
         traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]

@@ -27,17 +27,14 @@ def write(
     panels: list[Panel], paths: list[Path], *, title: str = "", begin: float = 0.0, end: float | None = None,
     zoom: float | None = None, size: tuple[int, int] | None = None,
 ) -> None:
-    """Draws the panels into each file.  The suffix decides the format, and each format needs a library of its own.
-    Times are in ms.  zoom shows this many ms from the beginning beside the whole."""
+    """Draws the panels into each file.  The suffix decides the format.  Times are in ms.  zoom shows this many ms from the beginning beside the whole."""
     shown = windows(panels, begin, end, zoom)
     heading = ": ".join(filter(None, [title, content.finding(panels)]))
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
+        from . import page, picture
+
         if path.suffix == ".html":
-            from . import page
-
-            page.write(panels, shown[0], heading, path)
+            page.write(panels, shown[0], heading, size or (1500, 140 + 400 * len(panels)), path)
         else:
-            from . import picture
-
             picture.draw(panels, shown, heading, size or (1000 + 500 * len(shown), 140 + 400 * len(panels)), path)

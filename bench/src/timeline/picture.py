@@ -21,11 +21,21 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from . import panels as content
-from . import style
 from .panels import Panel, Window
 from .trace import OUTCOMES, Io, Wait
 
 DPI = 100
+
+# Colours of processes, from Okabe and Ito's palette, which colour-blind people can tell
+# apart.  Its vermilion is for waits, black for failures.
+PROCESSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00")
+#: the colour of further processes
+OTHERS = "#999999"
+WAIT, BAD, LOOKAHEAD, IN_PROGRESS = "#D55E00", "#000000", "#7A3E9D", "#BBBBBB"
+HATCHES = {"short": "////", "error": "xxxx"}
+
+#: of a bar without an end
+OPACITY = {"open": 0.25}
 
 # blocks of at least so many pixels have a gap between them, in blocks
 APART = 2.5
@@ -33,6 +43,11 @@ GAP = 0.25
 
 # more waiting processes than these share one lane
 LANES = 6
+
+
+def _colour(pids: list[int], pid: int) -> str:
+    number = pids.index(pid)
+    return PROCESSES[number] if number < len(PROCESSES) else OTHERS
 
 
 def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
@@ -46,15 +61,17 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float)
     gap = GAP if room else 0
     groups: dict[tuple[str, str], list[Io]] = {}
     for io in panel.ios:
-        groups.setdefault((io.outcome, style.colour(pids, io.pid)), []).append(io)
+        groups.setdefault((io.outcome, _colour(pids, io.pid)), []).append(io)
     for (outcome, colour), ios in groups.items():
-        bad = outcome in style.HATCHES
+        bad = outcome in HATCHES
         axes.add_collection(PolyCollection(
             [_rectangle(io.start, panel.end_of(io), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
-            facecolor=to_rgba(colour, style.opacity(outcome)),
-            edgecolor=style.BAD if bad else colour if outcome == "open" else to_rgba(colour, style.opacity(outcome)),
-            hatch=style.HATCHES[outcome][0] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
+            facecolor=to_rgba(colour, OPACITY.get(outcome, 1)),
+            edgecolor=BAD if bad else colour if outcome == "open" else to_rgba(colour, OPACITY.get(outcome, 1)),
+            hatch=HATCHES[outcome] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
             joinstyle="miter", capstyle="butt", zorder=3 if bad else 2,
+            # by which the page finds them
+            gid=f"ios {panel.trace.label} {','.join(str(io.seq) for io in ios)}",
         ))
 
 
@@ -72,7 +89,7 @@ def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
     lanes = _lanes(panel)
     for number, waits in enumerate(lanes):
         shares = content.covered(waits, window, pixels)
-        colours = numpy.array([[to_rgba(style.WAIT, share) for share in shares]])
+        colours = numpy.array([[to_rgba(WAIT, share) for share in shares]])
         axes.imshow(colours, extent=(window.begin, window.end, number + 0.1, number + 0.9), aspect="auto", interpolation="nearest", zorder=2)
     axes.set_xlim(window.begin, window.end)
     axes.set_ylim(0, len(lanes))
@@ -102,7 +119,7 @@ def _draw_steps(axes: Axes, panel: Panel, scale: Scale) -> Axes | None:
     """Draws one figure as an area and the other as a line, which need no colours to be told apart.  Returns the axes
     of the line."""
     steps = panel.in_progress()
-    axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=style.IN_PROGRESS, linewidth=0, zorder=2)
+    axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=IN_PROGRESS, linewidth=0, zorder=2)
     axes.set_ylim(0, scale.in_progress * 1.15)
     axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
     steps = panel.lookahead()
@@ -110,24 +127,24 @@ def _draw_steps(axes: Axes, panel: Panel, scale: Scale) -> Axes | None:
         return None
     beside = axes.twinx()
     steps.append((panel.end, steps[-1][1]))
-    beside.step([at for at, _ in steps], [value for _, value in steps], where="post", color=style.LOOKAHEAD, linewidth=1)
+    beside.step([at for at, _ in steps], [value for _, value in steps], where="post", color=LOOKAHEAD, linewidth=1)
     beside.set_ylim(0, max(1, scale.lookahead) * 1.15)
     beside.yaxis.set_major_locator(MaxNLocator(2, integer=True))
-    beside.tick_params(length=0, labelsize=8, labelcolor=style.LOOKAHEAD)
+    beside.tick_params(length=0, labelsize=8, labelcolor=LOOKAHEAD)
     beside.spines[:].set_visible(False)
     return beside
 
 
 def _process_entries(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rectangle]:
     if all(len(own) == 1 for own in pids.values()):
-        return [Patch(facecolor=style.PROCESSES[0], label="an I/O, from submission to completion")]
+        return [Patch(facecolor=PROCESSES[0], label="an I/O, from submission to completion")]
     entries: list[Patch | Rectangle] = []
     traces = {panel.trace.label: panel.trace for panel in panels}
     for label, own in pids.items():
         whose = f"{label}: " if len(pids) > 1 else ""
-        entries += [Patch(facecolor=colour, label=whose + traces[label].name_of(pid)) for colour, pid in zip(style.PROCESSES, own)]
-        if len(own) > len(style.PROCESSES):
-            entries.append(Patch(facecolor=style.OTHERS, label=f"{len(own) - len(style.PROCESSES)} others"))
+        entries += [Patch(facecolor=colour, label=whose + traces[label].name_of(pid)) for colour, pid in zip(PROCESSES, own)]
+        if len(own) > len(PROCESSES):
+            entries.append(Patch(facecolor=OTHERS, label=f"{len(own) - len(PROCESSES)} others"))
     return entries
 
 
@@ -137,9 +154,9 @@ def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rec
     entries = _process_entries(panels, pids)
     for outcome, word in OUTCOMES.items():
         if outcome != "ok" and any(io.outcome == outcome for io in ios):
-            hatch = style.HATCHES[outcome][0] if outcome in style.HATCHES else None
+            hatch = HATCHES[outcome] if outcome in HATCHES else None
             entries.append(Patch(facecolor="white", edgecolor="black", hatch=hatch, linestyle=":" if outcome == "open" else "-", label=word))
-    entries.append(Patch(facecolor=style.WAIT, label="a process waits"))
+    entries.append(Patch(facecolor=WAIT, label="a process waits"))
     return entries
 
 
@@ -172,10 +189,10 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     if first:
         bars.set_ylabel(f"block of {panel.target}", fontsize=9)
-        _name(waits, "waits", style.WAIT)
+        _name(waits, "waits", WAIT)
         _name(steps, "in\nprogress", "#666666")
     if last and lookahead:
-        _name(lookahead, "look-\nahead,\nblocks", style.LOOKAHEAD, right=True)
+        _name(lookahead, "look-\nahead,\nblocks", LOOKAHEAD, right=True)
 
 
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
