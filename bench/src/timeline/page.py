@@ -67,6 +67,6 @@ def write(panels: list[Panel], window: Window, title: str, size: tuple[int, int]
     data = json.dumps(texts, ensure_ascii=False).replace("</", "<\\/")
     path.write_text(f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}</title><style>body {{ margin: 0 }} svg {{ width: 100%; height: 100vh }} use:hover, path:hover {{ opacity: .6 }}</style></head>
+<title>{html.escape(title)}</title><style>body {{ margin: 0 }} svg {{ display: block; width: 100%; height: 100vh }} use:hover, path:hover {{ opacity: .6 }}</style></head>
 <body><svg{svg}<script type="application/json" id="texts">{data}</script><script>{SCRIPT}</script></body></html>
 """)
