@@ -88,6 +88,29 @@ for_each_io_method(sub {
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
 	});
 
+	# whose planner looks into the child's index, a page of which bob has locked
+	$aio->scenario('another session waits with a page locked that the planner needs', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		$aio->sql("CREATE UNIQUE INDEX ON $t (blk); CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent; ANALYZE $t");
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+		$bob->starts("INSERT INTO $t (blk) VALUES (2)");
+		$bob->waits_on('BufferIo');
+		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'does not wait');
+		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
+		$bob->raises('23505', qr/duplicate key/, 'goes on');
+		$aio->sql("ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent");
+	});
+
+	# its commands pass the hooks that keep the rules, and a shutdown waits for it
+	$aio->scenario('a replication connection', sub {
+		my $sender = $aio->session('sender', replication => 'database');
+		my $t = $aio->table('t', 4);
+		my $b = $aio->sql("SELECT buffer_create_toy('$t', 2)");
+		$sender->fails("SELECT buffer_call_start_io($b, true, true)", '0A000', qr/cannot start I\/O on a buffer in a replication connection/, 'is refused');
+		$aio->end_session($sender);
+	}, log => qr/walsender sender ERROR:  cannot start I\/O on a buffer in a replication connection/);
+
 	$aio->scenario('what the transaction has done', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
@@ -153,4 +176,4 @@ for_each_io_method(sub {
 		$aio->proves($t, session => $alice);
 		$alice->gives("DROP TABLE $t", '', 'the table can be dropped');
 	}, skip => $aio->method eq 'sync' ? 'with sync a read is begun when it is waited for' : $aio->lacks('gate'));
-}, leaves => 'nothing', conf => { shared_buffers => '2MB', max_prepared_transactions => 2 });
+}, leaves => 'nothing', conf => { shared_buffers => '2MB', max_prepared_transactions => 2, wal_level => 'replica', max_wal_senders => 1 });

@@ -70,6 +70,13 @@ for_each_io_method(sub {
 		$aio->wait_for('SELECT reads = 3 FROM io_devices');
 		$aio->gives('SELECT read_bytes, in_progress, queued FROM io_devices', '49152|0|0', 'all are counted');
 		$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
+		for my $order ([ "'5 ms'", "'10 s', rel => '$t'" ], [ "'10 s', rel => '$t'", "'5 ms'" ])
+		{
+			$aio->sql("SELECT io_device($_)") for @$order;
+			submits($aio, $alice, "$t 50");
+			is(service_times($aio), '10', 'the device of a table comes before that of all');
+			end_devices($aio);
+		}
 	});
 
 	$aio->scenario('bandwidth', sub {
@@ -306,6 +313,19 @@ for_each_io_method(sub {
 		$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
 		$aio->end_trace if !$aio->lacks('trace');
 		$aio->end_gate;
+	});
+
+	$aio->scenario('the reads of a device that has ended are not those of the next one', sub {
+		my ($alice) = $aio->sessions('alice');
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->sql("SELECT io_device('10 s', rel => '$t')");
+		submits($aio, $alice, "$t 3", "$t 5");
+		without_worker($aio, sub {
+			$aio->sql("SELECT io_device_end('$t')");
+			$aio->sql("SELECT io_device('10 s', rel => '$u')");
+			$aio->gives("SELECT relation = '$u'::regclass, in_progress, queued FROM io_devices", 't|0|0', 'while two are still in hand');
+		});
+		end_devices($aio);
 	});
 
 	$aio->scenario('the worker goes while a read is staged', sub {

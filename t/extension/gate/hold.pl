@@ -27,19 +27,21 @@ with_each_io_method(sub {
 
 	# a client that does not read would block a process that has the gate's lock
 	$aio->scenario('what the server says of a captured read goes to its log alone', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+		my $told = qr/updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/;
 		$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
-		$alice->sql('SET client_min_messages = debug5');
+		$_->sql('SET client_min_messages = debug5') for $alice, $bob;
 		$alice->sql("SELECT read_rel_block_ll('$t', 1)");
 		my @staged = grep { /STAGED/ } my @said = $alice->notices;
 		cmp_ok(scalar @staged, '>', 0, 'the read is staged, as the server says');
-		is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } @said ], [], 'it says no more');
+		is_deeply([ grep { /$told/ } @said ], [], 'it says no more');
 		$alice->starts("SELECT read_rel_block_ll('$t', 2)");
 		$alice->waits_on('IoGateHeld');
-		$aio->sql('SELECT io_release_all()');
+		$bob->sql('SELECT io_release_all()');
+		is_deeply([ grep { /$told/ } $bob->notices ], [], 'the session that releases is not told either');
 		$alice->returns('', 'reads');
-		is_deeply([ grep { /updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/ } $alice->notices ], [], 'nor of a held one');
-		$alice->sql('RESET client_min_messages');
+		is_deeply([ grep { /$told/ } $alice->notices ], [], 'nor the owner of a held one');
+		$_->sql('RESET client_min_messages') for $alice, $bob;
 		$aio->sql("SELECT io_hold_end(), io_device_end()");
 	});
 
