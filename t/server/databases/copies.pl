@@ -85,7 +85,7 @@ END
 			$aio->sql('CHECKPOINT');
 		}, dies => $crashes);
 	}
-# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports/create-database-minimal.md)
+# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports.md#create-database-minimal)
 }, streaming => 1,
 	# with a ring so large that CREATE DATABASE does not write its pages, to use their buffers again
 	conf => { shared_buffers => '128MB' },

@@ -294,7 +294,7 @@ with_each_io_method(sub {
 		# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
 		my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 		$bob->starts(sprintf $both, $t);
-		# servers with the fix of doc/reports/io_uring-wait-hang.md wait for the submission first
+		# servers with the fix of doc/reports.md#io_uring-wait-hang wait for the submission first
 		ok($bob->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
 		$aio->resume;
 		$bob->returns(2, 'gets it');

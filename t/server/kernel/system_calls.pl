@@ -414,7 +414,7 @@ for_each_io_method(sub {
 			if ($error eq 'EIO')
 			{
 				# the WAL has the truncation: an error would leave this server behind it
-				$aio->poll(sub { $aio->log_text($size) =~ /PANIC:  could not truncate file/ }) ? pass('PANIC') : fail('PANIC');
+				ok($aio->poll(sub { $aio->log_text($size) =~ /PANIC:  could not truncate file/ }), 'PANIC');
 				$aio->restarted;
 			}
 			$aio->proves($t, blocks => 20);

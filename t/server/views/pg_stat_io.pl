@@ -162,6 +162,24 @@ with_each_io_method(sub {
 		$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
 	});
 
+	# who waits has the time since 19, and no read; the betas of 19 assert that there is none; server commit c9a6694927
+	$aio->scenario('the time of a read that another session has started', sub {
+		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 20, 1)";
+		$bob->sql("SET track_io_timing = on; $read; SELECT pg_stat_force_next_flush()");
+		$aio->evict($t);
+		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$bob->pid})");
+		$aio->hold(relation => $t, block => 20);
+		$alice->starts($read);
+		$aio->holds(1);
+		$bob->starts($read);
+		$bob->waits_on_others_io;
+		$aio->release;
+		$_->returns(1, 'reads') for $alice, $bob;
+		$bob->sql('RESET track_io_timing; SELECT pg_stat_force_next_flush()');
+		$aio->gives("SELECT sum(reads), sum(read_time) > 0 FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'", $aio->major < 19 ? '0|f' : '0|t', 'reads, and time');
+	}, skip => $aio->has_assertions && $aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : $aio->no_faults);
+
 	# VACUUM of 18 waits for that read, that of 19 joins it
 	$aio->scenario('vacuum, and a block that another session reads', sub {
 		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
