@@ -6,6 +6,7 @@ import mmap
 import os
 import platform
 import statistics
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,51 +79,6 @@ def describe_machine() -> Machine:
     )
 
 
-def _mount_of(directory: Path) -> tuple[str, str, str, str]:
-    """Returns device number, type, source and options of a directory's file system."""
-    found = ("", "unknown", "", "")
-    longest = -1
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        number, _, mount_point, options = left.split()[2:6]
-        kind, source = right.split()[:2]
-        # a blank in a path is \040 in mountinfo
-        mount = Path(mount_point.encode().decode("unicode_escape"))
-        # the last of several mounts on one point is visible
-        if directory.is_relative_to(mount) and len(mount.parts) >= longest:
-            longest = len(mount.parts)
-            found = (number, kind, source, options)
-    return found
-
-
-def _describe_device(number: str, source: str) -> str | None:
-    try:
-        # btrfs and overlayfs have numbers of their own; their source may be a device
-        if number.startswith("0:"):
-            rdev = os.stat(source).st_rdev
-            number = f"{os.major(rdev)}:{os.minor(rdev)}"
-        device = Path("/sys/dev/block", number).resolve(strict=True)
-    except OSError:
-        return None
-    partition = device.name
-    if (device / "partition").exists():
-        device = device.parent
-
-    def attribute(name: str) -> str:
-        try:
-            return (device / name).read_text().strip()
-        except OSError:
-            return ""
-
-    words = [f"/dev/{partition}"]
-    if model := attribute("device/model"):
-        words.append(model)
-    scheduler = attribute("queue/scheduler")
-    if "[" in scheduler:
-        words.append("scheduler " + scheduler.split("[")[1].split("]")[0])
-    return ", ".join(words)
-
-
 def _try_direct_io(directory: Path) -> tuple[str | None, float | None]:
     """Returns why direct I/O is impossible, or None, and the time of a read in µs."""
     path = directory / "direct_io_probe"
@@ -153,6 +109,9 @@ def _try_direct_io(directory: Path) -> tuple[str | None, float | None]:
 
 
 def describe_storage(directory: Path) -> Storage:
-    number, kind, source, options = _mount_of(directory.resolve())
-    no_direct_io, direct_read_us = _try_direct_io(directory)
-    return Storage(kind, options, _describe_device(number, source), no_direct_io, direct_read_us)
+    asked = ["findmnt", "--noheadings", "--output", "FSTYPE,OPTIONS,SOURCE", "--target", str(directory.resolve())]
+    try:
+        kind, options, source = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split(maxsplit=2)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        kind, options, source = "unknown", "", ""
+    return Storage(kind, options, source.strip() if source.startswith("/dev/") else None, *_try_direct_io(directory))

@@ -5,21 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
-from rich.text import Text
-
-
-class _StepsAndTimeLeft(ProgressColumn):
-    """A column that is empty until the number of steps is known."""
-
-    def render(self, task: Task) -> Text:
-        if task.total is None:
-            return Text()
-        seconds = task.time_remaining
-        left = "" if seconds is None else f", {int(seconds) // 60}:{int(seconds) % 60:02} left"
-        return Text(f"{int(task.completed)} of {int(task.total)} runs{left}")
 
 
 class Progress:
@@ -29,10 +17,10 @@ class Progress:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
             BarColumn(bar_width=None),
-            _StepsAndTimeLeft(table_column=Column(no_wrap=True)),
+            TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), TimeRemainingColumn(),
             console=console, transient=True, expand=True, disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("", total=0)
 
     def __enter__(self) -> Progress:
         self._bar.start()
