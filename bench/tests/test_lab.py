@@ -147,11 +147,12 @@ class Reports(unittest.TestCase):
         self.assertLessEqual(max(map(len, lines)), 80)
         self.assertNotIn("…", "".join(line for line in lines if "library_path" not in line))
 
-    def test_picture_of_many(self) -> None:
+    def test_pictures(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory, "x.png")
-            picture.draw(many(), path)
-            self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+            for made in (many(), report(1), report(2, "io_uring")):
+                path = Path(directory, "x.png")
+                picture.draw(made, path)
+                self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def drawn(self, made: Report) -> str:
         """Returns the words of a picture."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy
 from rich.console import Console
 
-from lab import casefile, picture, results, table, wording
+from lab import casefile, results, table, wording
 from lab.figures import FIGURES
 from lab.machine import Machine, Storage
 from lab.results import Report, Run, Server, Setting, Skipped
@@ -181,16 +181,6 @@ class Saved(unittest.TestCase):
             [("worker", 2.0, "slower", "slower"), ("sync", 1.0, "same", "same")],
         )
         self.assertNotIn('"ratio"', report(1).as_json_lines())
-
-
-class Pictures(unittest.TestCase):
-    def test_written(self) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            for made in (report(), report(1), report(2, "io_uring")):
-                png, svg = Path(directory, "x.png"), Path(directory, "x.svg")
-                picture.draw(made, png, svg)
-                self.assertEqual(png.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
-                self.assertIn("<svg", svg.read_text())
 
 
 if __name__ == "__main__":

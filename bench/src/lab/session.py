@@ -22,12 +22,13 @@ from rich.console import Console
 from timeline import trace
 from timeline.trace import Trace
 
-from . import casefile, machine, measure, project, stage, traced
+from . import casefile, machine, measure, project, stage
 from .arguments import ServerName
 from .casefile import Case
 from .measure import Contestant, Limits
 from .progress import Progress
 from .results import Report
+from .runs import execute, run_once
 from .servers import Cluster
 from .stats import Ratio
 from .variants import Variant
@@ -64,6 +65,36 @@ def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
     if not chosen:
         raise casefile.CaseError(f"{case.id} has no variant with {only!r}: {'; '.join(each.label for each in case.variants)}")
     return chosen
+
+
+def _first_possible(case: Case, contestants: list[Contestant]) -> Variant:
+    """Returns the first variant that all servers can run."""
+    for variant in case.variants:
+        if variant.value_of("io_method") != "io_uring" or not any(each.cluster.why_no_io_uring() for each in contestants):
+            return variant
+    return case.variants[0]
+
+
+def _with_trace(settings: dict[str, str]) -> dict[str, str]:
+    """Returns the settings with test_aio preloaded."""
+    libraries = settings.get("shared_preload_libraries", "")
+    preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
+    return settings | {"shared_preload_libraries": preloaded}
+
+
+def _record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:
+    """Runs a variant in the database that was set up to measure the case.  Returns the rows of io_trace and how many
+    more there were."""
+    cluster = contestant.cluster
+    cluster.start(_with_trace(measure.settings_of(case, direct_io, cluster, variant)))
+    # the first run is not typical: it fills caches and starts I/O workers
+    run_once(cluster, case, variant, 0)
+    execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
+    run_once(cluster, case, variant, 1)
+    execute(cluster, "SELECT io_trace_stop()")
+    rows, lost = trace.rows_of_session(cluster.session)
+    cluster.stop()
+    return rows, lost
 
 
 class Session:
@@ -105,11 +136,11 @@ class Session:
         there were.  Without a variant it takes one that all servers can run."""
         assert self._set_up
         case, contestants = self._set_up
-        chosen = variant or traced.first_possible(case, contestants)
+        chosen = variant or _first_possible(case, contestants)
         found = []
         for contestant in contestants:
             self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
-            found.append(traced.record(contestant, case, chosen, self.storage.no_direct_io is None))
+            found.append(_record(contestant, case, chosen, self.storage.no_direct_io is None))
         return found
 
     def trace(self, variant: Variant | None = None) -> list[Trace]:
