@@ -98,11 +98,6 @@ class Words(unittest.TestCase):
         self.assertEqual(len(casefile.load(CASE.with_name("p01_index_scan.toml")).variants), 24)
         self.assertLessEqual(sum(" times as long as 19rc1" in headline for headline in headlines), 3)
 
-    def test_runs_in_two_groups_are_named(self) -> None:
-        made = report()
-        made.runs["worker"]["18.6"] = [Run(n, {"time": 800.0 + n + 500 * (n % 2)}) for n in range(1, 8)]
-        self.assertIn("runs in two groups: 18.6, worker: 804 ms (3) and 1304 ms (4)", wording.finding(made))
-
     def test_small_differences_of_instructions(self) -> None:
         made = replace(report(), case=casefile.load(CASE.with_name("k02_gate_scan.toml")), runs={})
         for gate, instructions in (("without", 391_000.0), ("filter", 392_000.0)):

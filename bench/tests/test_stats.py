@@ -66,18 +66,5 @@ class Intervals(unittest.TestCase):
         self.assertAlmostEqual(sum(low <= 1.2 <= high for low, high in ends) / 1000, 0.9, delta=0.03)
 
 
-class Modes(unittest.TestCase):
-    def test_two_groups_are_noticed(self) -> None:
-        self.assertEqual(stats.modes([131, 260, 130, 262, 132, 261, 129]), [[129, 130, 131, 132], [260, 261, 262]])
-
-    def test_noise_is_one_group(self) -> None:
-        random = numpy.random.default_rng(1)
-        found = sum(len(stats.modes(400 * numpy.exp(0.2 * random.standard_normal(runs)))) > 1 for runs in (7, 11, 21) for _ in range(300))
-        self.assertLessEqual(found, 5)
-
-    def test_one_slow_run_is_no_group(self) -> None:
-        self.assertEqual(len(stats.modes([100, 101, 102, 103, 104, 105, 900])), 1)
-
-
 if __name__ == "__main__":
     unittest.main()

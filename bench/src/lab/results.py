@@ -112,11 +112,6 @@ class Report:
                     results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
         return results
 
-    def modes(self) -> dict[tuple[str, str], list[list[float]]]:
-        """Returns the runs that fall into two groups, by variant and server."""
-        found = {(variant, label): stats.modes(self.values(variant, label)) for variant, by_server in self.runs.items() for label in by_server}
-        return {key: groups for key, groups in found.items() if len(groups) > 1}
-
     def numbers_of_runs(self) -> list[int]:
         """Returns the different numbers of runs of the variants, sorted."""
         return sorted({len(runs) for results in self.runs.values() for runs in results.values()})

@@ -1,4 +1,4 @@
-"""Medians, their spread, modes, and the ratio of two figures with its interval."""
+"""Medians, their spread, and the ratio of two figures with its interval."""
 
 from __future__ import annotations
 
@@ -84,15 +84,3 @@ def compare(a: Sequence[float], b: Sequence[float], paired: bool = True, same: f
         raise ValueError("as many runs of the one as of the other are needed")
     confidence = corrected(comparisons)
     return Ratio(*(interval(first - second, confidence) if paired else interval(first, confidence, second)), same)
-
-
-def modes(values: Sequence[float]) -> list[list[float]]:
-    """Returns the values in one group, or in two if they are a tenth apart and the gap between them is so wide that
-    normal noise makes one of a thousand such gaps (found by simulation for 7 to 21 values)."""
-    ordered = sorted(values)
-    logs = numpy.log(ordered)
-    gap, at = max(((logs[at] - logs[at - 1], at) for at in range(2, len(logs) - 1)), default=(0.0, 0))
-    wide = max(1.0, 220 / max(1, len(logs)) ** 2)
-    if gap > numpy.log(1 + SAME) and gap > wide * max(logs[at - 1] - logs[0], logs[-1] - logs[at]):
-        return [ordered[:at], ordered[at:]]
-    return [ordered]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from .casefile import Case
 from .results import ContrastResult, Report
 from .stats import SAME, Ratio
@@ -143,15 +141,8 @@ def finding(report: Report) -> str:
         parts = difference + parts if expected else parts + difference
     elif not parts:
         parts = [_finding_of_one(report)]
-    told = "; ".join([*parts, *two_modes(report), *_surprise(report, ratios)])
+    told = "; ".join([*parts, *_surprise(report, ratios)])
     return told[:1].upper() + told[1:]
-
-
-def two_modes(report: Report) -> list[str]:
-    """Returns which runs fall into two groups."""
-    found = [f"{label}, {variant}: " + joined([f"{amount(report.case, float(median(group)))} ({len(group)})" for group in groups])
-             for (variant, label), groups in report.modes().items()]
-    return [f"runs in two groups: {'; '.join(found) if len(found) <= 2 else f'{len(found)} combinations'}"] if found else []
 
 
 def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
