@@ -111,7 +111,7 @@ class RunSuite(WithDirectory):
         for patch in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
             patch.start()
             self.addCleanup(patch.stop)
-        self.given = replace(arguments.parse(["old", "new", "--parts", "suite", "--output", str(self.directory / "trial")]), quick=False)
+        self.given = arguments.parse(["old", "new", "--parts", "suite", "--output", str(self.directory / "trial")])
 
     def trial(self) -> command._Trial:
         store = Kept(self.directory / "trial")

@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 import tomllib
+from argparse import Namespace
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,33 +34,6 @@ class ServerName:
     @property
     def is_own(self) -> bool:
         return self.name.startswith("pg_config:")
-
-
-@dataclass(frozen=True)
-class Arguments:
-    cases: tuple[Path, ...]
-    servers: tuple[ServerName, ...]
-    output: Path
-    #: the directory whose file system is measured
-    work: Path
-    #: values that a variant must have, separated by commas; empty: all of them
-    only: str = ""
-    quick: bool = False
-    #: None: what the case says
-    runs: int | None = None
-    most_runs: int | None = None
-    seconds: float | None = None
-    narrow: float | None = None
-    bisect: float | None = None
-    #: files of results to show again; then nothing is measured
-    saved: tuple[Path, ...] = ()
-    #: a file with a query, in place of cases, and a file that prepares the database for it
-    query: Path | None = None
-    setup: Path | None = None
-    #: replaces the devices of a case; empty: does not
-    device: str = ""
-    #: replaces the figure that a case compares by; empty: does not
-    measure: str = ""
 
 
 def server_name(text: str) -> ServerName:
@@ -134,7 +108,7 @@ def _runs(text: str) -> int:
 
 
 def _common(parser: argparse.ArgumentParser, output: str) -> None:
-    parser.add_argument("--server", action="append", type=server_name, metavar="[LABEL=]SERVER",
+    parser.add_argument("--server", dest="servers", action="append", type=server_name, metavar="[LABEL=]SERVER",
                         help="once or twice: the path of a pg_config, a name that servers/provide --list shows, or a source tree,"
                              " source-optimised:PATH[@REVISION]; LABEL is its name in the report (default: the servers of PG_CONFIG,"
                              " else Debian's packages of each version)")
@@ -148,7 +122,7 @@ def _common(parser: argparse.ArgumentParser, output: str) -> None:
 
 
 def _servers(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[ServerName, ...]:
-    servers = tuple(parsed.server or _of_environment() or map(ServerName, project.stock_servers()))
+    servers = tuple(parsed.servers or _of_environment() or map(ServerName, project.stock_servers()))
     if len(servers) > 2:
         parser.error("more than two servers")
     labels = [server.label for server in servers if server.label]
@@ -166,7 +140,7 @@ def _found(parser: argparse.ArgumentParser, names: list[str]) -> tuple[Path, ...
         parser.error(str(error))
 
 
-def parse_demo(argv: list[str] | None = None) -> Arguments:
+def parse_demo(argv: list[str] | None = None) -> Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/demo",
         description="Shows R3, a read stream that meets its own blocks again, on two servers: measured with direct I/O and on a simulated"
@@ -174,10 +148,11 @@ def parse_demo(argv: list[str] | None = None) -> Arguments:
     )
     _common(parser, "demo")
     parsed = parser.parse_args(argv)
-    return Arguments(_found(parser, list(DEMO)), _servers(parser, parsed), parsed.output.absolute(), parsed.work, runs=parsed.runs)
+    parsed.cases, parsed.servers, parsed.output = _found(parser, list(DEMO)), _servers(parser, parsed), parsed.output.absolute()
+    return parsed
 
 
-def parse(argv: list[str] | None = None) -> Arguments | None:
+def parse(argv: list[str] | None = None) -> Namespace | None:
     """Returns the lab's arguments.  Returns None if there was only something to show."""
     parser = argparse.ArgumentParser(
         prog="bench/lab",
@@ -203,24 +178,20 @@ def parse(argv: list[str] | None = None) -> Arguments | None:
                         help="add rounds until the interval's ends are no further apart than this (default: what the case says, 0.1)")
     parser.add_argument("--bisect", type=_positive, metavar="THRESHOLD",
                         help="bad if the first server's figure is at least THRESHOLD times the second's")
-    parser.add_argument("--show", action="append", type=Path, default=[], metavar="FILE",
+    parser.add_argument("--show", dest="saved", action="append", type=Path, default=[], metavar="FILE",
                         help="measure nothing: show saved results, CASE.jsonl, and draw their pictures and page")
     parsed = parser.parse_args(argv)
     if parsed.list:
         _show_cases()
         return None
-    if sum(map(bool, (parsed.cases, parsed.show, parsed.query))) != 1:
+    if sum(map(bool, (parsed.cases, parsed.saved, parsed.query))) != 1:
         parser.error("name a case, which bench/lab --list shows, or all; --show and --query take no case")
     if parsed.setup and not parsed.query:
         parser.error("--setup goes with --query; a case has its own")
     for path in filter(None, (parsed.query, parsed.setup)):
         if not path.is_file():
             parser.error(f"{path}: no such file")
-    servers = _servers(parser, parsed)
-    cases = _found(parser, parsed.cases)
-    if parsed.bisect and (len(servers) != 2 or len(cases) + bool(parsed.query) != 1):
+    parsed.cases, parsed.servers, parsed.output = _found(parser, parsed.cases), _servers(parser, parsed), parsed.output.absolute()
+    if parsed.bisect and (len(parsed.servers) != 2 or len(parsed.cases) + bool(parsed.query) != 1):
         parser.error("--bisect needs one case and two servers: the first is judged against the second")
-    return Arguments(
-        cases, servers, parsed.output.absolute(), parsed.work, parsed.only, parsed.quick, parsed.runs, parsed.most_runs, parsed.seconds,
-        parsed.narrow, parsed.bisect, tuple(parsed.show), parsed.query, parsed.setup, parsed.device or "", parsed.measure,
-    )
+    return parsed

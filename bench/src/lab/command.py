@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from . import arguments, provide
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from rich.console import Console
 
-    from .arguments import Arguments
     from .results import Report
 
 
@@ -28,7 +29,7 @@ def _tell_decision(report: Report, only: str, threshold: float, console: Console
     return decision.decide_all(report, labels, threshold)
 
 
-def _measured(given: Arguments, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
+def _measured(given: Namespace, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
     """Adds a report for each case.  If a case fails, the others are still measured."""
     from . import casefile, decision, devices, measure, query, session
     from .output import Output
@@ -38,7 +39,7 @@ def _measured(given: Arguments, console: Console, reports: list[Report], failure
         cases = [query.case_of(given.query, given.setup, given.device or devices.NONE)]
     else:
         cases = [casefile.load(path) for path in given.cases]
-    cases = [casefile.changed(case, given.device, given.measure) for case in cases]
+    cases = [casefile.changed(case, given.device or "", given.measure) for case in cases]
     enough = (lambda ratio: decision.decide(ratio, given.bisect) != decision.CANNOT_TELL) if given.bisect else None
     effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
     for case in cases:
@@ -62,7 +63,7 @@ def _measured(given: Arguments, console: Console, reports: list[Report], failure
                 lab.progress.note(f"{case.id} failed: {told(error)}")
 
 
-def run(given: Arguments) -> int:
+def run(given: Namespace) -> int:
     """Measures or reads reports, and shows them.  Returns the exit status."""
     from . import decision, results, stage, table
     from .output import Output

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from . import arguments, provide
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from pathlib import Path
 
     from rich.console import Console
@@ -40,7 +41,7 @@ def _draw(traces: list[Trace], title: str, output: Output) -> list[Path]:
     return paths
 
 
-def run(given: arguments.Arguments) -> int:
+def run(given: Namespace) -> int:
     from rich.text import Text
 
     from timeline import panels

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
+from argparse import Namespace
 from pathlib import Path
 
 from lab import arguments as of_lab
 from lab import project
 
 from . import sides
-from .sides import Side
 
 EPILOG = """\
 SERVER is one of these:
@@ -47,32 +46,11 @@ BUGS_MINUTES = 30
 BUGS_MINUTES_QUICK = 3
 
 
-@dataclass(frozen=True)
-class Arguments:
-    before: Side
-    after: Side
-    cases: tuple[Path, ...]
-    only: str
-    tests: tuple[str, ...]
-    quick: bool
-    again: bool
-    show: bool
-    parts: tuple[str, ...]
-    #: for the bugs
-    minutes: int
-    #: None: a directory named after the servers
-    output: Path | None
-    work: Path
-
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        return self.before, self.after
-
-    def has(self, *parts: str) -> bool:
-        return any(part in self.parts for part in parts)
+def has(given: Namespace, *parts: str) -> bool:
+    return any(part in given.parts for part in parts)
 
 
-def parse(argv: list[str] | None = None) -> Arguments:
+def parse(argv: list[str] | None = None) -> Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/trial",
         description="Puts a patch on trial: runs the test suite and the lab on a server before and after it, and writes one report.",
@@ -94,19 +72,19 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parsed = parser.parse_args(argv)
     if parsed.show and parsed.again:
         parser.error("--show shows what --again would remove")
-    parts = tuple(filter(None, re.split(r"[\s,]+", parsed.parts)))
-    if not parts or set(parts) - set(PARTS):
+    parsed.parts = tuple(filter(None, re.split(r"[\s,]+", parsed.parts)))
+    if not parsed.parts or set(parsed.parts) - set(PARTS):
         parser.error(f"--parts: some of {', '.join(PARTS)}, with commas between them")
     missing = [name for name in parsed.tests if not (project.ROOT / name).is_file()]
     if missing:
         parser.error(f"there is no test {', '.join(missing)}")
     try:
-        before, after = (sides.side(role, text) for role, text in zip(sides.ROLES, (parsed.before, parsed.after)))
-        cases = tuple(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or tuple(path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST)
+        parsed.sides = tuple(sides.side(role, text) for role, text in zip(sides.ROLES, (parsed.before, parsed.after)))
+        parsed.before, parsed.after = parsed.sides
+        parsed.cases = list(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or [
+            path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST]
     except (sides.SideError, argparse.ArgumentTypeError, OSError, ValueError) as error:
         parser.error(str(error))
-    minutes = parsed.minutes or (BUGS_MINUTES_QUICK if parsed.quick else BUGS_MINUTES)
-    return Arguments(
-        before, after, cases, parsed.only, tuple(parsed.tests), parsed.quick, parsed.again, parsed.show, parts, minutes,
-        parsed.output.absolute() if parsed.output else None, parsed.work,
-    )
+    parsed.minutes = parsed.minutes or (BUGS_MINUTES_QUICK if parsed.quick else BUGS_MINUTES)
+    parsed.output = parsed.output.absolute() if parsed.output else None
+    return parsed

@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 import traceback
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab import project, provide
 
 from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
-from .arguments import Arguments
+from .arguments import has
 from .coverage import Coverage
 from .kept import Kept, Key
 from .patch import Patch
@@ -32,20 +33,20 @@ REPEATS = 2
 REPEATS_QUICK = 1
 
 
-def _directory(given: Arguments) -> Path:
+def _directory(given: Namespace) -> Path:
     if given.output:
         return given.output
     names = [sides.identity(side.suite).removeprefix("source-") for side in given.sides]
     return project.ROOT / "build" / "trial" / ("..".join(names) + ("-quick" if given.quick else ""))
 
 
-def _key(given: Arguments) -> Key:
+def _key(given: Namespace) -> Key:
     servers = {side.role: [sides.identity(side.suite), sides.identity(side.lab)] for side in given.sides}
     return Key(servers, kept.project_state(), given.quick, given.only, list(given.tests))
 
 
 class _Trial:
-    def __init__(self, given: Arguments, store: Kept, console: Console, begun: float) -> None:
+    def __init__(self, given: Namespace, store: Kept, console: Console, begun: float) -> None:
         self._given = given
         self._store = store
         self._console = console
@@ -82,7 +83,7 @@ class _Trial:
 
     def run_suites(self) -> dict[str, list[suite.Suite]]:
         # what is compared later need not be compared with itself
-        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if self._given.has("changes") else [])
+        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if has(self._given, "changes") else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
         whole = self._suites(0)
@@ -213,10 +214,10 @@ class _Trial:
         found = Findings(f"bench/trial {shlex.join(sys.argv[1:])}", time.strftime("%Y-%m-%d %H:%M %z"), project.commit(), given.quick, parts=given.parts)
         if "suite" in given.parts:
             found.suites = self.run_suites()
-        if given.has("suite", "changes", "lines", "bugs"):
+        if has(given, "suite", "changes", "lines", "bugs"):
             found.suite_builds = {side.role: sides.describe(side.suite) for side in given.sides}
         for part, run in (("changes", self.run_changes), ("lines", self.run_lines), ("bugs", self.run_bugs)):
-            if not given.has(part):
+            if not has(given, part):
                 continue
             if part != "changes" and not all(sides.is_tree(side.suite) for side in given.sides):
                 found.notes[part].append("not done: this takes two source trees, source:PATH[@REVISION]")
@@ -248,7 +249,7 @@ def _write(found: Findings, directory: Path, console: Console) -> None:
     console.print(str(directory / "report.html"), markup=False, highlight=False, soft_wrap=True)
 
 
-def run(given: Arguments, store: Kept, begun: float) -> int:
+def run(given: Namespace, store: Kept, begun: float) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
     from lab import stage
 
@@ -279,8 +280,8 @@ def main(argv: list[str] | None = None) -> int:
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4
-    servers = [side.suite_server for side in given.sides] if given.has("suite", "changes", "lines", "bugs") else []
-    servers += [side.lab_server for side in given.sides] if given.has("lab") else []
+    servers = [side.suite_server for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
+    servers += [side.lab_server for side in given.sides] if has(given, "lab") else []
     if not provide.provide("bench/trial", () if given.show else servers):
         return 4
     try:
