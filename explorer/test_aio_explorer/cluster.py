@@ -25,6 +25,8 @@ SETTINGS = {
     "max_connections": "20",
     "max_logical_replication_workers": "0",
     "max_parallel_workers_per_gather": "0",
+    # a share of the buffers for each possible process: what a stream may pin, so its capacity
+    "max_wal_senders": "3",
     "max_worker_processes": "4",
     "shared_buffers": "16MB",
     "synchronize_seqscans": "off",
