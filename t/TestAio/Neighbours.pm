@@ -39,7 +39,7 @@ sub cannot_compile
 }
 
 # Compiles the library to NAME/test_aio.so for each definition (name => value) of a macro that
-# only src/aio/method.c looks at.  Returns why that failed, or undef.
+# only src/aio/method.c and layout.c look at.  Returns why that failed, or undef.
 sub cannot_compile_library
 {
 	my ($macro, %definitions) = @_;
@@ -49,8 +49,9 @@ sub cannot_compile_library
 		compile() {
 			mkdir "$1"
 			cp -Rp "$2/Makefile" "$2/test_aio.control" "$2/src" "$1"
-			rm "$1/src/aio/method.o"
-			make -C "$1" PG_CONFIG="$0" with_llvm=no COPT="-D$3=$4" test_aio.so
+			rm "$1/src/aio/method.o" "$1/src/aio/layout.o"
+			# the other objects are taken as they are, though the flags are others
+			make -C "$1" -o .built_for PG_CONFIG="$0" with_llvm=no COPT="-D$3=$4" test_aio.so
 		}
 		directory=$1 checkout=$2
 		shift 3

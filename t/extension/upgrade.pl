@@ -39,8 +39,9 @@ is_new(PG_FUNCTION_ARGS)
 	return errno_from_string(fcinfo);
 }
 C
-make -s -j2 PG_CONFIG="$0" with_llvm=no all
-make -s PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
+# the other objects name no version, and are taken as they are
+make -s -j2 -o .built_for PG_CONFIG="$0" with_llvm=no all
+make -s -o .built_for PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
 END
 
 my $reason = cannot_compile($script, $version, $next);
