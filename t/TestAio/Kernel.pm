@@ -2,7 +2,7 @@
 
 package TestAio::Kernel;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Config;
@@ -13,16 +13,15 @@ use POSIX ();
 our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors);
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
-sub descriptors { my ($pid, $path) = @_; return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
+sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
 
 # Returns the version of the kernel as a number that compares: 5.012 for 5.12.
 sub kernel_version { return sprintf '%d.%03d', (POSIX::uname())[2] =~ /^(\d+)\.(\d+)/ }
 
 # Returns true if the file system returns cached data at once.  One that does not know
 # RWF_NOWAIT cannot, and io_uring has a kernel thread read.
-sub _reads_at_once
+sub _reads_at_once ($path)
 {
-	my ($path) = @_;
 	return 0 if $Config{archname} !~ /^x86_64-linux/;
 	my ($preadv2, $rwf_nowait, $buffer) = (327, 8, "\0" x 8192);
 	open my $file, '<', $path or die "$path: $!";

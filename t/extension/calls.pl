@@ -69,9 +69,8 @@ my %calls = (
 
 # Bob makes the call while Alice has the block pinned.  She unpins it as soon as he waits.
 # His call waits half a second, and she may be slower.
-sub waits_for_pin
+sub waits_for_pin ($aio, $call, $t)
 {
-	my ($aio, $call, $t) = @_;
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
 	for (1 .. 9)
 	{

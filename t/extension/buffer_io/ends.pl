@@ -6,33 +6,30 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns a buffer on which a session has started I/O.
-sub started
+sub started ($session, $table, $block = 2)
 {
-	my ($session, $table, $block) = @_;
-	my $b = $session->sql("SELECT buffer_create_toy('$table', " . ($block // 2) . ')');
+	my $b = $session->sql("SELECT buffer_create_toy('$table', $block)");
 	$session->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
 	return $b;
 }
 
 # Returns a dirty buffer on which a session has started I/O for output.
-sub started_output
+sub started_output ($session, $t)
 {
-	my ($session, $t) = @_;
 	$session->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 	my $b = $session->sql("SELECT buffer FROM buffer_state('$t', 2)");
 	$session->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts output');
 	return $b;
 }
 
-sub end_io { my ($session, $b, $in) = @_; return $session->sql("SELECT buffer_call_terminate_io($b, ${\($in // 'true')}, false, true, true)") }
+sub end_io ($session, $b, $in = 'true') { return $session->sql("SELECT buffer_call_terminate_io($b, $in, false, true, true)") }
 
 # How the I/O of a session ends, and what the log says.
 my %ends = (
-	'ends it' => sub { my ($aio, $alice, $b, $in) = @_; end_io($alice, $b, $in) },
-	'exits' => sub { my ($aio, $alice) = @_; $aio->end_session($alice) },
-	'is terminated' => sub { my ($aio, $alice) = @_; $aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)") },
-	'is terminated in a transaction that has failed' => sub {
-		my ($aio, $alice) = @_;
+	'ends it' => sub ($aio, $alice, $b, $in) { end_io($alice, $b, $in) },
+	'exits' => sub ($aio, $alice, @) { $aio->end_session($alice) },
+	'is terminated' => sub ($aio, $alice, @) { $aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)") },
+	'is terminated in a transaction that has failed' => sub ($aio, $alice, @) {
 		$alice->sql('BEGIN');
 		$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
 		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");

@@ -9,16 +9,14 @@ use Time::HiRes qw(time);
 # is never compared, because the machine may be busy.
 
 # Returns the times in seconds between submission and the moment when the reads in hand are due.
-sub service_times
+sub service_times ($aio)
 {
-	my ($aio) = @_;
 	return $aio->sql("SELECT string_agg(round((service_time / 1000)::numeric, 6)::float8::text, ' ' ORDER BY relation::text, blockno) FROM io_device_reads");
 }
 
 # A session submits reads together, and waits for none: "table block" or "table block count".
-sub submits
+sub submits ($aio, $session, @reads)
 {
-	my ($aio, $session, @reads) = @_;
 	my %tables = map { (split)[0] => 1 } @reads;
 	# looks the tables up, since a batch must not scan catalogs
 	$session->sql("SELECT pg_relation_size('$_')") for sort keys %tables;
@@ -27,18 +25,16 @@ sub submits
 }
 
 # Ends the devices, and what sessions have read in hand is performed.
-sub end_devices
+sub end_devices ($aio)
 {
-	my ($aio) = @_;
 	$aio->sql('SELECT io_device_end()');
 	$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
 	return;
 }
 
 # Stops the gate's worker for as long as the sub runs.
-sub without_worker
+sub without_worker ($aio, $sub)
 {
-	my ($aio, $sub) = @_;
 	my $worker = $aio->sql('SELECT worker FROM io_gate');
 	kill 'STOP', $worker or die "cannot stop $worker: $!\n";
 	my $done = eval { $sub->(); 1 };

@@ -171,9 +171,8 @@ with_each_io_method(sub {
 # and no checkpoint waits for it.  Also the longest times that can be asked for.
 
 # Starts a read of a temporary table whose file COMMIT truncates.
-sub commit_truncates
+sub commit_truncates ($session)
 {
-	my ($session) = @_;
 	$session->sql('CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS');
 	# COMMIT waits for the read
 	return $session->starts("BEGIN; SELECT grow_rel('own', 20); SELECT evict_rel('own');"
@@ -181,16 +180,14 @@ sub commit_truncates
 }
 
 # Starts a read of a table of which COMMIT truncates the file.
-sub truncates
+sub truncates ($session, $table)
 {
-	my ($session, $table) = @_;
 	return $session->starts("BEGIN; CREATE TABLE $table (i int); SELECT grow_rel('$table', 20); SELECT evict_rel('$table');"
 		  . " SELECT read_rel_block_ll('$table', 3, nblocks => 4, wait_complete => false); TRUNCATE $table; COMMIT");
 }
 
-sub scenarios
+sub scenarios ($aio)
 {
-	my ($aio) = @_;
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
 	for my $how ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults ? () : 'inj_io_completion_wait()')

@@ -141,9 +141,8 @@ with_each_io_method(sub {
 # io_methods: worker; long: all
 
 # Alice stages a read of block 3; then the filter ends, and she submits it.
-sub staged_meanwhile
+sub staged_meanwhile ($aio, $alice, $t, $end)
 {
-	my ($aio, $alice, $t, $end) = @_;
 	# opens the relation, so that the batch reads no catalogs
 	$aio->evict($t, $alice);
 	$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
@@ -368,9 +367,8 @@ with_each_io_method(sub {
 # The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O
 # workers' queue is full.
 # io_methods: worker; long: all
-sub set_autovacuum
+sub set_autovacuum ($aio, $value)
 {
-	my ($aio, $value) = @_;
 	$aio->sql("ALTER SYSTEM SET autovacuum = $value");
 	$aio->sql('SELECT pg_reload_conf()');
 	# a shutdown would terminate it, which the log oracle takes for an alarm
@@ -379,9 +377,8 @@ sub set_autovacuum
 }
 
 # Has autovacuum work while the function runs.
-sub with_autovacuum
+sub with_autovacuum ($aio, $function)
 {
-	my ($aio, $function) = @_;
 	my $lived = eval { set_autovacuum($aio, 'on'); $function->(); 1 };
 	my $error = $@;
 	set_autovacuum($aio, 'off');

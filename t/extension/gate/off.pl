@@ -8,9 +8,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
 # Returns a call of each function of the gate, with the arguments that it must have.
-sub calls
+sub calls ($aio)
 {
-	my ($aio) = @_;
 	return split /\n/, $aio->sql(<<'END');
 SELECT format('%s(%s)', proname, (
 	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
@@ -19,9 +18,8 @@ FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!t
 END
 }
 
-sub refuses
+sub refuses ($aio, $why)
 {
-	my ($aio, $why) = @_;
 	my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
 	my @calls = calls($aio);
@@ -63,9 +61,8 @@ with_each_io_method(sub {
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
 
 # Returns the shared memory of a server with many possible processes, in MB.
-sub shared_memory
+sub shared_memory ($node, $libraries)
 {
-	my ($node, $libraries) = @_;
 	my @settings = map { ('-c', $_) } 'max_connections=10000', 'test_aio.trace_size=0', "shared_preload_libraries=$libraries";
 	my ($size) = run_command([ 'postgres', '-D', $node->data_dir, '-C', 'shared_memory_size', @settings ]);
 	return $size;

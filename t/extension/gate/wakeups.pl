@@ -6,20 +6,18 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Calls io_settle() for these sessions.  Returns their states as NAME=STATE, separated by blanks.
-sub settle
+sub settle ($aio, $sessions, $arguments = '')
 {
-	my ($aio, $sessions, $arguments) = @_;
 	my $pids = join ',', map { $_->pid } @$sessions;
-	my $rows = $aio->sql("SELECT pid, state FROM io_settle(ARRAY[$pids]" . ($arguments // '') . ") WHERE kind = 'process'");
+	my $rows = $aio->sql("SELECT pid, state FROM io_settle(ARRAY[$pids]$arguments) WHERE kind = 'process'");
 	my %state = map { split /\|/ } split /\n/, $rows;
 	return join ' ', map { $_->name . '=' . $state{ $_->pid } } @$sessions;
 }
 
 # Test: the sessions have these states, now or soon: a session may not have begun a statement
 # that it has been sent.
-sub settles
+sub settles ($aio, $sessions, $expected, $name)
 {
-	my ($aio, $sessions, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $found;
 	$aio->poll(sub { $found = settle($aio, $sessions); $found eq $expected });

@@ -9,9 +9,8 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 # reads.  The records agree with the server's own counts.
 
 # Returns what EXPLAIN says of I/O: number, waits, size, in progress.
-sub io_of_plan
+sub io_of_plan ($session, $sql)
 {
-	my ($session, $sql) = @_;
 	my ($io) = $session->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF) $sql") =~ /I\/O: (.*)/;
 	return split / /, join ' ', $io =~ /=([\d.]+)/g;
 }
@@ -92,9 +91,8 @@ with_each_io_method(sub {
 
 # Returns the number of completions in all rings that the kernel has posted and no process
 # has seen; -1 if the kernel does not tell, as for a ring in use.
-sub unseen_completions
+sub unseen_completions ($aio)
 {
-	my ($aio) = @_;
 	my $unseen = 0;
 	for my $fd (descriptors($aio->postmaster_pid, qr/^anon_inode:\[io_uring\]$/))
 	{
@@ -199,10 +197,8 @@ with_each_io_method(sub {
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 
 # Scenarios of results.
-sub results
+sub results ($aio)
 {
-	my ($aio) = @_;
-
 	$aio->scenario('failed and short reads', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		$aio->sql("SELECT io_fail('$t', -5, times => 1)");

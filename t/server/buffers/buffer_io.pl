@@ -126,9 +126,8 @@ with_each_io_method(sub {
 # pin goes last, TerminateBufferIO() must wake the waiter.
 
 # Returns flags and pins of these blocks.
-sub headers
+sub headers ($session, $t, @blocks)
 {
-	my ($session, $t, @blocks) = @_;
 	return $session->sql("SELECT string_agg(coalesce(array_to_string(flags, '+') || ' ' || refcount, '-'), ', ' ORDER BY n)"
 		  . " FROM unnest(ARRAY[" . join(',', @blocks) . "]) WITH ORDINALITY b (blk, n), buffer_state('$t', blk)");
 }
@@ -282,9 +281,8 @@ my $no_strace = no_strace();
 
 # Returns two sessions that need no page of a catalog any more, a table, and another table whose pages
 # are changed by each UPDATE, one row on each; unlogged, so that no WAL has to be written before a page.
-sub prepare
+sub prepare ($aio)
 {
-	my ($aio) = @_;
 	my ($t, $others) = ($aio->table('t', 12), 'scenario.others');
 	$aio->sql("CREATE UNLOGGED TABLE $others (n int, body text STORAGE PLAIN) WITH (fillfactor = 10, autovacuum_enabled = off); INSERT INTO $others SELECT i, repeat('x', 700) FROM generate_series(0, 59) i");
 	my @sessions = $aio->sessions(qw(alice bob));
@@ -295,9 +293,8 @@ sub prepare
 # Runs a function while alice, who reads a block of a table, writes a page to make room for it, and
 # another one, if any, while she goes on.
 # Test: what she adds to pg_stat_io is this many bytes read and hits.
-sub while_she_makes_room
+sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $later = undef)
 {
-	my ($aio, $alice, $t, $others, $expected, $function, $later) = @_;
 	my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)";
 	# bob is idle, there is no background writer, and what the observer writes has ended when it looks
 	my $writes = sub { return $aio->sql("SELECT count(*) FROM buffers_in_progress() WHERE relfilenode = pg_relation_filenode('$others')") > 0 };

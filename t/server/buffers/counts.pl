@@ -8,8 +8,7 @@ use TestAio;
 # above 1, and does not evict blocks that are in use.
 with_each_io_method(sub {
 	# Returns the usage counts of a table's buffers, each once.
-	my $counts = sub {
-		my ($table) = @_;
+	my $counts = sub ($table) {
 		return $aio->sql("SELECT string_agg(DISTINCT usagecount::text, ',') FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0");
 	};
 
@@ -88,9 +87,8 @@ with_each_io_method(sub {
 
 # Returns the number of a table's buffers (of all forks, with a valid page), of those that are dirty
 # and not pinned, and of those that are pinned.
-sub buffers_of
+sub buffers_of ($aio, $t)
 {
-	my ($aio, $t) = @_;
 	return split /\|/, $aio->sql('SELECT count(*), count(*) FILTER (WHERE isdirty AND pinning_backends = 0), count(*) FILTER (WHERE pinning_backends > 0)'
 		  . " FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND reldatabase = (SELECT oid FROM pg_database WHERE datname = 'postgres')");
 }

@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils ();
 
 # What goes into the buffer pool and out of it: pg_prewarm() with each mode, range and fork,
 # autoprewarm, and pg_buffercache_evict() and its kin.
-sub blocks { my ($from, $to) = @_; return join ',', $from .. $to }
+sub blocks ($from, $to) { return join ',', $from .. $to }
 
 with_each_io_method(sub {
 	return $aio->scenario('pg_prewarm', sub { }, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'))
@@ -65,7 +65,7 @@ with_each_io_method(sub {
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		my ($t, $u) = map { $aio->table($_, 30) } qw(t u);
 		$alice->sql("SELECT count(*) FROM $_") for $t, $u;
-		my $of = sub { my ($table, $block) = @_; return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
+		my $of = sub ($table, $block) { return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
 		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($t, 7)})", 't|f', 'one buffer is evicted');
 		is($aio->cached($t), join(',', grep { $_ != 7 } 0 .. 29), 'the others stay');
 		$alice->sql("DELETE FROM $u WHERE blk = 9");
@@ -212,8 +212,7 @@ with_each_io_method(sub {
 	$aio->scenario('a crash', sub {
 		my ($alice) = $aio->sessions('alice');
 		# pg_stat_activity has no row for its process
-		my $leader = sub {
-			my ($session) = @_;
+		my $leader = sub ($session) {
 			$session->starts('SELECT autoprewarm_start_worker()')->wait_for_end;
 			return (($session->error // { message => '' })->{message} =~ /autoprewarm worker is already running under PID (\d+)/)[0];
 		};

@@ -6,9 +6,8 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Pins the buffers of the first blocks of a table, each by a cursor.
-sub pin_blocks
+sub pin_blocks ($session, $table, $count)
 {
-	my ($session, $table, $count) = @_;
 	$session->sql("DECLARE c$_ CURSOR FOR SELECT blk FROM $table WHERE ctid = '($_,1)'; MOVE 1 FROM c$_") for 0 .. $count - 1;
 	return;
 }

@@ -19,7 +19,7 @@ with_each_io_method(sub {
 			my $sum = $bob->sql($sums);
 			$aio->end_session($bob);
 			$aio->sql("CREATE DATABASE moves TEMPLATE other STRATEGY $strategy");
-			my $read = sub { my ($name) = @_;
+			my $read = sub ($name) {
 				my $carol = $aio->session('carol', dbname => 'moves');
 				$carol->gives($sums, $sum, "$strategy: $name");
 				my $path = $carol->sql("SELECT pg_relation_filepath('t')");
@@ -101,15 +101,14 @@ with_each_io_method(sub {
 		$alice->gives("SELECT count(*), sum(length(body)) FROM $u", '10|64000', 'the rows');
 	});
 },
-	prepare => sub { my ($aio) = @_; $aio->sql('CREATE DATABASE other TEMPLATE postgres') });
+	prepare => sub ($aio) { $aio->sql('CREATE DATABASE other TEMPLATE postgres') });
 
 # Blocks that no longer exist: after TRUNCATE, DROP, ROLLBACK and truncation by VACUUM no
 # buffer holds one, no bit of the visibility map speaks of one, and no scan looks for one.
 
 # Returns the blocks behind the end of this table's main fork that buffers hold.
-sub buffers_behind_the_end
+sub buffers_behind_the_end ($server, $table)
 {
-	my ($server, $table) = @_;
 	return $server->sql("SELECT coalesce(string_agg(blockno::text, ',' ORDER BY blockno), '') FROM buffers_in_file(pg_relation_filenode('$table')) WHERE fork = 'main' AND blockno >= pg_relation_size('$table') / 8192");
 }
 

@@ -5,15 +5,14 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
-sub expects_hang { my ($aio, $bug) = @_; return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
+sub expects_hang ($aio, $bug) { return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
 
 # Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the
 # owner, which is idle; a third session does so when it wants block 5 of the table.  Without the
 # bug, the waiter goes on by itself.  That it does not is told by ten reads of the third session,
 # not by a time.
-sub waits_for_idle_owner
+sub waits_for_idle_owner ($aio, $t, $event, $has_bug)
 {
-	my ($aio, $t, $event, $has_bug) = @_;
 	my ($owner, $waiter, $third) = $aio->sessions(qw(owner waiter third));
 	if ($has_bug)
 	{
@@ -38,9 +37,8 @@ sub waits_for_idle_owner
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
 # with the bug, the waiter waits for ever.
-sub one_round
+sub one_round ($aio, $t, $has_bug)
 {
-	my ($aio, $t, $has_bug) = @_;
 	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 	# catalogs are read in advance, as scans of them would begin batches of their own
 	$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
@@ -70,9 +68,8 @@ with_each_io_method(sub {
 # reaps the owner's ring.
 
 # The owner starts I/O on the buffer of block 5, and the waiter sleeps on it.  Returns the buffer.
-sub waiter_sleeps
+sub waiter_sleeps ($aio, $t, $read)
 {
-	my ($aio, $t, $read) = @_;
 	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 	$aio->evict($t);
 	my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
@@ -83,9 +80,8 @@ sub waiter_sleeps
 }
 
 # Test: the owner submits the read and goes idle; with the bug, the waiter waits for ever.
-sub one_round_at_the_buffer
+sub one_round_at_the_buffer ($aio, $t, $has_bug)
 {
-	my ($aio, $t, $has_bug) = @_;
 	my $b = waiter_sleeps($aio, $t, "SELECT count(*) FROM read_buffers('$t', 5, 1)");
 	$aio->sessions('owner')->sql("SELECT buffer_call_read($b)");
 	waits_for_idle_owner($aio, $t, 'BufferIo', $has_bug);

@@ -8,7 +8,7 @@ use POSIX ();
 # Files that are closed, dropped, truncated or moved while they are read, for which io_uring
 # must wait (pgaio_closing_fd); backends that come and go.
 with_each_io_method(sub {
-	my $start = sub { my ($t, $b, $n) = @_; return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
+	my $start = sub ($t, $b, $n) { return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
 
 	$aio->scenario('closed by the reader', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
@@ -70,8 +70,7 @@ with_each_io_method(sub {
 			$aio->evict($t);
 		}
 	}, leaves => 'nothing');
-}, prepare => sub {
-		my ($aio) = @_;
+}, prepare => sub ($aio) {
 		$aio->make_tablespace;
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
 	});
@@ -84,9 +83,8 @@ with_each_io_method(sub {
 # Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
 # session that wants the same block waits for the first one.  The cursor has read the block
 # before.
-sub slow_read
+sub slow_read ($aio, $reader, $t, $cursor, $block)
 {
-	my ($aio, $reader, $t, $cursor, $block) = @_;
 	my ($other) = $aio->sessions('other');
 	my $file = $aio->file_of($t);
 	rename $file, "$file.away" or die "$file: $!";
@@ -113,9 +111,8 @@ sub slow_read
 
 # Test: a cursor fails in this way while the table's file is away, with or without another file in
 # its place.
-sub fails_without_file
+sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 {
-	my ($aio, $session, $t, $cursor, $instead, @fails) = @_;
 	my $file = $aio->file_of($t);
 	rename $file, "$file.away" or die "$file: $!";
 	symlink $instead, $file or die "$file: $!" if $instead;
@@ -132,9 +129,9 @@ with_each_io_method(sub {
 	$aio->scenario('what is used between all others stays open', sub {
 		my ($alice) = $aio->sessions('alice');
 		my ($often, $once, @others) = map { $aio->table("t$_", 2) } 1 .. 60;
-		my $read = sub { my ($t, $block) = @_; return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
+		my $read = sub ($t, $block) { return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
 		my %file = map { $_ => $aio->file_of($_) } $often, $once;
-		my $is_open = sub { my ($t) = @_; return scalar(() = descriptors($alice->pid, qr/^\Q$file{$t}\E$/)) };
+		my $is_open = sub ($t) { return scalar(() = descriptors($alice->pid, qr/^\Q$file{$t}\E$/)) };
 		$read->($_, 0) for $often, $once;
 		is(join(',', map { $is_open->($_) } $often, $once), '1,1', 'both are open');
 		my $closed = 0;

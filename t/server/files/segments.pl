@@ -10,9 +10,8 @@ use File::Basename qw(basename);
 
 # Returns the reads that a range of blocks takes: first block, number of blocks and offset in the
 # file of each.
-sub reads_of
+sub reads_of ($first, $count, $limit, $segment)
 {
-	my ($first, $count, $limit, $segment) = @_;
 	my ($end, @reads) = $first + $count;
 	while ($first < $end)
 	{

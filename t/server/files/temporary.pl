@@ -112,9 +112,8 @@ with_each_io_method(sub {
 # the process number of the session that looks, in place of the owner's.
 
 # Test: a text names the owner's file; with the bug, the file of the session that looks.
-sub names_file
+sub names_file ($aio, $text, $path, $name)
 {
-	my ($aio, $text, $path, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my ($found) = $text =~ m{"(base/\d+/t\d+_\d+)"} or return fail("$name: names a file: $text");
 	my $right = $found eq $path ? 1 : 0;

@@ -85,9 +85,8 @@ for my $max (1, 3)
 	for_each_io_method_of($max);
 }
 
-sub for_each_io_method_of
+sub for_each_io_method_of ($max)
 {
-	my ($max) = @_;
 	with_each_io_method(sub {
 		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
@@ -182,17 +181,15 @@ sub for_each_io_method_of
 # before it waits, before it closes a file, and when a batch is full.  A batch that is left
 # open over ROLLBACK is a gap in the server's own tests.
 # io_methods: sync; long: all
-sub staged
+sub staged ($aio, $session)
 {
-	my ($aio, $session) = @_;
 	return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state = 'STAGED'");
 }
 
 # Makes a table, and a session that has staged a read of blocks 0 and 1 and has paused in
 # the middle of the statement.  SELECTs in "more" run before the pause, in "then" after it.
-sub stage
+sub stage ($aio, %params)
 {
-	my ($aio, %params) = @_;
 	my $alice = $aio->sessions('alice');
 	my $t = $aio->table('t', 60);
 	# opens the relation, so that the batch reads no catalogs
@@ -310,16 +307,14 @@ with_each_io_method(sub {
 {
 	my $both = q{SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[0, 1])};
 
-	sub begun
+	sub begun ($aio, $session)
 	{
-		my ($aio, $session) = @_;
 		return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state IN ('DEFINED', 'STAGED')");
 	}
 
 	# Alice stages a read of blocks 0 and 1 and then reads other blocks.
-	sub stage_and_want
+	sub stage_and_want ($alice, $t, $want)
 	{
-		my ($alice, $t, $want) = @_;
 		return $alice->starts('SELECT batch_start()::text UNION ALL'
 			  . " SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)::text UNION ALL"
 			  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
@@ -360,8 +355,7 @@ with_each_io_method(sub {
 		# each has staged what the other wants
 		$aio->scenario('two batches that cross', sub {
 			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
-			my $batch = sub {
-				my ($mine, $wanted) = @_;
+			my $batch = sub ($mine, $wanted) {
 				return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "
 				  . $aio->pause . "::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $wanted, 1)"
 				  . " UNION ALL SELECT batch_end()::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $mine, 1)";

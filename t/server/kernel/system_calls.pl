@@ -238,7 +238,7 @@ with_each_io_method(sub {
 	my $reason = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
 
 	# The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
-	sub kernel_threads { my ($pid) = @_; return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
+	sub kernel_threads ($pid) { return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
 
 	with_each_io_method(sub {
 		$aio->scenario('cached data', sub {
@@ -274,9 +274,8 @@ unlink $probe;
 my $unable = unless_required('direct_io', $able ? undef : 'the file system of the tests cannot do direct I/O');
 
 # Returns whether a session has files open for direct I/O: of those whose path matches, "yes", "no" or both.
-sub opened_for_direct_io
+sub opened_for_direct_io ($session, $path)
 {
-	my ($session, $path) = @_;
 	my %found;
 	for my $link (descriptors($session->pid, $path))
 	{
@@ -444,7 +443,7 @@ for_each_io_method(sub {
 		$aio->table('t', 3);
 		my $read = "SELECT count(*) > 0 FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn())";
 		$alice->sql($read);
-		my $counts = sub { my ($function) = @_; return $aio->change_during("SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'wal'", $function, $alice) };
+		my $counts = sub ($function) { return $aio->change_during("SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'wal'", $function, $alice) };
 		my ($reads, $bytes) = split m{/}, $counts->(sub { $alice->sql($read) });
 		ok($reads > 0 && $bytes >= $reads, "$reads reads of $bytes bytes");
 		is($counts->(sub {

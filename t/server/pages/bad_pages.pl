@@ -9,18 +9,16 @@ use TestAio;
 # pgstat_report_checksum_failures_in_db()).
 
 # Damages blocks of a table, by number: "h" makes a bad header, "c" a bad checksum, "hc" both.
-sub damage
+sub damage ($session, $t, %how)
 {
-	my ($session, $t, %how) = @_;
 	my %argument = (h => 'corrupt_header => true', c => 'corrupt_checksum => true', hc => 'corrupt_header => true, corrupt_checksum => true');
 	$session->sql("SELECT modify_rel_block('$t', $_, $argument{ $how{$_} })") for sort keys %how;
 	return;
 }
 
 # Returns the checksum that a block has in the file.
-sub checksum_on_disk
+sub checksum_on_disk ($aio, $t, $block, $session)
 {
-	my ($aio, $t, $block, $session) = @_;
 	open my $fh, '<:raw', $aio->file_of($t, $session) or die "open: $!";
 	seek $fh, $block * 8192 + 8, 0 or die "seek: $!";
 	(read $fh, my $checksum, 2) == 2 or die "read: $!";
@@ -29,7 +27,7 @@ sub checksum_on_disk
 }
 
 # Returns a text without the plurals and articles in which minor releases differ.
-sub wording { my ($text) = @_; return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
+sub wording ($text) { return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
 
 # [ damage, settings, message, detail, hint, checksum failures, blocks that are then empty ]
 my @cases = (
@@ -295,13 +293,12 @@ my @good_headers = (
 	{ pd_pagesize_version => 0x2005 }, { pd_lower => 0 });
 
 # Fields and their values in words.
-sub describe { my ($fields) = @_; return join ', ', map { "$_ = $fields->{$_}" } sort keys %$fields }
+sub describe ($fields) { return join ', ', map { "$_ = $fields->{$_}" } sort keys %$fields }
 
 # Writes a block with these fields, with a correct checksum if asked for.  Returns whether the page
 # differs from the original one.
-sub break_page
+sub break_page ($aio, $table, $block, $original, $fields, $checksums, $session = undef)
 {
-	my ($aio, $table, $block, $original, $fields, $checksums, $session) = @_;
 	my $page = $original;
 	substr($page, $field{$_}, 2) = pack 'v', $fields->{$_} for keys %$fields;
 	if ($checksums)
@@ -316,9 +313,8 @@ sub break_page
 }
 
 # Returns a block of a table as it is on disk.
-sub page_of
+sub page_of ($aio, $table, $block, $session = undef)
 {
-	my ($aio, $table, $block, $session) = @_;
 	$aio->evict($table, $session);
 	open my $fh, '<:raw', $aio->file_of($table, $session) or die "open: $!";
 	seek $fh, $block * 8192, 0 or die "seek: $!";
@@ -412,26 +408,23 @@ for my $checksums (1, 0)
 # io_methods: worker
 my $exits = qr/postmaster LOG:  background worker "datachecksums \w+" \(PID \d+\) exited with exit code 1/;
 
-sub becomes { my ($aio, $state) = @_; return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") }
+sub becomes ($aio, $state) { return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") }
 
-sub disable
+sub disable ($aio)
 {
-	my ($aio) = @_;
 	$aio->sql('SELECT pg_disable_data_checksums()');
 	return becomes($aio, 'off');
 }
 
 # Waits until neither the launcher nor a worker is there.
-sub until_no_process
+sub until_no_process ($aio)
 {
-	my ($aio) = @_;
 	return $aio->poll(sub { !$aio->pids_of_type('datachecksums launcher') && !$aio->pids_of_type('datachecksums worker') });
 }
 
 # Waits until launcher and worker are there, and returns their process ids.
-sub processes
+sub processes ($aio)
 {
-	my ($aio) = @_;
 	my @found;
 	$aio->poll(sub { @found = map { $aio->pids_of_type("datachecksums $_") } qw(launcher worker); @found == 2 }) or die "no launcher, or no worker\n";
 	return @found;
@@ -439,9 +432,8 @@ sub processes
 
 # Has the worker of this database, the first one, wait for a table's lock, and calls the function meanwhile.
 # The gate holds nothing of such a worker, and a transaction that is there at the beginning is waited for.
-sub while_worker_waits
+sub while_worker_waits ($aio, $t, $function)
 {
-	my ($aio, $t, $function) = @_;
 	my $bob = $aio->sessions('bob');
 	$aio->sql('SELECT pg_enable_data_checksums(10, 1)');
 	my (undef, $worker) = processes($aio);

@@ -211,9 +211,8 @@ my @reads = (
 	"SELECT * FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(127, 254)))");
 
 # Test: these of blocks 127..254 are valid in the buffer pool.
-sub are_valid
+sub are_valid ($session, $t, $ranges, $name)
 {
-	my ($session, $t, $ranges, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return $session->gives("SELECT coalesce(range_agg(int4range(b, b + 1)), '{}') FROM generate_series(127, 254) b WHERE 'VALID' = ANY ((buffer_state('$t', b)).flags)",
 		$ranges, $name);

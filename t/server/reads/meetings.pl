@@ -13,9 +13,8 @@ use TestAio;
 
 # Alice reads two blocks; bob's stream wants one of them or both, and others.  Returns
 # bob's reads, their bytes and his hits.
-sub meet
+sub meet ($aio, $t, $blocks, $during = undef)
 {
-	my ($aio, $t, $blocks, $during) = @_;
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
 	$aio->hold(pid => $alice->pid);
 	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
@@ -73,8 +72,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('the other is cancelled', sub {
 		my $t = $aio->table('t', 10);
-		my $io = meet($aio, $t, '2,3,4,5', sub {
-			my ($alice) = @_;
+		my $io = meet($aio, $t, '2,3,4,5', sub ($alice, $) {
 			$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
 			# a session that completes its read itself is cancelled afterwards
 			return if $aio->method ne 'worker';

@@ -11,9 +11,8 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 # at these.  No hold and no simulated device is left, whichever process was killed.
 
 # Returns the number of the postmaster's descriptors and mappings by kind.
-sub resources
+sub resources ($aio)
 {
-	my ($aio) = @_;
 	my $postmaster = $aio->postmaster_pid;
 	my @rings = descriptors($postmaster, qr/^anon_inode:\[io_uring\]/);
 	my @others = descriptors($postmaster, qr/^(?!anon_inode:\[io_uring\])./);
@@ -109,7 +108,7 @@ with_each_io_method(sub {
 # io_methods: io_uring; long: all
 
 # What ps shows of a process.
-sub title { my ($pid) = @_; open my $fh, '<', "/proc/$pid/cmdline" or return; local $/; return <$fh> =~ tr/\0/ /r }
+sub title ($pid) { open my $fh, '<', "/proc/$pid/cmdline" or return; local $/; return <$fh> =~ tr/\0/ /r }
 
 with_each_io_method(sub {
 	# makes the extension before the standby copies the server
@@ -319,9 +318,8 @@ with_each_io_method(sub {
 # 9b43e6793f.
 # io_methods: worker
 # Returns the processes whose current directory is the server's, by what ps shows of them.
-sub processes_of
+sub processes_of ($directory)
 {
-	my ($directory) = @_;
 	my %processes;
 	for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*')
 	{

@@ -7,9 +7,8 @@ use TestAio;
 use TestAio::Script;
 
 # Runs a script in a schema of its own, without its checkpoints.
-sub run_script
+sub run_script ($aio, $name)
 {
-	my ($aio, $name) = @_;
 	my %sessions;
 	$aio->sql("CREATE SCHEMA $name");
 	for (grep { !$_->{command} && !$_->{database} && $_->{sql} ne 'CHECKPOINT' } script($name))
@@ -26,9 +25,8 @@ sub run_script
 }
 
 # Digests of the rows of all permanent tables, the sizes of their indexes, and what amcheck says of B-trees.
-sub contents
+sub contents ($aio, $has_amcheck)
 {
-	my ($aio, $has_amcheck) = @_;
 	my @digests;
 	for my $line (split /\n/, $aio->sql(q{
 			SELECT c.oid::regclass, c.relkind, coalesce(i.indexrelid::regclass::text, ''), coalesce(amname, '')
@@ -76,9 +74,8 @@ sub contents_of { return join ' UNION ALL ', map { "SELECT '$_', count(*), sum(b
 # recovery does not get as images.  Returns the tables.
 my %sizes = (t => [ 100, 60, 90, 30 ], u => [ 90, 140, 45, 60 ], v => [ 70, 20, 40 ], w => [ 110, 300, 20 ]);
 
-sub shrink_and_grow
+sub shrink_and_grow ($aio)
 {
-	my ($aio) = @_;
 	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %sizes;
 	$aio->sql('CHECKPOINT');
 	for my $t (@tables)
@@ -100,9 +97,8 @@ sub shrink_and_grow
 # blocks.  The rows are written with images, and checkpoints between have the standby forget the sizes of files.
 my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [ 31 ]);
 
-sub truncate_by_and_by
+sub truncate_by_and_by ($aio, $standby)
 {
-	my ($aio, $standby) = @_;
 	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %last_rows;
 	for my $t (@tables)
 	{
@@ -123,9 +119,8 @@ sub truncate_by_and_by
 }
 
 # Test: the tables have the same rows as on the server, and what comes next, too.
-sub agrees
+sub agrees ($aio, $other, @tables)
 {
-	my ($aio, $other, @tables) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $query = contents_of(@tables);
 	$aio->sql("CALL add_pages('$_', 500, 560)") for @tables;

@@ -8,9 +8,8 @@ use TestAio;
 
 # Returns the heap blocks of a bitmap heap scan, by all processes, exact and lossy, and the rows
 # that a recheck has removed.
-sub heap_blocks
+sub heap_blocks ($plan)
 {
-	my ($plan) = @_;
 	my ($exact, $lossy) = (0, 0);
 	# the blocks of each worker have a line of their own
 	while ($plan =~ /Heap Blocks:((?: (?:exact|lossy)=\d+)+)/g)
@@ -238,9 +237,8 @@ my @cases = (
 	[ '(m = 7 AND k < 3400) OR (m = 8 AND n < 3000)', 'BitmapAnd BitmapOr', 'either' ]);
 
 # Returns the rows that a condition finds, computed without the table, and how many pages have them.
-sub expected
+sub expected ($aio, $condition)
 {
-	my ($aio, $condition) = @_;
 	return split /;/, $aio->sql("SELECT coalesce(string_agg(n::text, ',' ORDER BY n), ''), ';', count(DISTINCT n / 4)"
 		  . " FROM (SELECT n, n % 50 AS m, (n * 7919) % $rows AS k FROM generate_series(0, $rows - 1) n) i WHERE $condition") =~ s/\|;\|/;/r;
 }

@@ -216,9 +216,8 @@ my @works = (
 	(map { [ "CREATE INDEX, $_->[0]", "CREATE INDEX p_$_->[0] ON %s USING $_->[0] ($_->[1])" ] } [ btree => 'k' ], [ brin => 'n' ], [ gin => '(ARRAY[k])' ]));
 
 # Test: the session and its two parallel workers wait for a read each, now or soon.
-sub all_wait
+sub all_wait ($aio, $session)
 {
-	my ($aio, $session) = @_;
 	my $waits = "SELECT count(*) FILTER (WHERE wait_event IN ('AioIoCompletion', 'completion_wait')) FROM pg_stat_activity WHERE ${\$session->pid} IN (pid, leader_pid)";
 	my $count;
 	$aio->poll(sub { ($count = $aio->sql($waits)) == 3 });

@@ -108,11 +108,10 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	# statements that wait, by what they wait for
 	my %waits = (
-		'its own read' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
-		'its own stream' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
-		'its own scan' => sub { my ($alice, $bob, $t) = @_; $alice->starts("SELECT count(*) FROM $t") },
-		'the read of another' => sub {
-			my ($alice, $bob, $t) = @_;
+		'its own read' => sub ($alice, $bob, $t) { $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
+		'its own stream' => sub ($alice, $bob, $t) { $alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 38, 2)))") },
+		'its own scan' => sub ($alice, $bob, $t) { $alice->starts("SELECT count(*) FROM $t") },
+		'the read of another' => sub ($alice, $bob, $t) {
 			$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
 			$aio->holds(1, 'the other is held');
 			$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
@@ -165,9 +164,8 @@ with_each_io_method(sub {
 
 # Runs commands, each in a line, in single-user mode.  Returns the exit status, the values of columns
 # "answer", and what is logged.
-sub single_user
+sub single_user ($aio, @commands)
 {
-	my ($aio, @commands) = @_;
 	my $input = join '', map { "$_\n" } @commands;
 	IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', 'postgres' ], \$input, \my $output, \my $log,
 		IPC::Run::timeout($TestAio::Oracles::settle * 3));
@@ -175,7 +173,7 @@ sub single_user
 }
 
 with_each_io_method(sub {
-	my $answer = sub { my ($value, $from) = @_; return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
+	my $answer = sub ($value, $from) { return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
 	my $all = "ARRAY(SELECT generate_series(0, 39))";
 
 	$aio->scenario('reads', sub {
@@ -212,9 +210,8 @@ my $no_strace = no_strace();
 
 # Runs the server with these limits of the shell and these settings until it ends, and stops it if
 # it gets ready.  Returns its exit status, -1 if it does not end, and its log.
-sub run_once
+sub run_once ($aio, $limits, @settings)
 {
-	my ($aio, $limits, @settings) = @_;
 	my $node = $aio->node;
 	my $log = $node->basedir . '/start.log';
 	unlink $log;
@@ -237,18 +234,16 @@ sub run_once
 }
 
 # The same, again and again while servers of other tests have all the memory that the user may lock.
-sub runs
+sub runs ($aio, $limits, @settings)
 {
-	my ($aio, $limits, @settings) = @_;
 	my @outcome;
 	$aio->poll(sub { @outcome = run_once($aio, $limits, @settings); $limits =~ /-l/ || $outcome[1] !~ /Cannot allocate memory/ });
 	return @outcome;
 }
 
 # Calls a function while the server is stopped.
-sub while_stopped
+sub while_stopped ($aio, $function)
 {
-	my ($aio, $function) = @_;
 	ok($aio->stop, 'the server stops');
 	$function->();
 	$aio->start_again;

@@ -14,9 +14,8 @@ with_each_io_method(sub {
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
 	# Makes a table that both servers have and neither has cached.
-	my $table = sub {
-		my ($nblocks) = @_;
-		my $t = $aio->table('t', $nblocks // 40, changes => 1);
+	my $table = sub ($nblocks = 40) {
+		my $t = $aio->table('t', $nblocks, changes => 1);
 		$aio->replayed_by($standby);
 		$standby->evict($t);
 		return $t;
@@ -140,9 +139,8 @@ with_each_io_method(sub {
 # Replay that need not keep anybody off the page does not wait.
 
 # Returns a session of the standby whose cursor stands on block 2 of a table, and the number there.
-sub stand_on_block_2
+sub stand_on_block_2 ($aio, $standby)
 {
-	my ($aio, $standby) = @_;
 	my $reader = $standby->session('reader');
 	$aio->sql('CREATE TABLE scenario.p (n int) WITH (fillfactor = 50); INSERT INTO scenario.p SELECT generate_series(1, 400); VACUUM (FREEZE) scenario.p');
 	my $n = $aio->sql('SELECT n FROM scenario.p WHERE ctid = \'(2,1)\'');
@@ -153,9 +151,8 @@ sub stand_on_block_2
 }
 
 # Returns the blocks of the table of which the WAL has whole pages.
-sub whole_pages_since
+sub whole_pages_since ($aio, $from)
 {
-	my ($aio, $from) = @_;
 	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
 	my $file = $aio->sql("SELECT pg_relation_filenode('scenario.p')");
 	return join ',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to);
@@ -303,9 +300,8 @@ with_each_io_method(sub {
 
 # Waits on a standby, with and without the gate's worker.  Replay of a truncation does not wait
 # for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
-sub scenarios
+sub scenarios ($aio, $has_worker)
 {
-	my ($aio, $has_worker) = @_;
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");

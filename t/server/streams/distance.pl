@@ -11,9 +11,8 @@ use TestAio;
 
 # Releases the held reads that a session waits for, one after another, until it waits for
 # the read of this block.
-sub release_up_to
+sub release_up_to ($aio, $session, $block)
 {
-	my ($aio, $session, $block) = @_;
 	my $step = "SELECT CASE WHEN $block BETWEEN blockno AND blockno + nblocks - 1 THEN 'there' ELSE io_release(pid, io_id)::text END"
 	  . " FROM io_held WHERE ${\$session->pid} = ANY (waiters)";
 	$aio->poll(sub { $aio->sql($step) eq 'there' }) or die "never waits for block $block\n";
@@ -22,9 +21,8 @@ sub release_up_to
 
 # Has a session read blocks in this order.  Each of its reads is held until it waits for
 # it.  Counts what it has started beyond each of some blocks, while it waits for that block.
-sub ahead_at
+sub ahead_at ($aio, $t, $blocks, $stops, $count, %params)
 {
-	my ($aio, $t, $blocks, $stops, $count, %params) = @_;
 	my $alice = $aio->sessions('alice');
 	my $eic = $params{eic} // 16;
 	$alice->sql("SET effective_io_concurrency = $eic; SET io_combine_limit = " . ($params{combine} // 16));
@@ -46,18 +44,16 @@ sub ahead_at
 }
 
 # Returns the numbers of reads.
-sub reads_ahead_at
+sub reads_ahead_at ($aio, @what)
 {
-	my ($aio, @what) = @_;
-	my $count = sub { my ($alice, $stop) = @_; return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop") };
+	my $count = sub ($alice, $stop) { return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop") };
 	return ahead_at($aio, splice(@what, 0, 3), $count, @what);
 }
 
 # Returns the numbers of blocks.
-sub blocks_ahead_at
+sub blocks_ahead_at ($aio, $t, @what)
 {
-	my ($aio, $t, @what) = @_;
-	my $count = sub { my (undef, $stop) = @_; return $aio->sql("SELECT count(buffer) FROM generate_series($stop + 1, 399) b, buffer_state('$t', b)") };
+	my $count = sub ($, $stop) { return $aio->sql("SELECT count(buffer) FROM generate_series($stop + 1, 399) b, buffer_state('$t', b)") };
 	return ahead_at($aio, $t, splice(@what, 0, 2), $count, @what);
 }
 
@@ -281,18 +277,16 @@ with_each_io_method(sub {
 
 # Opens a cursor on a scan of each table, fetches from each in turn, and calls a function
 # after each round.  Returns the rows that are wrong.
-sub scan_together
+sub scan_together ($session, $fetches, $after, @tables)
 {
-	my ($session, $fetches, $after, @tables) = @_;
 	$session->sql('BEGIN');
 	$session->sql("DECLARE c_$_ CURSOR FOR SELECT blk, body = proof(rel, blk, 0) FROM $tables[$_]") for 0 .. $#tables;
 	return fetch_together($session, 1, $fetches, $after, @tables);
 }
 
 # The same with a bitmap scan of every third block, which cannot be combined.
-sub scan_apart
+sub scan_apart ($session, $fetches, $after, @tables)
 {
-	my ($session, $fetches, $after, @tables) = @_;
 	for my $t (@tables)
 	{
 		$session->sql("CREATE INDEX ON $t (blk) WHERE blk % 3 = 0");
@@ -304,9 +298,8 @@ sub scan_apart
 }
 
 # Fetches from the cursors in turn; the rows' blocks are this far apart.  Returns the rows that are wrong.
-sub fetch_together
+sub fetch_together ($session, $step, $fetches, $after, @tables)
 {
-	my ($session, $step, $fetches, $after, @tables) = @_;
 	my @wrong;
 	for my $round (1 .. $fetches)
 	{
@@ -324,9 +317,8 @@ sub fetch_together
 sub pins { return join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @_ }
 
 # Test: several streams of a session pin no more than its share of the pool.
-sub streams_share
+sub streams_share ($aio, $scan, $fetches)
 {
-	my ($aio, $scan, $fetches) = @_;
 	my ($alice) = $aio->sessions('alice');
 	my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 	$alice->sql('SET effective_io_concurrency = 32');

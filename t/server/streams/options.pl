@@ -116,7 +116,7 @@ with_each_io_method(sub {
 
 	$aio->scenario("split by another session's reads", sub {
 		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 120);
-		my $read = sub { my ($flags) = @_; return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
+		my $read = sub ($flags) { return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
 		$alice->sql('SET effective_io_concurrency = 64');
 		for my $flags ('', ', "full" => true, use_batching => true')
 		{

@@ -9,9 +9,8 @@ use TestAio;
 # Has sessions look for rounds in which a scan of a table of 200 pages does not give each page once and
 # in order.  In each, some runs of blocks are cached; in every second one, the settings change after some
 # rows.  Several sessions read what others of them are about to read.  Returns what is wrong.
-sub wrong_rounds
+sub wrong_rounds ($t, $rounds, @sessions)
 {
-	my ($t, $rounds, @sessions) = @_;
 	# a statement has some rounds
 	return join '; ', grep { $_ ne '' } map { wrong_rounds($t, [ $_ * 50, 50 ], @sessions) } 0 .. $rounds / 50 - 1 if !ref $rounds;
 	for my $number (0 .. $#sessions)

@@ -26,9 +26,8 @@ my @shapes = (
 my $some = join ',', (map { $_ * 2 } 0 .. 29), 63 .. 66, 100;
 
 # Test: all shapes, with none and with some of the blocks cached.
-sub all_shapes
+sub all_shapes ($aio, $session, $t)
 {
-	my ($aio, $session, $t) = @_;
 	for my $warm ('', $some)
 	{
 		my $all = join ",\n", map { "\$b\$$_->[1]\$b\$" } @shapes;
@@ -171,10 +170,9 @@ with_each_io_method(sub {
 # io_methods: io_uring; long: all
 
 # Numbers from 0 to below n, by a seed that the test prints.
-sub random_numbers
+sub random_numbers ($seed)
 {
-	my ($seed) = @_;
-	return sub { my ($n) = @_; $seed = ($seed * 1103515245 + 12345) % 2**31; return int($seed / 65536) % $n };
+	return sub ($n) { $seed = ($seed * 1103515245 + 12345) % 2**31; return int($seed / 65536) % $n };
 }
 
 with_each_io_method(sub {

@@ -12,9 +12,8 @@ my $pages = 60;
 
 # Runs VACUUM on all pages of a table with this limit.  Returns its delay in ms, and how many
 # pages it has hit, read and dirtied.  A sleep takes at least vacuum_cost_delay, which is 1 ms here.
-sub vacuum_all
+sub vacuum_all ($session, $t, $limit)
 {
-	my ($session, $t, $limit) = @_;
 	$session->sql("SET vacuum_cost_limit = $limit");
 	my $report = vacuum($session, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t);
 	return map { reported($report, $_) } qr/delay time: ([\d.]+) ms/, qr/buffer usage: (\d+) hits/, qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
@@ -230,9 +229,8 @@ my $is_dead = '(n / 2) % 7 = 3 AND n % 2 = 1';
 
 # Makes a table of 1200 pages with two rows each.  Returns its name, and the numbers of live and of
 # dead rows.
-sub table_with_dead_rows
+sub table_with_dead_rows ($aio)
 {
-	my ($aio) = @_;
 	my $t = 'scenario.a';
 	$aio->sql("CREATE UNLOGGED TABLE $t (n int, ten int, maybe int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
 		  . "INSERT INTO $t SELECT i, i % 10, CASE WHEN i % 4 = 0 THEN i END, repeat('x', 3900) FROM generate_series(0, 2399) i;"
@@ -243,9 +241,8 @@ sub table_with_dead_rows
 }
 
 # Test: ANALYZE reads a sample of so many pages, each once.  Returns what it reports.
-sub analyze
+sub analyze ($aio, $session, $t, $target, $pages)
 {
-	my ($aio, $session, $t, $target, $pages) = @_;
 	$session->sql("SET default_statistics_target = $target");
 	$aio->evict($t);
 	$session->notices;

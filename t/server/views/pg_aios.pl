@@ -129,9 +129,8 @@ with_each_io_method(sub {
 # io_methods: io_uring; long: all
 
 # Makes a table, and frees every other buffer.
-sub table_and_free_buffers
+sub table_and_free_buffers ($aio)
 {
-	my ($aio) = @_;
 	my ($t, $w) = ($aio->table('t', 20), $aio->table('w', 300));
 	# more blocks than the pool holds: no free buffer is left
 	$aio->warm($w, 0 .. 299);
@@ -143,18 +142,16 @@ sub table_and_free_buffers
 }
 
 # Returns the cached blocks of a table, and whether some of their buffers are not adjacent.
-sub layout
+sub layout ($aio, $t)
 {
-	my ($aio, $t) = @_;
 	return $aio->sql('SELECT string_agg(relblocknumber::text, \',\' ORDER BY relblocknumber),'
 		  . ' count(*) FILTER (WHERE EXISTS (SELECT FROM pg_buffercache o WHERE o.relfilenode = b.relfilenode AND o.bufferid = b.bufferid + 1)) < 7'
 		  . " FROM pg_buffercache b WHERE relfilenode = pg_relation_filenode('$t')");
 }
 
 # Test: the buffers of a table's blocks 3 to 10 are not all adjacent.
-sub are_not_all_adjacent
+sub are_not_all_adjacent ($aio, $t)
 {
-	my ($aio, $t) = @_;
 	return is(layout($aio, $t), '3,4,5,6,7,8,9,10|t', 'the buffers are not all adjacent');
 }
 
@@ -253,9 +250,8 @@ my %contradictions = (
 
 # Has a session poll a view until $aio->resume.  Its sequence scenario.polled counts the polls; at
 # the end scenario.found has contradictions, and scenario.polls has the number of rows.
-sub starts_to_poll
+sub starts_to_poll ($aio, $poller, $view)
 {
-	my ($aio, $poller, $view) = @_;
 	$aio->sql('CREATE UNLOGGED TABLE scenario.found (what text); CREATE UNLOGGED TABLE scenario.polls (rows int); CREATE SEQUENCE scenario.polled');
 	$aio->pause;
 	$poller->starts(<<"END");
@@ -280,9 +276,8 @@ END
 }
 
 # Reads a table by sessions that end well, leave, do not wait, fail, and are cancelled.
-sub reads_of_all_kinds
+sub reads_of_all_kinds ($aio, $t, $round)
 {
-	my ($aio, $t, $round) = @_;
 	my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
 	my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
 	$aio->evict($t);

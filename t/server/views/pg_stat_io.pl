@@ -9,7 +9,7 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 # and which rows and columns pg_stat_io has.
 
 # Values that adds_io() accepts.
-sub between { my ($from, $to) = @_; return sub { $_[0] >= $from && $_[0] <= $to } }
+sub between ($from, $to) { return sub { $_[0] >= $from && $_[0] <= $to } }
 sub any { return sub { 1 } }
 
 with_each_io_method(sub {
@@ -20,7 +20,7 @@ with_each_io_method(sub {
 			my $what = $kind ? 'temp relation/normal' : 'relation/normal';
 			my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
 			my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
-			my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
+			my $counts = sub ($sql) { return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
 			$alice->sql('SET track_io_timing = off');
 			$scan->() for 1 .. 2;
 			# the pool may have no free buffer left
@@ -56,7 +56,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('a temporary table larger than temp_buffers', sub {
 		my ($alice) = $aio->sessions('alice');
-		my $counts = sub { my ($sql) = @_; return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
+		my $counts = sub ($sql) { return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
 		$alice->note_temporary_tables;
 		$alice->sql('SET temp_buffers = 100; CREATE TEMP TABLE l (n int, body text STORAGE PLAIN)');
 		my $added = $counts->("INSERT INTO l SELECT i, repeat('x', 7900) FROM generate_series(1, 400) i");
@@ -88,8 +88,7 @@ with_each_io_method(sub {
 # buffers: bulkread, bulkwrite, vacuum.
 with_each_io_method(sub {
 	# Returns what a statement of a session adds to the counters of a context.
-	my $counts = sub {
-		my ($session, $context, $sql) = @_;
+	my $counts = sub ($session, $context, $sql) {
 		return $aio->io_counts_during($session, "relation/$context", sub { $session->sql($sql) });
 	};
 
@@ -224,9 +223,8 @@ with_each_io_method(sub {
 # session and of all.
 
 # Returns a query's blocks as "shared hit/shared read/local hit/local read".
-sub buffers_of
+sub buffers_of ($session, $query)
 {
-	my ($session, $query) = @_;
 	my $found = explained($session, 'BUFFERS', $query);
 	return join '/', map { $found->{"$_ Blocks"} // 0 } 'Shared Hit', 'Shared Read', 'Local Hit', 'Local Read';
 }
@@ -237,7 +235,7 @@ with_each_io_method(sub {
 		$aio->scenario("hits and reads, $kind", sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
 			my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
-			my $counts = sub { my ($hit, $read) = @_; return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
+			my $counts = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
 			my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
 			buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
 			for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])

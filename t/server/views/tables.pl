@@ -13,8 +13,7 @@ with_each_io_method(sub {
 		my $bob = $aio->session('bob', dbname => 'other');
 		$bob->sql("CREATE TABLE o (i int); INSERT INTO o SELECT generate_series(1, 30); SELECT grow_rel('o', 40); VACUUM (FREEZE, TRUNCATE off) o; SELECT count(*) FROM o");
 		my $pages = $bob->sql("SELECT pg_relation_size('o') / 8192");
-		my $scans = sub {
-			my ($number) = @_;
+		my $scans = sub ($number) {
 			return split m{/}, $aio->change_during("SELECT blks_read, blks_hit, tup_returned FROM pg_stat_database WHERE datname = 'other'",
 				sub { $bob->sql('SELECT count(*) FROM o') for 1 .. $number }, $bob);
 		};
@@ -59,8 +58,7 @@ with_each_io_method(sub {
 	$aio->scenario('WAL of one session', sub {
 		my ($alice) = $aio->sessions('alice');
 		my $counts = "SELECT wal_records, wal_bytes FROM pg_stat_get_backend_wal(${\$alice->pid})";
-		my $change = sub {
-			my ($n) = @_;
+		my $change = sub ($n) {
 			my $messages = "SELECT count(*) FROM generate_series(1, $n) i, pg_logical_emit_message(false, 'x', repeat('y', 1000 + i))";
 			return split m{/}, $aio->change_during($counts, sub { $alice->sql($messages) }, $alice, $aio);
 		};
@@ -89,8 +87,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('a reset of pg_stat_io', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		my $counts = sub {
-			my ($since) = @_;
+		my $counts = sub ($since) {
 			return $aio->sql(qq{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > '$since') FROM pg_stat_io
 				WHERE backend_type = 'client backend' AND context = 'vacuum' AND object = 'relation'});
 		};
@@ -134,7 +131,7 @@ with_each_io_method(sub {
 		my $of_index = $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_stat_reset_single_(table|index)_counters\$' ORDER BY 1 LIMIT 1");
 		my $since = $aio->sql("SELECT clock_timestamp() FROM pg_stat_reset_single_table_counters('$t'::regclass) a, $of_index('scenario.u_i'::regclass) b");
 		# since 19 the views say when
-		my $dated = sub { my ($is) = @_; return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
+		my $dated = sub ($is) { return $aio->major >= 19 ? ", bool_and(coalesce(stats_reset > timestamptz '$since' - interval '1s', false)) IS $is" : '' };
 		my $all = $aio->major >= 19 ? '|t' : '';
 		for my $case ([ $t, $u, 'relid', [ pg_stat_all_tables => 'seq_scan + seq_tup_read' ], [ pg_statio_all_tables => 'heap_blks_read + heap_blks_hit' ] ],
 			[ 'scenario.u_i', 'scenario.t_i', 'indexrelid', [ pg_stat_all_indexes => 'idx_scan + idx_tup_read' ], [ pg_statio_all_indexes => 'idx_blks_read + idx_blks_hit' ] ])
@@ -152,8 +149,7 @@ with_each_io_method(sub {
 	$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
 		my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
-		my $added = sub {
-			my ($view, $columns, $sql) = @_;
+		my $added = sub ($view, $columns, $sql) {
 			return $aio->change_during("SELECT $columns FROM $view WHERE relid = '$t'::regclass", sub { $alice->sql($sql) }, $alice, $aio);
 		};
 		my @blocks = (pg_statio_all_tables => 'heap_blks_read, heap_blks_hit, idx_blks_read, idx_blks_hit');
@@ -230,7 +226,7 @@ with_each_io_method(sub {
 		my $t = 'scenario.s';
 		my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 		# an aborted subtransaction's rows count as inserted, and as dead
-		my $change = sub { my ($n) = @_; return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
+		my $change = sub ($n) { return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
 		for my $case ([ 'RELEASE a', '20|6|2|18|8' ], [ 'ROLLBACK TO a', '20|6|2|9|17' ])
 		{
 			my ($end, $wanted) = @$case;
@@ -244,7 +240,7 @@ with_each_io_method(sub {
 	# what a transaction has changed before it truncates the table counts if it is rolled back only
 	$aio->scenario('TRUNCATE', sub {
 		my ($alice) = $aio->sessions('alice');
-		my $change = sub { my ($t) = @_; return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
+		my $change = sub ($t) { return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
 		for my $case ([ 'COMMIT', '15|0|0|5|0' ], [ 'ROLLBACK', '13|2|1|10|5' ])
 		{
 			my ($end, $wanted) = @$case;
@@ -288,8 +284,7 @@ with_each_io_method(sub {
 		# two rows fill a page
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3900) FROM generate_series(0, 99) i;"
 			  . "CREATE INDEX ON $t (n); VACUUM (FREEZE) $t; DELETE FROM $t WHERE n % 4 = 1");
-		my $look = sub {
-			my ($name) = @_;
+		my $look = sub ($name) {
 			$alice->notices;
 			$alice->sql("ANALYZE VERBOSE $t");
 			my ($found) = map { /containing (\d+ live rows and \d+ dead rows)/ ? $1 : () } $alice->notices;
@@ -318,9 +313,8 @@ my %letters = (reads => 'r', writes => 'w', writebacks => 'b', extends => 'x', h
 
 # Returns the lines that a kind of process has: all contexts, without those that match the first pattern,
 # and without what the second one matches in "context:letter".
-sub rows
+sub rows ($no_row, $never)
 {
-	my ($no_row, $never) = @_;
 	return join "\n", map { my $what = $_; "$what:" . join '', grep { "$what:$_" !~ $never } split //, $does{$what} } grep { $_ !~ $no_row } sort keys %does;
 }
 

@@ -84,8 +84,7 @@ with_each_io_method(sub {
 # io_methods: worker; long: all
 with_each_io_method(sub {
 	# Returns the milliseconds that a session has spent on reads of tables.
-	my $read_time = sub {
-		my ($session) = @_;
+	my $read_time = sub ($session) {
 		for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
 		$aio->sql('SELECT pg_stat_clear_snapshot()');
 		return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;

@@ -10,9 +10,8 @@ use TestAio::Workers;
 my $unstoppable = cannot_stop_workers();
 
 # Sets the number of workers and waits until there are so many.
-sub set_workers
+sub set_workers ($aio, $n)
 {
-	my ($aio, $n) = @_;
 	# in this order the lower limit never exceeds the higher one
 	my @settings = $aio->major < 19 ? 'io_workers' : $n > $aio->setting('io_max_workers') ? qw(io_max_workers io_min_workers) : qw(io_min_workers io_max_workers);
 	$aio->alter_system($_ => $n) for @settings;
@@ -20,17 +19,15 @@ sub set_workers
 }
 
 # Returns what ps shows of a process, '' if it has ended.
-sub title
+sub title ($pid)
 {
-	my ($pid) = @_;
 	open(my $file, '<', "/proc/$pid/cmdline") or return '';
 	return <$file> // '';
 }
 
 # Starts a read of one block in each of n sessions.
-sub start_reads
+sub start_reads ($aio, $t, $n)
 {
-	my ($aio, $t, $n) = @_;
 	my @readers = $aio->sessions(map { "reader$_" } 1 .. $n);
 	my $block = 0;
 	$_->starts("SELECT read_rel_block_ll('$t', " . $block++ . ')') for @readers;
@@ -146,12 +143,11 @@ with_each_io_method(sub {
 {
 	my $unstoppable = cannot_stop_workers();
 
-	sub workers { my ($aio) = @_; return scalar(() = $aio->pids_of_type('io worker')) }
+	sub workers ($aio) { return scalar(() = $aio->pids_of_type('io worker')) }
 
 	# Waits until one worker is left: start-up or a scenario may have made more.
-	sub shrink_to_one
+	sub shrink_to_one ($aio)
 	{
-		my ($aio) = @_;
 		$aio->alter_system(io_worker_idle_timeout => 20);
 		$aio->wait_for_workers(1);
 		$aio->alter_system(io_worker_idle_timeout => 60000);
@@ -159,9 +155,8 @@ with_each_io_method(sub {
 	}
 
 	# Has this many reads queue up, again and again, until there are so many workers.
-	sub queue_reads
+	sub queue_reads ($aio, $session, $t, $reads, $wanted)
 	{
-		my ($aio, $session, $t, $reads, $wanted) = @_;
 		# a worker that finds more reads in the queue than there are workers asks for another one
 		for my $round (1 .. 60)
 		{

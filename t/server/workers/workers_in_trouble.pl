@@ -12,9 +12,8 @@ use TestAio::Workers;
 # read unless the kernel has a security module for keys.
 use constant UNREADABLE => '/proc/self/attr/keycreate';
 
-sub opens_but_fails_to_read
+sub opens_but_fails_to_read ($path)
 {
-	my ($path) = @_;
 	open my $file, '+<', $path or return 0;
 	return !defined sysread($file, my $bytes, 8192) && $!{EINVAL};
 }
@@ -24,26 +23,23 @@ my @replaced = (qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code 
 
 # Waits until there are as many workers as there are at least, without those of these process ids.
 # From 19 on, load may have added others, which nobody replaces.
-sub wait_for_least
+sub wait_for_least ($aio, @gone)
 {
-	my ($aio, @gone) = @_;
 	my $least = $aio->setting($aio->major < 19 ? 'io_workers' : 'io_min_workers');
 	return $aio->wait_for("SELECT count(*) >= $least FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL ('{" . join(',', @gone) . "}')");
 }
 
 # Ends all I/O workers and waits for others.
-sub replace_workers
+sub replace_workers ($aio)
 {
-	my ($aio) = @_;
 	my @before = $aio->pids_of_type('io worker');
 	kill 'INT', @before;
 	return wait_for_least($aio, @before);
 }
 
 # Returns how many descriptors I/O workers have of a file, named by the end of its path.
-sub open_in_workers
+sub open_in_workers ($aio, $file)
 {
-	my ($aio, $file) = @_;
 	return scalar map { descriptors($_, qr{/\Q$file\E\b}) } $aio->pids_of_type('io worker');
 }
 
@@ -117,20 +113,19 @@ with_each_io_method(sub {
 
 # Signals to I/O workers while reads are under way: signals that end a worker, signals that it
 # ignores, and signals after which the server restarts.
-sub workers { my ($aio) = @_; return $aio->pids_of_type('io worker') }
+sub workers ($aio) { return $aio->pids_of_type('io worker') }
 
 # Waits until there are so many workers, none of which has one of these process ids.  Returns
 # false if that takes too long.
-sub until_workers
+sub until_workers ($aio, $count, @gone)
 {
-	my ($aio, $count, @gone) = @_;
 	my %gone = map { $_ => 1 } @gone;
 	my @now;
 	return $aio->poll(sub { @now = workers($aio); @now == $count && !grep { $gone{$_} } @now }) || 0;
 }
 
 my $count = 3;
-my $stream = sub { my ($t) = @_; return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
+my $stream = sub ($t) { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
 
 with_each_io_method(sub {
 	# signal => true if it ends a worker, which the postmaster replaces

@@ -8,9 +8,8 @@ use TestAio;
 # finds the blocks that the load did not need, and recovery makes the same table.
 
 # Makes an empty table, and a file for COPY with so many rows, of a page each.
-sub prepare
+sub prepare ($aio, $name, $rows)
 {
-	my ($aio, $name, $rows) = @_;
 	my $t = $aio->table($name, 0, changes => 1);
 	my $file = $aio->node->basedir . "/$name.copy";
 	$aio->sql("COPY (SELECT '$t', i, 0, proof('$t', i, 0) FROM generate_series(0, $rows - 1) i) TO '$file'");
@@ -18,7 +17,7 @@ sub prepare
 }
 
 # Returns how many blocks the table has, and how many of them hold no row.
-sub blocks { my ($aio, $t) = @_; return $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('$t') / 8192 - (SELECT count(DISTINCT (ctid::text::point)[0]) FROM $t)") }
+sub blocks ($aio, $t) { return $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('$t') / 8192 - (SELECT count(DISTINCT (ctid::text::point)[0]) FROM $t)") }
 
 with_each_io_method(sub {
 	for my $rows (5, 8, 60, 333)
@@ -99,9 +98,8 @@ with_each_io_method(sub {
 
 # Calls a function while a relation's file is one on a full disk.  The server has no descriptor
 # of it open.
-sub while_full
+sub while_full ($aio, $file, $function)
 {
-	my ($aio, $file, $function) = @_;
 	rename $file, "$file.real" or die "rename $file: $!";
 	symlink '/dev/full', $file or die "symlink $file: $!";
 	my $lived = eval { $function->(); 1 };
@@ -113,7 +111,7 @@ sub while_full
 }
 
 # Has all files of a session closed.
-sub close_files { my ($session, $other) = @_; $session->sql("SELECT read_rel_block_ll('$other', 0, smgrreleaseall => true)"); return }
+sub close_files ($session, $other) { $session->sql("SELECT read_rel_block_ll('$other', 0, smgrreleaseall => true)"); return }
 
 my $no_space = qr/could not write blocks? \d+(?:\.\.\d+)? in file "base\S+": No space left on device/;
 
@@ -221,8 +219,7 @@ with_each_io_method(sub {
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		my $file = $aio->node->basedir . '/rows.copy';
 		$aio->sql("COPY (SELECT i, repeat('x', 7000) FROM generate_series(1, 40) i) TO '$file'");
-		my $table = sub {
-			my ($pages) = @_;
+		my $table = sub ($pages) {
 			$aio->sql("DROP TABLE IF EXISTS scenario.t; CREATE TABLE scenario.t (i int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 			$aio->sql("SELECT grow_rel('scenario.t', $pages)") if $pages;
 			$alice->sql("COPY scenario.t FROM '$file'");

@@ -10,8 +10,7 @@ with_each_io_method(sub {
 	$aio->scenario('checkpoints', sub {
 		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
 		# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
-		my $checkpoint = sub {
-			my ($least) = @_;
+		my $checkpoint = sub ($least) {
 			my $counts = "SELECT num_done, (SELECT sum(writes) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') FROM pg_stat_checkpointer";
 			my ($done, $writes) = split /\|/, $aio->sql($counts);
 			$aio->sql('CHECKPOINT');
@@ -231,9 +230,8 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	# how the dirty page comes to be written, by the session bob
 	my %writes = (
-		'is evicted' => sub { my ($bob, $t) = @_; $bob->sql("SELECT evict_rel('$t')") },
-		'gives its buffer to another' => sub {
-			my ($bob, $t, $large) = @_;
+		'is evicted' => sub ($bob, $t, $) { $bob->sql("SELECT evict_rel('$t')") },
+		'gives its buffer to another' => sub ($bob, $t, $large) {
 			$aio->poll(sub {
 				$bob->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))");
 				$aio->cached($t) eq '';
