@@ -4,9 +4,7 @@
 #	use TestAio;
 #
 #	for_each_io_method(sub {
-#		$aio->scenario('two sessions want the same block', sub {
-#			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 8);
-#
+#		$aio->scenario('two sessions want the same block', with('alice bob', 8, sub ($alice, $bob, $t) {
 #			$aio->hold(relation => $t);
 #			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 #			$aio->holds(1);
@@ -15,7 +13,7 @@
 #			$aio->release;
 #			$alice->returns('', 'reads it');
 #			$bob->returns('1', 'gets it too');
-#		}, skip => $aio->no_faults);
+#		}), skip => $aio->no_faults);
 #	});
 #
 # A line says with which io_methods the scenarios below it run, until the next such line:
@@ -33,14 +31,14 @@
 #	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends
 #	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
-#	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
-#	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
+#	TestAio/Faults.pm	hold, holds, holds_read_of, release, falsify: faults on any server
+#	TestAio/Gate.pm		gate_holds, gate_stops, gate_shows, gate_release: what only the I/O gate can do
 #	TestAio/Trace.pm	traced, traces_of
 #	TestAio/Counters.pm	io_during, blocks_during, adds_io
 # TestAio exports the functions of these, and switches strict, warnings and signatures on:
-#	TestAio/Tables.pm	numbered_table, indexed_table, for scans; long_table, right_rows: three segments
+#	TestAio/Tables.pm	with, as above; numbered_table, indexed_table, for scans; long_table, right_rows: three segments
 #	TestAio/Reports.pm	vacuum, reported, explained, workers_at: what VACUUM and EXPLAIN say
-#	TestAio/Kernel.pm	descriptors: files that a process has open
+#	TestAio/Kernel.pm	descriptors, title: what a process has open, and what ps shows of it
 #	TestAio/Strace.pm	system_calls, while_interrupted, at_end_of_file: a session under strace
 # A test that wants more says "use" with one of these:
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still

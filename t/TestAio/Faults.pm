@@ -106,6 +106,14 @@ sub holds ($self, $count, $name = "$count held")
 	return is($found, $count, $name);
 }
 
+# Has a session start a statement.  Test: one of its reads that match is held.
+sub holds_read_of ($self, $session, $sql, %match)
+{
+	$self->hold(%match);
+	$session->starts($sql);
+	return $self->holds(1);
+}
+
 # Holds reads of a table in I/O workers.  The function starts the statements that read,
 # and returns their sessions.  If one of several sessions performs its read itself, because
 # another one has the lock of the workers' queue, all is released, the table evicted, and
@@ -143,6 +151,13 @@ sub tell_truth ($self)
 	$self->sql('SELECT inj_io_short_read_detach()');
 	$self->{falsifying} = 0;
 	return;
+}
+
+# Cancels a session's statement.  Test: that ends it.
+sub cancels ($self, $session, $name = 'is cancelled')
+{
+	$self->sql("SELECT pg_cancel_backend(${\$session->pid})");
+	return $session->raises('57014', qr/canceling statement due to user request/, $name);
 }
 
 # Makes I/O workers fail to reopen files, or ends that.

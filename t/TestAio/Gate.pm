@@ -27,6 +27,22 @@ sub gate_holds ($self, $count, $name = "$count reads are held")
 	return is($found, $count, $name);
 }
 
+# Has a session start a statement, with these arguments of io_hold().  Test: a read is held.
+sub gate_holds_read_of ($self, $session, $sql, $hold)
+{
+	$self->sql("SELECT io_hold($hold)");
+	$session->starts($sql);
+	return $self->gate_holds(1);
+}
+
+# Calls io_hold() or io_device(), and has a session start a statement.  Test: the session waits for its read.
+sub gate_stops ($self, $call, $session, $sql)
+{
+	$self->sql("SELECT $call");
+	$session->starts($sql);
+	return $session->waits_on($call =~ /io_device/ ? 'IoDevice' : 'IoGateHeld');
+}
+
 # Test: io_held shows these columns of the held reads, now or soon.
 sub gate_shows ($self, $columns, $expected, $name = "held: $columns")
 {
@@ -56,7 +72,7 @@ sub gate_hold_read ($self, $table, $hold = "io_hold('$table')")
 {
 	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
 	$controller->sql("SELECT $hold");
-	my $event = $hold && $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
+	my $event = $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
 	$issuer->starts("SELECT read_rel_block_ll('$table', 3, nblocks => 4)");
 	$issuer->waits_on($event);
 	$waiter->starts("SELECT count(*) FROM read_buffers('$table', 4, 1)");

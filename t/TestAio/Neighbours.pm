@@ -7,13 +7,11 @@ use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 use TestAio;
-use TestAio::Gate;
 
 our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without found_library holds_reads reach_all);
 

@@ -1,5 +1,5 @@
-# Tables whose rows are numbered, for tests that know each row and each block of a scan, and tables of
-# three segments, of which only the pages beside the boundaries take room.
+# What a scenario begins with: sessions and a table; tables whose rows are numbered, for tests that know each
+# row and each block of a scan; tables of three segments, of which only the pages beside the boundaries take room.
 
 package TestAio::Tables;
 
@@ -8,7 +8,15 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(numbered_table indexed_table numbers SIDE boundaries long_table right_rows file_sizes);
+our @EXPORT = qw(with numbered_table indexed_table starts_io numbers SIDE boundaries long_table right_rows file_sizes);
+
+# Returns a function for scenario() that calls another one with sessions of these names, if any, and, if it is told how
+# many pages, a table, as sessions_and_table() makes them: with('alice bob', 8, changes => 1, sub ($alice, $bob, $t) {…}).
+sub with ($names, @table)
+{
+	my $body = pop @table;
+	return sub ($aio) { return $body->(@table ? $aio->sessions_and_table($names, @table) : $aio->sessions(split ' ', $names)) };
+}
 
 # Makes a table whose rows are numbered from 0 in physical order (n), a fixed number to a
 # page, and evicts it.
@@ -36,8 +44,17 @@ sub indexed_table ($aio, $pages)
 	return 'scenario.i';
 }
 
+# Has a session start I/O on a block, and returns the buffer.
+sub starts_io ($session, $table, $block = 2)
+{
+	my $b = $session->sql("SELECT buffer_create_toy('$table', $block)");
+	$session->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+	return $b;
+}
+
 # Returns these numbers, upwards or downwards, as rows of a result.
 sub numbers ($from, $to) { return join "\n", $from <= $to ? $from .. $to : reverse $to .. $from }
+
 # pages with a row, on each side of a boundary
 use constant SIDE => 6;
 
