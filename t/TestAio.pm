@@ -4,9 +4,7 @@
 #	use TestAio;
 #
 #	for_each_io_method(sub {
-#		$aio->scenario('two sessions want the same block', sub {
-#			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 8);
-#
+#		$aio->scenario('two sessions want the same block', with('alice bob', 8, sub ($alice, $bob, $t) {
 #			$aio->hold(relation => $t);
 #			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 #			$aio->holds(1);
@@ -15,7 +13,7 @@
 #			$aio->release;
 #			$alice->returns('', 'reads it');
 #			$bob->returns('1', 'gets it too');
-#		}, skip => $aio->no_faults);
+#		}), skip => $aio->no_faults);
 #	});
 #
 # A line says with which io_methods the scenarios below it run, until the next such line:
@@ -33,14 +31,14 @@
 #	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends
 #	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
-#	TestAio/Faults.pm	hold, holds, release, falsify: faults on any server
-#	TestAio/Gate.pm		gate_holds, gate_shows, gate_release: what only the I/O gate can do
+#	TestAio/Faults.pm	hold, holds, holds_read_of, release, falsify: faults on any server
+#	TestAio/Gate.pm		gate_holds, gate_stops, gate_shows, gate_release: what only the I/O gate can do
 #	TestAio/Trace.pm	traced, traces_of
 #	TestAio/Counters.pm	io_during, blocks_during, adds_io
-# TestAio exports the functions of these, and switches strict and warnings on:
-#	TestAio/Tables.pm	numbered_table, indexed_table, for scans; long_table, right_rows: three segments
+# TestAio exports the functions of these, and switches strict, warnings and signatures on:
+#	TestAio/Tables.pm	with, as above; numbered_table, indexed_table, for scans; long_table, right_rows: three segments
 #	TestAio/Reports.pm	vacuum, reported, explained, workers_at: what VACUUM and EXPLAIN say
-#	TestAio/Kernel.pm	descriptors: files that a process has open
+#	TestAio/Kernel.pm	descriptors, title: what a process has open, and what ps shows of it
 #	TestAio/Strace.pm	system_calls, while_interrupted, at_end_of_file: a session under strace
 # A test that wants more says "use" with one of these:
 #	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
@@ -73,11 +71,12 @@
 
 package TestAio;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Cwd qw(abs_path);
 use Exporter;
+use feature ();
 use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils ();
@@ -99,14 +98,14 @@ sub import
 {
 	strict->import;
 	warnings->import(FATAL => 'all');
+	feature->import('signatures');
 	return __PACKAGE__->export_to_level(1, @_);
 }
 
 # An assertion fails in the line of the test, whichever function of TestAio has made it.
 my $ours = qr{/TestAio(?:/\w+)?\.pm$};
 test2_add_callback_context_init(
-	sub {
-		my ($context) = @_;
+	sub ($context) {
 		my $frame = $context->trace->frame;
 		return if $frame->[1] !~ $ours;
 		for (my $depth = 1; my @caller = caller $depth; $depth++)
@@ -141,9 +140,8 @@ BEGIN
 sub only_long { return $ENV{TEST_AIO_LONG} ? undef : 'runs only in "make check-long", or if TEST_AIO_LONG=1' }
 
 # Test: a number is in this range.
-sub is_between
+sub is_between ($found, $from, $to, $name)
 {
-	my ($found, $from, $to, $name) = @_;
 	return ok($found >= $from && $found <= $to, "$name: $found") || diag("not between $from and $to");
 }
 
@@ -161,18 +159,16 @@ sub _io_methods
 	return @methods;
 }
 
-sub _pg_config
+sub _pg_config ($what)
 {
-	my ($what) = @_;
 	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 	chomp(my $answer = `"$pg_config" $what`);
 	return $answer;
 }
 
 # Returns why this machine cannot run a method, or undef.
-sub _reason
+sub _reason ($method)
 {
-	my ($method) = @_;
 	return if $method ne 'io_uring';
 	# servers/check may have asked already
 	my $answer = $ENV{TEST_AIO_IO_URING};
@@ -186,9 +182,8 @@ sub _reason
 }
 
 # Calls a function, and notes for servers/check that assertions about a server have failed in it.
-sub _noting_failures
+sub _noting_failures ($server, $function)
 {
-	my ($server, $function) = @_;
 	my $failures = sub { scalar grep { !$_ } Test::More->builder->summary };
 	my ($node, $before) = ($server->node, $failures->());
 	$function->();
@@ -198,9 +193,8 @@ sub _noting_failures
 	return;
 }
 
-sub _run
+sub _run ($server, $function, $prepare, @needs)
 {
-	my ($server, $function, $prepare, @needs) = @_;
 	my $method = $server->method;
 	my $body = sub {
 		$server->start;
@@ -217,9 +211,8 @@ sub _run
 	return;
 }
 
-sub _stop
+sub _stop ($server)
 {
-	my ($server) = @_;
 	_noting_failures($server, sub {
 			return $server->give_back if $server->{slot};
 			ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
@@ -244,9 +237,8 @@ sub _line_above
 }
 
 # Returns those of the server's io_methods that are named before "long:", and those after it.
-sub _named
+sub _named ($words, @known)
 {
-	my ($words, @known) = @_;
 	my ($always, $long) = $words =~ /^([\w ]*?);? ?(?:long: ([\w ]+))?$/ or die "what is \"io_methods: $words\"?\n";
 	return map { my @named = split ' ', $_ // ''; [ "@named" eq 'all' ? @known : @named ] } $always, $long;
 }
@@ -255,9 +247,8 @@ sub _named
 my $groups = 0;
 
 # Calls a function with a server of each io_method.  A server stops while the one after it is in use.
-sub with_each_io_method
+sub with_each_io_method ($function, %params)
 {
-	my ($function, %params) = @_;
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
 	my $prepare = delete $params{prepare};
@@ -299,9 +290,8 @@ sub with_each_io_method
 }
 
 # The same, and ends the test.
-sub for_each_io_method
+sub for_each_io_method ($function, %params)
 {
-	my ($function, %params) = @_;
 	with_each_io_method($function, %params);
 	done_testing();
 	return;

@@ -52,9 +52,8 @@ diag('recordings: ' . @names . ' scripts, ' . ($into ? 'written' : $with ? "comp
 done_testing();
 
 # Runs each script in a process, as many at once as there are processors.
-sub run_in_parallel
+sub run_in_parallel (@waiting)
 {
-	my (@waiting) = @_;
 	chomp(my $most = `nproc`);
 	my %running;
 	while (@waiting || %running)
@@ -80,9 +79,8 @@ sub run_in_parallel
 }
 
 # Shows what such a process has tested as a subtest.
-sub report
+sub report ($name, $output, $status)
 {
-	my ($name, $output, $status) = @_;
 	my $text = PostgreSQL::Test::Utils::slurp_file($output);
 	print "# Subtest: $name\n", $text =~ s/^/    /mgr;
 	return if ok($status == 0, $name) || !$ENV{TEST_AIO_RECORD_INTO};

@@ -2,16 +2,15 @@
 
 package TestAio::Counters;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Test::More;
 
 # Reads the catalogs into the buffer pool, so that later reads are those of tests.  The reads are
 # synchronous, because I/O workers take twice as long.
-sub warm_catalogs
+sub warm_catalogs ($self)
 {
-	my ($self) = @_;
 	$self->sql(<<'END');
 SET effective_io_concurrency = 0;
 SELECT count(*) FROM pg_class c, pg_relation_size(c.oid) size, read_stream_for_blocks(c.oid::regclass,
@@ -23,18 +22,16 @@ END
 }
 
 # Has sessions flush their statistics.
-sub _flush
+sub _flush (@sessions)
 {
-	my (@sessions) = @_;
 	$_->sql('SELECT pg_stat_force_next_flush()') for @sessions;
 	return;
 }
 
 # Returns by how much a query's columns change while a function runs, joined by "/".  The
 # counting sessions flush their statistics before each look.
-sub change_during
+sub change_during ($self, $query, $function, @counting)
 {
-	my ($self, $query, $function, @counting) = @_;
 	_flush(@counting);
 	my @before = split /\|/, $self->sql($query);
 	$function->();
@@ -45,9 +42,8 @@ sub change_during
 
 # Returns "reads/bytes" of a session while a function runs, for one object and context of
 # pg_stat_io.
-sub io_during
+sub io_during ($self, $session, $what, $function)
 {
-	my ($self, $session, $what, $function) = @_;
 	return $self->change_during(
 		"SELECT sum(reads), sum(read_bytes) FROM pg_stat_get_backend_io(${\$session->pid})"
 		  . " WHERE object || '/' || context = '$what'",
@@ -60,9 +56,8 @@ my @io_counters = qw(reads read_bytes read_time writes write_bytes write_time wr
 
 # Returns what a session adds to each counter of one object and context of pg_stat_io while a
 # function runs, as a hash.
-sub io_counts_during
+sub io_counts_during ($self, $session, $what, $function)
 {
-	my ($self, $session, $what, $function) = @_;
 	my $sums = join ', ', map { "coalesce(sum($_), 0)" } @io_counters;
 	my $query = "SELECT $sums FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object || '/' || context = '$what'";
 	my %added;
@@ -73,9 +68,8 @@ sub io_counts_during
 # Test: a session adds this to the counters of one object and context of pg_stat_io while a
 # function runs.  Expected values are numbers, or functions that accept a number; a counter
 # that is not named must not change.
-sub adds_io
+sub adds_io ($self, $session, $what, $function, $expected, $name)
 {
-	my ($self, $session, $what, $function, $expected, $name) = @_;
 	my $added = $self->io_counts_during($session, $what, $function);
 	my @wrong;
 	for my $counter (@io_counters)
@@ -89,9 +83,8 @@ sub adds_io
 
 # Returns "fetched/hit" of a table's blocks while a function runs, as pg_statio_all_tables
 # counts them.
-sub blocks_during
+sub blocks_during ($self, $table, $function, @sessions)
 {
-	my ($self, $table, $function, @sessions) = @_;
 	my $oid = $self->sql("SELECT '$table'::regclass::oid");
 	return $self->change_during("SELECT pg_stat_get_blocks_fetched($oid), pg_stat_get_blocks_hit($oid)",
 		$function, @sessions, $self);
@@ -99,9 +92,8 @@ sub blocks_during
 
 # Returns the checksum failures in pg_stat_database while a function runs: of the databases
 # "postgres" and "other" and of shared relations, as "1/0/0".
-sub checksum_failures_during
+sub checksum_failures_during ($self, $function, @sessions)
 {
-	my ($self, $function, @sessions) = @_;
 	my $count = join ', ', map { "coalesce(sum(checksum_failures) FILTER (WHERE $_), 0)" } "datname = 'postgres'", "datname = 'other'", 'datid = 0';
 	return $self->change_during("SELECT $count FROM pg_stat_database", $function, @sessions);
 }

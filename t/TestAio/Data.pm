@@ -7,15 +7,14 @@
 
 package TestAio::Data;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Test::More;
 
 # Makes the SQL functions that write and check such tables.
-sub make_data_functions
+sub make_data_functions ($self)
 {
-	my ($self) = @_;
 	$self->sql(<<'END');
 -- Returns the text that fills a page.
 CREATE OR REPLACE FUNCTION proof(rel text, blk int, gen int) RETURNS text
@@ -68,9 +67,8 @@ END
 # Makes a table in the scenario's schema, evicts it, and returns its name.  Parameters: kind
 # (UNLOGGED or TEMP), gen, and session, which makes the table; TEMP needs a session.  At the end of the
 # scenario the table must hold what was written, unless it is dropped by then; changes, if it need not.
-sub table
+sub table ($self, $name, $nblocks, %params)
 {
-	my ($self, $name, $nblocks, %params) = @_;
 	my $session = $params{session} // $self;
 	my ($kind, $gen) = ($params{kind} // '', $params{gen} // 0);
 	my $full_name = $kind eq 'TEMP' ? $name : "scenario.$name";
@@ -85,24 +83,21 @@ sub table
 
 # Sessions of these names, and a table "t" of so many pages.  Parameters are those of table(); with a kind,
 # the first of the sessions makes the table.
-sub sessions_and_table
+sub sessions_and_table ($self, $names, $nblocks, %params)
 {
-	my ($self, $names, $nblocks, %params) = @_;
 	my @sessions = $self->sessions(split ' ', $names);
 	return (@sessions, $self->table('t', $nblocks, exists $params{kind} ? (session => $sessions[0]) : (), %params));
 }
 
 # The file of a table's first segment; of a temporary table if its session is given.
-sub file_of
+sub file_of ($self, $table, $session = undef)
 {
-	my ($self, $table, $session) = @_;
 	return $self->node->data_dir . '/' . ($session // $self)->sql("SELECT pg_relation_filepath('$table')");
 }
 
 # Writes into a file of the server, which does not notice.
-sub overwrite
+sub overwrite ($self, $file, $offset, $bytes)
 {
-	my ($self, $file, $offset, $bytes) = @_;
 	open my $fh, '+<:raw', $file or die "$file: $!";
 	seek $fh, $offset, 0 or die "$file: $!";
 	print $fh $bytes or die "$file: $!";
@@ -111,26 +106,23 @@ sub overwrite
 }
 
 # Evicts a table's blocks from the buffer pool.
-sub evict
+sub evict ($self, $table, $session = undef)
 {
-	my ($self, $table, $session) = @_;
 	($session // $self)->sql("SELECT evict_rel('$table')");
 	return;
 }
 
 # Reads some blocks into the buffer pool.
-sub warm
+sub warm ($self, $table, @blocks)
 {
-	my ($self, $table, @blocks) = @_;
 	$self->sql("SELECT count(*) FROM read_stream_for_blocks('$table', ARRAY[" . join(',', @blocks) . ']::int[])');
 	return;
 }
 
 # Test: the table has all its pages, each once, and as they were written.  Parameters: gen,
 # session; blocks, if the table has changed its size; except, the problems that are expected.
-sub proves
+sub proves ($self, $table, %params)
 {
-	my ($self, $table, %params) = @_;
 	@{ $self->{unchanged} } = grep { $_->{name} ne $table } @{ $self->{unchanged} } if grep { defined $params{$_} } qw(gen blocks except);
 	my $found = ($params{session} // $self)->sql("SELECT problems('$table', ${\($params{gen} // 0)}, ${\($params{blocks} // 'NULL')})");
 	return is($found, $params{except} // '', $params{name} // "$table holds what was written");
@@ -138,9 +130,8 @@ sub proves
 
 # Test: the tables that no one was to change hold what was written.  A table of which proves() has
 # tested that it holds something else was to be changed.
-sub prove_unchanged
+sub prove_unchanged ($self)
 {
-	my ($self) = @_;
 	my @found;
 	for my $table (@{ $self->{unchanged} })
 	{
@@ -152,9 +143,8 @@ sub prove_unchanged
 }
 
 # The blocks of a table's main fork that are in the buffer pool, separated by commas.
-sub cached
+sub cached ($self, $table)
 {
-	my ($self, $table) = @_;
 	return $self->sql("SELECT coalesce(string_agg(relblocknumber::text, ',' ORDER BY relblocknumber), '')"
 		  . " FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0"
 		  . ' AND reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database())');

@@ -9,7 +9,7 @@
 
 package TestAio::Difference;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -23,30 +23,27 @@ our $expected_file = dirname(dirname(__FILE__)) . '/recordings/expected';
 # Shown are so many kinds of differences, so many lines of each server, and so many characters of a line.
 my ($most_kinds, $most_lines, $most_characters) = (8, 5, 200);
 
-sub _slurp
+sub _slurp ($path)
 {
-	my ($path) = @_;
 	open my $file, '<', $path or die "$path: $!\n";
 	local $/;
 	return scalar <$file>;
 }
 
 # A recording from its text: version, what its server lacks, and parts [ statement, lines … ].
-sub parse
+sub parse ($text)
 {
-	my ($text) = @_;
 	my ($head, @parts) = split /^=== /m, $text;
 	my ($version, $lacks) = $head =~ /^server (.*?)(?:, without (.*))?$/m or die "this is no recording\n";
 	@parts = map { my ($statement, $lines) = split /\n---\n/, $_, 2; [ $statement, grep { $_ ne '' } split /\n/, $lines ] } @parts;
 	return { version => $version, lacks => { map { $_ => 1 } split ' ', $lacks // '' }, parts => \@parts };
 }
 
-sub read { my ($path) = @_; return parse(_slurp($path)) }
+sub read ($path) { return parse(_slurp($path)) }
 
 # The text of a recording.
-sub text
+sub text ($recording)
 {
-	my ($recording) = @_;
 	my $lacks = join ' ', sort keys %{ $recording->{lacks} };
 	return "server $recording->{version}" . ($lacks ? ", without $lacks" : '') . "\n\n"
 	  . join '', map { my ($statement, @lines) = @$_; join "\n", "=== $statement", '---', @lines, '', '' } @{ $recording->{parts} };
@@ -78,9 +75,8 @@ sub _expected
 }
 
 # Returns the reason why a line is expected to differ, or undef.
-sub _reason
+sub _reason ($line, @expected)
 {
-	my ($line, @expected) = @_;
 	for (@expected)
 	{
 		my ($reason, @patterns) = @$_;
@@ -90,9 +86,8 @@ sub _reason
 }
 
 # The lines that differ, as [ sign, line ].
-sub _changed
+sub _changed ($before, $after)
 {
-	my ($before, $after) = @_;
 	my @before = @$before;
 	my @after = @$after;
 	while (@before && @after && $before[0] eq $after[0])   { shift @before; shift @after }
@@ -118,13 +113,11 @@ sub _changed
 }
 
 # Returns a filter of the lines that both servers can show and are to have in common.
-sub _comparable
+sub _comparable ($before, $after)
 {
-	my ($before, $after) = @_;
 	my %lacks = (%{ $before->{lacks} }, %{ $after->{lacks} });
 	my ($from, $to) = _majors($before, $after);
-	return sub {
-		my ($statement, @lines) = @_;
+	return sub ($statement, @lines) {
 		@lines = grep { !$lacks{ (split / /)[0] } } @lines;
 		return @lines if $from == $to;
 		return if $statement =~ /^(?:\w+: )?EXPLAIN\b/;
@@ -134,9 +127,8 @@ sub _comparable
 
 # What differs between two recordings of a script, statement by statement.  A difference has script,
 # number, statement, before and after (lines), kind, and expected, the reason if it is expected.
-sub differences
+sub differences ($before, $after, $script)
 {
-	my ($before, $after, $script) = @_;
 	my $comparable = _comparable($before, $after);
 	my @expected = _expected(_majors($before, $after));
 	my ($from, $to) = ($before->{parts}, $after->{parts});
@@ -159,23 +151,21 @@ sub differences
 	return @found;
 }
 
-sub _cut { my ($line) = @_; return length $line > $most_characters ? substr($line, 0, $most_characters) . ' …' : $line }
+sub _cut ($line) { return length $line > $most_characters ? substr($line, 0, $most_characters) . ' …' : $line }
 
 # One side of a difference.
-sub _side
+sub _side ($sign, @lines)
 {
-	my ($sign, @lines) = @_;
 	my $rest = @lines - $most_lines;
 	@lines = (@lines[ 0 .. $most_lines - 1 ], "… and $rest more lines") if $rest > 0;
 	return map { "  $sign " . _cut($_) } @lines;
 }
 
-sub _count { my ($number, $thing) = @_; return "$number $thing" . ($number == 1 ? '' : 's') }
+sub _count ($number, $thing) { return "$number $thing" . ($number == 1 ? '' : 's') }
 
 # Lines of text about differences: of each kind one example, and how many there are.
-sub summary
+sub summary (@differences)
 {
-	my (@differences) = @_;
 	my (%of_kind, @order, %meant, @lines);
 	for (@differences)
 	{
@@ -203,9 +193,8 @@ sub summary
 # Compares two directories of recordings, as t/recordings.pl has made them, for servers/compare, and
 # returns its exit status.  json names a file, or is ""; only has scripts if not all are meant;
 # then come name and directory of each side.
-sub compare
+sub compare ($json, $only, @names)
 {
-	my ($json, $only, @names) = @_;
 	my @sides = ([ @names[ 0, 1 ] ], [ @names[ 2, 3 ] ]);
 	my %result = (compared => 'nothing', statements => 0, map { $_ => [] } qw(scripts failed skipped differences expected));
 	my ($before, $after) = @result{qw(before after)} = map { { name => $_->[0], version => undef } } @sides;

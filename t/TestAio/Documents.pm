@@ -20,7 +20,7 @@
 
 package TestAio::Documents;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -59,9 +59,8 @@ sub document_text { return slurp_file("$root/$_[0]") }
 
 # Returns the fenced blocks of a document: language, text, the line it begins on, the
 # paragraph before it, and whether the block before it touches it.
-sub blocks
+sub blocks ($document)
 {
-	my ($document) = @_;
 	my (@blocks, $block, $before);
 	my $number = 0;
 	my $adjacent = 0;
@@ -85,9 +84,8 @@ sub blocks
 
 # Returns the examples of a document: sql, output, session, what the session does (runs,
 # waits, goes on), and where.
-sub examples
+sub examples ($document)
 {
-	my ($document) = @_;
 	my @examples;
 	for my $block (blocks($document))
 	{
@@ -109,9 +107,8 @@ sub examples
 }
 
 # Returns the settings that a document asks for before its first example.
-sub configuration
+sub configuration ($document)
 {
-	my ($document) = @_;
 	for my $block (blocks($document))
 	{
 		last if $block->{language} eq 'sql';
@@ -121,9 +118,8 @@ sub configuration
 }
 
 # Returns what of a result's cell is the same in all runs.
-sub _same_cell
+sub _same_cell ($column, $cell)
 {
-	my ($column, $cell) = @_;
 	return $cell if !$varies{$column};
 	$cell =~ s/-?\d+(?:\.\d+)?(?:e[-+]?\d+)?/#/g;
 	return $cell;
@@ -132,9 +128,8 @@ sub _same_cell
 # Returns output without what may differ from one run to the next: numbers in the columns
 # of %varies (null and the number of an array's elements count), file names, process ids in
 # messages, times of plans, the width of columns, and results of one column that is empty.
-sub comparable
+sub comparable ($text)
 {
-	my ($text) = @_;
 	my @lines = map { s/\s+$//r } split /\n/, $text;
 	my (@result, @columns);
 	while (defined(my $line = shift @lines))
@@ -181,9 +176,8 @@ sub comparable
 
 # Returns the sections of a document by heading: text, and signatures, the code that lines
 # consist of.
-sub sections
+sub sections ($document)
 {
-	my ($document) = @_;
 	my (@sections, $fenced);
 	for my $line (split /\n/, document_text($document))
 	{
@@ -199,9 +193,8 @@ sub sections
 }
 
 # Returns a document's text without its fenced blocks; their lines are empty.
-sub _prose
+sub _prose ($document)
 {
-	my ($document) = @_;
 	my $fenced = 0;
 	return map {
 		my $fence = /^```/;
@@ -212,9 +205,8 @@ sub _prose
 }
 
 # Returns the lines that go on a paragraph or a list item of the line before.
-sub hard_wrapped
+sub hard_wrapped ($document)
 {
-	my ($document) = @_;
 	my @lines = _prose($document);
 	my $is_text = sub { return $_[0] !~ /^\s*$|^#|^\||^\s*<!--|^ {4}|^!\[/ };
 	return map { $document . ':' . ($_ + 1) }
@@ -222,25 +214,22 @@ sub hard_wrapped
 }
 
 # Returns the lines of SQL that are code by indentation: nobody would run these examples.
-sub indented_sql
+sub indented_sql ($document)
 {
-	my ($document) = @_;
 	my @lines = _prose($document);
 	return map { $document . ':' . ($_ + 1) } grep { $lines[$_] =~ /^ {4}(?:=# *)?(?:SELECT|CREATE|INSERT|SET|VACUUM|DROP) / } 1 .. $#lines;
 }
 
 # Returns the anchor that GitHub gives a heading.
-sub _anchor
+sub _anchor ($heading)
 {
-	my ($heading) = @_;
 	$heading =~ s/\[([^]]*)\]\([^)]*\)/$1/g;
 	return lc($heading) =~ s/[^\w\- ]//gr =~ tr/ /-/r;
 }
 
 # Returns the links within the checkout that lead nowhere.
-sub broken_links
+sub broken_links ($document)
 {
-	my ($document) = @_;
 	my ($directory) = $document =~ m{^(.*/)};
 	my @broken;
 	for my $link ((join "\n", _prose($document)) =~ /\]\(([^)\s]+)\)/g)
@@ -257,17 +246,15 @@ sub broken_links
 
 # Returns the files of the checkout that a document names and that do not exist.  Names with
 # NNN or ID are patterns; src/backend is the server's.
-sub missing_files
+sub missing_files ($document)
 {
-	my ($document) = @_;
 	my @names = (join "\n", _prose($document)) =~ m{`((?:bench|doc|mutants|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
 	return map { "$document: $_" } grep { !m{NNN|/ID_|^src/backend/} && !-e "$root/$_" } @names;
 }
 
 # A psql that runs one example after the other.
-sub _psql
+sub _psql ($server)
 {
-	my ($server) = @_;
 	my $psql = { in => '', out => '' };
 	local %ENV = (%{ { $server->node->_get_env } }, PGOPTIONS => '-c client_min_messages=notice', PSQL_PAGER => '');
 	$psql->{run} = IPC::Run::start([ 'psql', '-X', '-q', '-P', 'pager=off', '-d', $server->node->connstr('postgres') ],
@@ -283,18 +270,16 @@ my $end = 'end of the example';
 my $looks = qr/\A(?:--.*\n)?SELECT\b(?:(?!\bio_\w+\()[^;])*\bFROM (?:pg_aios|pg_stat_activity|io_\w+)\b[^;(]*;\s*\z/;
 use constant PATIENCE => 10;
 
-sub _send
+sub _send ($psql, $sql)
 {
-	my ($psql, $sql) = @_;
 	$psql->{in} .= "$sql\n;\n\\echo '$end'\n";
 	$psql->{run}->pump_nb;
 	return;
 }
 
 # Waits until psql is done with what it was sent, and returns what it has printed.
-sub _output
+sub _output ($server, $psql)
 {
-	my ($server, $psql) = @_;
 	$server->poll(sub { $psql->{run}->pump_nb; $psql->{out} =~ /^$end$/m }) or die "timed out; psql has printed: $psql->{out}\n";
 	my ($output) = $psql->{out} =~ /\A(.*?)^$end\n/ms;
 	$psql->{out} = substr $psql->{out}, length($output) + length($end) + 1;
@@ -302,9 +287,8 @@ sub _output
 }
 
 # Test: what the examples print.
-sub run_examples
+sub run_examples ($server, @examples)
 {
-	my ($server, @examples) = @_;
 	my %sessions;
 	for my $example (@examples)
 	{

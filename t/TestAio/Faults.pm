@@ -7,16 +7,15 @@
 
 package TestAio::Faults;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Carp qw(croak);
 use Test::More;
 
 # Returns why faults cannot be used on this server, or undef.
-sub no_faults
+sub no_faults ($self)
 {
-	my ($self) = @_;
 	return $self->{no_faults} if exists $self->{no_faults};
 	my $session = TestAio::Session->new($self, 'faults');
 	$session->starts('SELECT inj_io_completion_continue()')->wait_for_end;
@@ -29,9 +28,8 @@ sub no_faults
 
 # Returns true if an error of the fault functions is a reason to do without faults: what it says
 # must be true of this server.
-sub _excuses
+sub _excuses ($self, $error)
 {
-	my ($self, $error) = @_;
 	my $reach = $self->{has_gate} && $self->setting('test_aio.reach_synchronous_reads') eq 'on';
 	my %true = (
 		'0A000: this server has no injection points' => !$self->{has_gate} && ($ENV{enable_injection_points} // '') ne 'yes',
@@ -45,9 +43,8 @@ sub _excuses
 # Returns why reads cannot be held at their very completion, or undef.  Injection points hold the
 # process that completes a read.  The I/O gate holds a read before it is begun, and only
 # if it is given to an I/O method.
-sub no_injection_points
+sub no_injection_points ($self)
 {
-	my ($self) = @_;
 	my $reason = $self->no_faults;
 	return $reason if $reason;
 	$self->{handler} //= $self->sql('SELECT handler FROM io_gate');
@@ -56,9 +53,8 @@ sub no_injection_points
 }
 
 # Returns arguments of a fault function, from relation (a name), relfilenode, pid and block.
-sub _match
+sub _match ($self, %match)
 {
-	my ($self, %match) = @_;
 	my @arguments;
 	push @arguments, "pid => $match{pid}" if defined $match{pid};
 	push @arguments, "relfilenode => pg_relation_filenode('$match{relation}')" if defined $match{relation};
@@ -69,9 +65,8 @@ sub _match
 
 # Waits until no I/O worker has the lock of the workers' queue, for a second at most.  Since 19 a
 # session performs a read itself when that lock is taken, and then a hold stops the session.
-sub _workers_are_idle
+sub _workers_are_idle ($self)
 {
-	my ($self) = @_;
 	return if $self->method ne 'worker' || $self->major < 19;
 	my $busy = "SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'"
 	  . " AND wait_event IS DISTINCT FROM 'IoWorkerMain' AND wait_event IS DISTINCT FROM 'completion_wait'";
@@ -80,9 +75,8 @@ sub _workers_are_idle
 }
 
 # Holds matching reads from now on, and releases the reads of an earlier hold.
-sub hold
+sub hold ($self, %match)
 {
-	my ($self, %match) = @_;
 	$self->_workers_are_idle;
 	$self->sql('SELECT inj_io_completion_wait(' . $self->_match(%match) . ')');
 	$self->{holding} = 1;
@@ -90,38 +84,42 @@ sub hold
 }
 
 # Ends the hold and lets held reads go on.  Does nothing without a hold.
-sub release
+sub release ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT inj_io_completion_continue()');
 	$self->{holding} = 0;
 	return;
 }
 
 # Returns the process ids of processes that hold a read at its completion.
-sub holders
+sub holders ($self)
 {
-	my ($self) = @_;
 	return split /\n/, $self->sql(
 		"SELECT pid FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait' ORDER BY pid");
 }
 
 # Test: so many processes hold a read, now or soon.
-sub holds
+sub holds ($self, $count, $name = "$count held")
 {
-	my ($self, $count, $name) = @_;
 	my $found;
 	$self->poll(sub { $found = () = $self->holders; $found == $count });
-	return is($found, $count, $name // "$count held");
+	return is($found, $count, $name);
+}
+
+# Has a session start a statement.  Test: one of its reads that match is held.
+sub holds_read_of ($self, $session, $sql, %match)
+{
+	$self->hold(%match);
+	$session->starts($sql);
+	return $self->holds(1);
 }
 
 # Holds reads of a table in I/O workers.  The function starts the statements that read,
 # and returns their sessions.  If one of several sessions performs its read itself, because
 # another one has the lock of the workers' queue, all is released, the table evicted, and
 # the function called again.
-sub hold_in_workers
+sub hold_in_workers ($self, $table, $match, $start)
 {
-	my ($self, $table, $match, $start) = @_;
 	for (1 .. 9)
 	{
 		$self->hold(%$match);
@@ -137,10 +135,9 @@ sub hold_in_workers
 
 # Makes matching reads end with a number of bytes, with a negative errno, or with an
 # errno by its name.
-sub falsify
+sub falsify ($self, $result, %match)
 {
-	my ($self, $result, %match) = @_;
-	croak 'falsify(RESULT, relation => NAME, …)' if @_ % 2 || ($result // 'NULL') !~ /^(?:NULL|-?\d+|E[0-9A-Z]+)$/;
+	croak 'falsify(RESULT, relation => NAME, …)' if ($result // 'NULL') !~ /^(?:NULL|-?\d+|E[0-9A-Z]+)$/;
 	$result = "-errno_from_string('$result')" if $result =~ /^E/;
 	my $match = $self->_match(%match);
 	$self->sql("SELECT inj_io_short_read_attach($result" . ($match ? ", $match" : '') . ')');
@@ -149,27 +146,31 @@ sub falsify
 }
 
 # Ends falsify().
-sub tell_truth
+sub tell_truth ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT inj_io_short_read_detach()');
 	$self->{falsifying} = 0;
 	return;
 }
 
-# Makes I/O workers fail to reopen files, or ends that.
-sub fail_reopen
+# Cancels a session's statement.  Test: that ends it.
+sub cancels ($self, $session, $name = 'is cancelled')
 {
-	my ($self, $fail) = @_;
+	$self->sql("SELECT pg_cancel_backend(${\$session->pid})");
+	return $session->raises('57014', qr/canceling statement due to user request/, $name);
+}
+
+# Makes I/O workers fail to reopen files, or ends that.
+sub fail_reopen ($self, $fail)
+{
 	$self->sql('SELECT inj_io_reopen_' . ($fail ? 'attach' : 'detach') . '()');
 	$self->{failing_reopen} = $fail;
 	return;
 }
 
 # Ends the faults that a scenario has left in effect, and returns their names.
-sub end_faults
+sub end_faults ($self)
 {
-	my ($self) = @_;
 	my @left;
 	if ($self->{holding}) { push @left, 'reads are held'; $self->release }
 	if ($self->{falsifying}) { push @left, 'results are falsified'; $self->tell_truth }
@@ -179,9 +180,8 @@ sub end_faults
 }
 
 # Forgets the faults of a server that has restarted, since the restart has ended them.
-sub forget_faults
+sub forget_faults ($self)
 {
-	my ($self) = @_;
 	$self->{$_} = 0 for qw(holding falsifying failing_reopen);
 	return;
 }

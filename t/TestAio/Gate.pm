@@ -8,7 +8,7 @@
 
 package TestAio::Gate;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Test::More;
@@ -20,49 +20,59 @@ sub hold_expired { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was 
 sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_aio[^"]*" \(PID \d+\) exited with exit code 1/ }
 
 # Test: so many reads are held, now or soon.
-sub gate_holds
+sub gate_holds ($self, $count, $name = "$count reads are held")
 {
-	my ($self, $count, $name) = @_;
 	my $found;
 	$self->poll(sub { $found = $self->sql('SELECT count(*) FROM io_held'); $found == $count });
-	return is($found, $count, $name // "$count reads are held");
+	return is($found, $count, $name);
+}
+
+# Has a session start a statement, with these arguments of io_hold().  Test: a read is held.
+sub gate_holds_read_of ($self, $session, $sql, $hold)
+{
+	$self->sql("SELECT io_hold($hold)");
+	$session->starts($sql);
+	return $self->gate_holds(1);
+}
+
+# Calls io_hold() or io_device(), and has a session start a statement.  Test: the session waits for its read.
+sub gate_stops ($self, $call, $session, $sql)
+{
+	$self->sql("SELECT $call");
+	$session->starts($sql);
+	return $session->waits_on($call =~ /io_device/ ? 'IoDevice' : 'IoGateHeld');
 }
 
 # Test: io_held shows these columns of the held reads, now or soon.
-sub gate_shows
+sub gate_shows ($self, $columns, $expected, $name = "held: $columns")
 {
-	my ($self, $columns, $expected, $name) = @_;
 	my $found;
 	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_held ORDER BY blockno, pid"); $found eq $expected });
-	return is($found, $expected, $name // "held: $columns");
+	return is($found, $expected, $name);
 }
 
 # Ends all holds and releases all held reads.
-sub gate_release
+sub gate_release ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT io_hold_end(), io_release_all()');
 	return;
 }
 
 # Releases the held read that covers a block.  The result is a number of bytes or a
 # negative errno; without one the read is performed.
-sub gate_release_block
+sub gate_release_block ($self, $block, $result = 'NULL')
 {
-	my ($self, $block, $result) = @_;
-	$result //= 'NULL';
 	return $self->sql("SELECT io_release(pid, io_id, $result) FROM io_held"
 		  . " WHERE $block BETWEEN blockno AND blockno + nblocks - 1");
 }
 
 # Has a controller hold a read, an issuer start it and a waiter wait for it, and returns
 # these three sessions.  $hold is SQL that the controller calls instead of io_hold().
-sub gate_hold_read
+sub gate_hold_read ($self, $table, $hold = "io_hold('$table')")
 {
-	my ($self, $table, $hold) = @_;
 	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
-	$controller->sql('SELECT ' . ($hold // "io_hold('$table')"));
-	my $event = $hold && $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
+	$controller->sql("SELECT $hold");
+	my $event = $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
 	$issuer->starts("SELECT read_rel_block_ll('$table', 3, nblocks => 4)");
 	$issuer->waits_on($event);
 	$waiter->starts("SELECT count(*) FROM read_buffers('$table', 4, 1)");
@@ -71,9 +81,8 @@ sub gate_hold_read
 }
 
 # Ends all filters and devices, and releases all held reads.
-sub end_gate
+sub end_gate ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()');
 	return;
 }

@@ -3,17 +3,15 @@
 
 package TestAio::Neighbours;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use File::Basename qw(dirname);
 use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 use TestAio;
-use TestAio::Gate;
 
 our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without found_library holds_reads reach_all);
 
@@ -26,9 +24,8 @@ our $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 
 # Runs a shell script and returns why it failed, or undef.  The script gets pg_config as
 # $0, the directory $built as $1, the checkout as $2, and the arguments after these.
-sub cannot_compile
+sub cannot_compile ($script, @arguments)
 {
-	my ($script, @arguments) = @_;
 	my $log = "$built/compile.log";
 	local $ENV{MAKE_TMPDIR} = $built;
 	# a calling make's variables are not for these makes
@@ -40,9 +37,8 @@ sub cannot_compile
 
 # Compiles the library to NAME/test_aio.so for each definition (name => value) of a macro that
 # only src/aio/method.c and layout.c look at.  Returns why that failed, or undef.
-sub cannot_compile_library
+sub cannot_compile_library ($macro, %definitions)
 {
-	my ($macro, %definitions) = @_;
 	return 'the objects of the library do not lie beside the tests' if !glob $TestAio::root . '/src/*.o';
 	return cannot_compile('
 		macro=$3
@@ -75,9 +71,8 @@ sub found_library
 }
 
 # Compiles libraries of t/neighbours/, all or these.  Returns why that failed, or undef.
-sub _cannot_build
+sub _cannot_build (@libraries)
 {
-	my (@libraries) = @_;
 	return cannot_compile('
 		directory=$1
 		cp "$2"/t/neighbours/* "$directory"
@@ -95,9 +90,8 @@ sub build_neighbours
 
 # Compiles a library of t/neighbours/, and has all programs that are started from now on
 # load it.  Returns why that is not possible, or undef.
-sub cannot_preload
+sub cannot_preload ($library)
 {
-	my ($library) = @_;
 	return 'AddressSanitizer must be the first library, and LD_PRELOAD would put another one before it' if ($ENV{ASAN_OPTIONS} // '') ne '';
 	my $reason = _cannot_build($library);
 	$ENV{LD_PRELOAD} = "$built/$library.so" if !$reason;
@@ -108,21 +102,18 @@ sub cannot_preload
 sub reach_all { return { 'test_aio.reach_synchronous_reads' => 'on' } }
 
 # Runs a scenario on a server that preloads these libraries.
-sub beside
+sub beside ($suffix, $libraries, $scenario, %conf)
 {
-	my ($suffix, $libraries, $scenario, %conf) = @_;
 	with_each_io_method(
-		sub {
-			my ($aio) = @_;
+		sub ($aio) {
 			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/LOG:  could not read blocks 12\.\.12 /);
 		}, io_methods => 'worker', suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
 	return;
 }
 
 # Test: the gate holds reads and releases them, and its worker performs one.
-sub holds_reads
+sub holds_reads ($aio)
 {
-	my ($aio) = @_;
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
 	my $t = $aio->table('t', 20);
 	$aio->gives('SELECT gate, why_not, worker IS NOT NULL FROM io_gate', 't||t', 'the server has the gate and its worker');
@@ -142,9 +133,8 @@ sub holds_reads
 }
 
 # Test: the server has no gate, for this reason, and all else works.
-sub does_without
+sub does_without ($aio, $why, $hint)
 {
-	my ($aio, $why, $hint) = @_;
 	my ($alice) = $aio->sessions('alice');
 	my $t = $aio->table('t', 20);
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'the server has no gate');

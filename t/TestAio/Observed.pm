@@ -15,7 +15,7 @@
 
 package TestAio::Observed;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Digest::MD5 qw(md5_hex);
@@ -38,9 +38,8 @@ CREATE TEMP VIEW named AS
 END
 
 # A query about the script's relations in a view of counters.
-sub _of_relations
+sub _of_relations ($view, $column)
 {
-	my ($view, $column) = @_;
 	return "SELECT name, to_jsonb(s) FROM $view s JOIN named ON oid = $column WHERE $column = ANY (ARRAY(SELECT oid FROM named))";
 }
 
@@ -84,9 +83,8 @@ my %states = (
 );
 
 # Begins to observe a server.
-sub observe
+sub observe ($class, $aio)
 {
-	my ($class, $aio) = @_;
 	my %queries = (
 		(map { $_ => "SELECT '$_', name || ' ' || key, CASE jsonb_typeof(value) WHEN 'number' THEN value #>> '{}' ELSE '1' END"
 			  . " FROM ($counters{$_}) AS counters (name, counters), jsonb_each(counters)"
@@ -100,9 +98,8 @@ sub observe
 }
 
 # Begins anew after the server's start.
-sub begin
+sub begin ($self)
 {
-	my ($self) = @_;
 	my $aio = $self->{aio};
 	# one plan for all looks
 	$aio->sql("$named; SET plan_cache_mode = force_generic_plan; PREPARE look AS $self->{query}");
@@ -114,9 +111,8 @@ sub begin
 }
 
 # Looks at all counters and states.
-sub look
+sub look ($self)
 {
-	my ($self) = @_;
 	my $aio = $self->{aio};
 	my %seen = map { my ($word, $name, $value) = split /\|/; ("$word $name" => $value) } split /\n/, $aio->sql('EXECUTE look');
 	for (split /\n/, $aio->sql('SELECT pg_relation_filenode(oid), name FROM named WHERE pg_relation_filenode(oid) IS NOT NULL'))
@@ -132,9 +128,8 @@ sub look
 sub end_of_wal { return $_[0]->{aio}->sql("SELECT pg_logical_emit_message(false, 'recording', '', flush => true)") }
 
 # Replaces what differs between runs: names of files, transaction ids, times.
-sub masked
+sub masked ($self, $text)
 {
-	my ($self, $text) = @_;
 	my $files = $self->{files};
 	$text =~ s{\b(base|pg_tblspc/\d+/\w+)/\d+/(t\d+_)?(\d+)}
 		{($1 eq 'base' ? '' : 'TABLESPACE/') . ($2 ? 'tN_' : '') . 'FILE OF ' . ($files->{$3} // 'another')}gex;
@@ -160,9 +155,8 @@ sub masked
 sub _digest { return substr md5_hex(join "\n", @_), 0, 8 }
 
 # Lines of a result.
-sub rows
+sub rows ($self, $result)
 {
-	my ($self, $result) = @_;
 	my @rows = split /\n/, $self->masked($result);
 	return map { "row $_" } @rows if @rows <= $most_rows;
 	my @rest = splice @rows, $most_rows - 1;
@@ -170,9 +164,8 @@ sub rows
 }
 
 # A list of blocks, or a digest of a long one.
-sub _blocks
+sub _blocks (@blocks)
 {
-	my (@blocks) = @_;
 	my $list = join ' ', @blocks;
 	return length $list <= $most_blocks ? $list : substr($list, 0, $most_blocks) . ' ... ' . _digest($list);
 }
@@ -186,9 +179,8 @@ sub _distance
 
 # Fills in the lines about the WAL of each statement.  One pg_waldump for all takes as long as for
 # a few.
-sub fill_in_wal
+sub fill_in_wal ($self, @parts)
 {
-	my ($self, @parts) = @_;
 	my $aio = $self->{aio};
 	my @spans = map { ref $_ ? $_ : () } map { @{ $_->{lines} } } @parts;
 	return if !@spans;
@@ -219,9 +211,8 @@ sub fill_in_wal
 }
 
 # Lines about the WAL records of a statement.
-sub _wal_lines
+sub _wal_lines ($span)
 {
-	my ($span) = @_;
 	my @lines;
 	for my $what (sort keys %{ $span->{records} })
 	{
@@ -233,9 +224,8 @@ sub _wal_lines
 }
 
 # Lines about the reads that were traced.
-sub reads
+sub reads ($self)
 {
-	my ($self) = @_;
 	return if !$self->{aio}{has_trace};
 	my @lines;
 	my $last = '';
@@ -251,9 +241,8 @@ sub reads
 }
 
 # Lines about what differs between two looks.
-sub changes
+sub changes ($before, $after, $sums_only = undef)
 {
-	my ($before, $after, $sums_only) = @_;
 	my (@lines, %counted);
 	for my $key (sort keys %{ { %$before, %$after } })
 	{
@@ -270,9 +259,8 @@ sub changes
 }
 
 # The items of a page, and what stands in them but transaction ids.
-sub _items
+sub _items ($page, $lower, $is_heap)
 {
-	my ($page, $lower, $is_heap) = @_;
 	my (%count, @bytes);
 	for (unpack 'L<*', substr $page, 24, $lower - 24)
 	{
@@ -285,9 +273,8 @@ sub _items
 }
 
 # The same of a B-tree's page, and its place in the tree.
-sub _btree_page
+sub _btree_page ($number, $page, $lower, $special)
 {
-	my ($number, $page, $lower, $special) = @_;
 	return ('metapage', _digest(substr $page, 24, $lower - 24)) if $number == 0;
 	my ($left, $right, $level, $flags) = unpack 'L<3 S<', substr $page, $special;
 	my $place = sprintf 'between %s and %s, level %s, 0x%x', map({ $_ || 'none' } $left, $right), $level, $flags;
@@ -298,9 +285,8 @@ sub _btree_page
 }
 
 # Lines about the pages of a relation's files.
-sub pages
+sub pages ($self, $relation)
 {
-	my ($self, $relation) = @_;
 	my $aio = $self->{aio};
 	$aio->sql('CHECKPOINT');
 	my ($path, $kind) = split /\|/, $aio->sql("SELECT pg_relation_filepath(c.oid), coalesce(amname, '')"

@@ -2,7 +2,7 @@
 
 package TestAio::Oracles;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Utils;
@@ -40,19 +40,18 @@ my $starts_again = qr/postmaster FATAL:  could not setup io_uring queue: Cannot 
 our $settle = 20;
 
 # The length of the server log.
-sub log_size { my ($self) = @_; return -s $self->node->logfile // 0 }
+sub log_size ($self) { return -s $self->node->logfile // 0 }
 
 # Makes this the beginning of the log for log_text(), logs() and check_log().
-sub forget_log { my ($self) = @_; $self->{log_start} = $self->log_size; return }
+sub forget_log ($self) { $self->{log_start} = $self->log_size; return }
 
 # The server log since the scenario began, or since an earlier log_size().
-sub log_text { my ($self, $since) = @_; return slurp_file($self->node->logfile, $since // $self->{log_start}) }
+sub log_text ($self, $since = undef) { return slurp_file($self->node->logfile, $since // $self->{log_start}) }
 
 # Test: so many lines of the log match, now or soon, since a process may write them after others have
 # gone on; the count may be ">0".
-sub logs
+sub logs ($self, $pattern, $count, $name)
 {
-	my ($self, $pattern, $count, $name) = @_;
 	my @found;
 	$self->poll(sub { @found = grep { $_ =~ $pattern } split /\n/, $self->log_text; @found >= ($count eq '>0' ? 1 : $count) }, 10);
 	my $right = $count eq '>0' ? @found > 0 : @found == $count;
@@ -61,9 +60,8 @@ sub logs
 
 # Notes the processes that must be the same after every scenario.  A crash restart keeps
 # the postmaster and ends the checkpointer.
-sub note_state
+sub note_state ($self)
 {
-	my ($self) = @_;
 	$self->{postmaster} = $self->postmaster_pid;
 	# a server may be ready before its checkpointer shows itself
 	$self->poll(sub { ($self->{checkpointer}) = $self->pids_of_type('checkpointer') }) or die "there is no checkpointer\n";
@@ -72,18 +70,16 @@ sub note_state
 }
 
 # Process id of the postmaster.
-sub postmaster_pid { my ($self) = @_; return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0] }
+sub postmaster_pid ($self) { return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0] }
 
 # Returns the names of processes that have changed since note_state().
-sub _who_has_gone
+sub _who_has_gone ($self)
 {
-	my ($self) = @_;
 	return join ', ', $self->postmaster_pid == $self->{postmaster} ? () : 'postmaster', kill(0, $self->{checkpointer}) ? () : 'checkpointer';
 }
 
-sub begin_scenario
+sub begin_scenario ($self)
 {
-	my ($self) = @_;
 	$self->forget_log;
 	$self->{unchanged} = [];
 	$self->sql('DO $$ BEGIN DROP SCHEMA IF EXISTS scenario CASCADE; CREATE SCHEMA scenario; END $$');
@@ -92,9 +88,8 @@ sub begin_scenario
 
 # Returns SQL that finds AIO handles in use, except in these states, and pinned buffers.
 # pg_buffercache does not show a pinned buffer without a valid page; its counts do.
-sub _reads_left
+sub _reads_left ($self, @states)
 {
-	my ($self, @states) = @_;
 	my @queries = ("SELECT 'in use: ' || a FROM pg_aios a WHERE state <> ALL ('{" . join(',', @states) . "}')");
 	# a handle in use has its buffers pinned
 	push @queries, "SELECT pinned || ' pinned' FROM pg_buffercache_usage_counts() WHERE pinned > 0"
@@ -104,9 +99,8 @@ sub _reads_left
 
 # Returns SQL that finds buffers with I/O in progress, filters, held reads, devices, a running
 # trace, and waits whose end the trace has not recorded.
-sub _control_left
+sub _control_left ($self)
 {
-	my ($self) = @_;
 	my @queries = "SELECT 'in progress: ' || b FROM buffers_in_progress() b";
 	push @queries, "SELECT 'filter: ' || r FROM io_filters r" if $self->{has_filters};
 	push @queries, "SELECT 'held: ' || h FROM io_held h", "SELECT 'device: ' || d FROM io_devices d" if $self->{has_gate};
@@ -116,9 +110,8 @@ sub _control_left
 }
 
 # Ends what a scenario has left, so that the next scenario does not see it.
-sub _end_control
+sub _end_control ($self)
 {
-	my ($self) = @_;
 	$self->sql("SELECT inj_io_$_()") for $self->{has_filters} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
 	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()') if $self->{has_gate};
 	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
@@ -126,9 +119,8 @@ sub _end_control
 }
 
 # Notes which parts of test_aio this server has: filters, gate, trace.
-sub note_abilities
+sub note_abilities ($self)
 {
-	my ($self) = @_;
 	for my $what (qw(filters gate trace))
 	{
 		my $view = { filters => 'io_filters', gate => 'io_held', trace => 'io_trace_status' }->{$what};
@@ -144,9 +136,8 @@ sub note_abilities
 # Returns why the server does not have "gate", "trace", "filters" or a contrib module, or undef.
 # Reports a contrib module that is missing as a skipped check, once: some scenarios leave out only
 # the assertions that need it.
-sub lacks
+sub lacks ($self, $what)
 {
-	my ($self, $what) = @_;
 	if (!exists $self->{lacks}{$what})
 	{
 		my $reason = $self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what";
@@ -157,9 +148,8 @@ sub lacks
 
 # Test: these queries find nothing, now or soon.  They are one statement, since the suite sends
 # it a thousand times.
-sub _finds_nothing
+sub _finds_nothing ($self, $name, @queries)
 {
-	my ($self, $name, @queries) = @_;
 	my $query = join ' UNION ALL ', @queries;
 	my $rows;
 	$self->poll(sub { $rows = $self->sql($query); $rows eq '' }, $settle);
@@ -170,27 +160,24 @@ sub _finds_nothing
 
 # Has a session with temporary tables evict them, since no view shows pins of local
 # buffers: evict_rel() warns of a pinned block.
-sub _evict_temporary
+sub _evict_temporary ($self, $session)
 {
-	my ($self, $session) = @_;
 	return if !$session->has_temporary_tables || !$session->pid || $session->has_gone;
 	$session->starts("SELECT evict_rel(oid) FROM pg_class WHERE relkind = 'r' AND relnamespace = pg_my_temp_schema()")->wait_for_end;
 	return;
 }
 
 # Reports a skipped check if pg_buffercache is not there to show pins.
-sub _looks_for_pins
+sub _looks_for_pins ($self)
 {
-	my ($self) = @_;
 	my $reason = $self->lacks('pg_buffercache') // return;
   SKIP: { skip "no pin is looked for: $reason", 1 }
 	return;
 }
 
 # Asks the oracles, with the parameters of scenario().
-sub end_scenario
+sub end_scenario ($self, %params)
 {
-	my ($self, %params) = @_;
 	return fail("the server is there: $@") if $params{dies} && !eval { $self->observe; 1 };
 
 	is(join(', ', $self->end_faults), '', 'no fault left in effect');
@@ -225,9 +212,8 @@ sub end_scenario
 }
 
 # Matches what the server logs when one of these sessions is terminated.
-sub terminated
+sub terminated ($self, @names)
 {
-	my ($self, @names) = @_;
 	my $names = join '|', @names;
 	return qr/client backend (?:$names) FATAL:  terminating connection due to administrator command/;
 }
@@ -237,9 +223,8 @@ my $replication_ends = qr/walreceiver\ FATAL:\ \ terminating\ walreceiver\ proce
 	|walsender\ \S+\ (?:LOG|FATAL):\ \ (?:could\ not\ send\ data\ to\ client:\ Broken\ pipe|connection\ to\ client\ lost)/x;
 
 # Kills a process (SIGKILL).  The log may say so.
-sub kill_process
+sub kill_process ($self, $pid)
 {
-	my ($self, $pid) = @_;
 	push @{ $self->{killed} }, qr/postmaster LOG:  [^()]+ \(PID $pid\) was terminated by signal 9: Killed/;
 	kill 'KILL', $pid or die "cannot kill $pid: $!\n";
 	return;
@@ -247,9 +232,8 @@ sub kill_process
 
 # Test: nothing alarming is in the log, except lines that match an expected pattern.  The
 # pattern must match the severity, too: qr/alice FATAL:  terminating connection/.
-sub check_log
+sub check_log ($self, $expected = undef)
 {
-	my ($self, $expected) = @_;
 	my @expected = (ref $expected eq 'ARRAY' ? @$expected : $expected // (), @{ delete $self->{killed} // [] }, $self->{replicates} || $self->standbys ? $replication_ends : ());
 	my @alarms;
 	for my $line (split /\n/, $self->log_text)

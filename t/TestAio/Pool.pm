@@ -10,7 +10,7 @@
 
 package TestAio::Pool;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Fcntl qw(:flock O_CREAT O_EXCL O_RDWR);
@@ -25,9 +25,8 @@ sub is_shared { return defined $pool }
 
 # Returns the node of a server.  PostgreSQL::Test::Cluster does not know of it, and so does not stop the
 # server when the test ends.
-sub _node
+sub _node ($number)
 {
-	my ($number) = @_;
 	my $name = "shared$number";
 	my $logs = "$PostgreSQL::Test::Utils::log_path/$name";
 	my $node = bless {
@@ -41,16 +40,14 @@ sub _node
 sub _numbers { return sort { $a <=> $b } map { m{/(\d+)$} } glob "$pool/*" }
 
 # Returns the locked file of a server, or undef if another process has it.
-sub _lock
+sub _lock ($number, $flags = undef)
 {
-	my ($number, $flags) = @_;
 	sysopen my $file, "$pool/$number", O_RDWR | ($flags // 0) or return;
 	return flock($file, LOCK_EX | LOCK_NB) ? $file : undef;
 }
 
-sub _write
+sub _write ($file, $settings, $scenario)
 {
-	my ($file, $settings, $scenario) = @_;
 	seek $file, 0, 0;
 	truncate $file, 0;
 	syswrite $file, $settings eq '' ? '' : "$scenario\n$settings";
@@ -58,18 +55,16 @@ sub _write
 }
 
 # Returns the scenario under way, or "", and the settings; nothing if there is no server any more.
-sub _read
+sub _read ($file)
 {
-	my ($file) = @_;
 	seek $file, 0, 0;
 	read $file, my $text, 1e6;
 	return $text eq '' ? () : split /\n/, $text, 2;
 }
 
 # Takes a server with these settings.  Returns a reference to its number, file and node; and whether it is new.
-sub take
+sub take ($settings)
 {
-	my ($settings) = @_;
 	for my $number (_numbers())
 	{
 		my $file = _lock($number) or next;
@@ -94,26 +89,24 @@ sub take
 }
 
 # Notes the scenario that is under way; "" gives the server back.
-sub note_scenario { my ($slot, $scenario) = @_; _write(@$slot{qw(file settings)}, $scenario); return }
+sub note_scenario ($slot, $scenario) { _write(@$slot{qw(file settings)}, $scenario); return }
 
-sub give_back { my ($slot) = @_; note_scenario($slot, ''); close delete $slot->{file}; return }
+sub give_back ($slot) { note_scenario($slot, ''); close delete $slot->{file}; return }
 
 # Process id of a server that runs, or undef.
-sub _pid
+sub _pid ($number)
 {
-	my ($number) = @_;
 	my $data = "$PostgreSQL::Test::Utils::tmp_check/shared$number/pgdata";
 	# a server that stops removes the file at any moment
 	my ($pid) = (eval { slurp_file("$data/postmaster.pid") } // '') =~ /^(\d+)\n/ or return;
 	return (readlink("/proc/$pid/cwd") // '') eq $data ? $pid : undef;
 }
 
-sub _wait { my (@numbers) = @_; my $latest = time + 60; sleep 0.01 while time < $latest && grep { _pid($_) } @numbers; return }
+sub _wait (@numbers) { my $latest = time + 60; sleep 0.01 while time < $latest && grep { _pid($_) } @numbers; return }
 
 # Stops a server that nobody is to use any more, and leaves its files for a look.
-sub drop
+sub drop ($slot)
 {
-	my ($slot) = @_;
 	if (my $pid = _pid($slot->{number})) { kill 'QUIT', $pid }
 	_wait($slot->{number});
 	_write($slot->{file}, '', '');
@@ -122,9 +115,8 @@ sub drop
 }
 
 # Stops servers that nobody uses and whose settings match, since they have memory that another one needs.
-sub drop_idle
+sub drop_idle ($pattern)
 {
-	my ($pattern) = @_;
 	for my $number ($pool ? _numbers() : ())
 	{
 		my $file = _lock($number) or next;

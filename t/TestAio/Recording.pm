@@ -14,7 +14,7 @@
 
 package TestAio::Recording;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -29,9 +29,8 @@ use Test::More;
 our @ISA = qw(TestAio::Observed);
 our @EXPORT = qw(record recorded why_no_recordings);
 
-sub _session
+sub _session ($self, $name, $database = undef)
 {
-	my ($self, $name, $database) = @_;
 	return $self->{sessions}{$name} //= do {
 		my $session = $self->{aio}->session($name, $database ? (dbname => $database) : ());
 		$session->sql('SET search_path = recorded, public; SET client_min_messages = log; SET max_parallel_maintenance_workers = 0');
@@ -40,9 +39,8 @@ sub _session
 }
 
 # Writes into a file.
-sub _write
+sub _write ($self, $relation, $block, $offset, $hex)
 {
-	my ($self, $relation, $block, $offset, $hex) = @_;
 	my $aio = $self->{aio};
 	$aio->sql('CHECKPOINT');
 	$aio->evict("recorded.$relation");
@@ -52,12 +50,11 @@ sub _write
 }
 
 # What looks at statements that are under way.
-sub _stepper { my ($self) = @_; return $self->{stepper} //= TestAio::Steps->new($self->{aio}) }
+sub _stepper ($self) { return $self->{stepper} //= TestAio::Steps->new($self->{aio}) }
 
 # Waits until a session waits for a lock of another; returns the lines about it.
-sub _waits
+sub _waits ($self, $session, $for)
 {
-	my ($self, $session, $for) = @_;
 	my ($pid, $holder) = map { $_->pid } $session, $self->_session($for);
 	my $waits;
 	my $query = "SELECT pg_blocking_pids($pid) @> ARRAY[$holder]";
@@ -68,9 +65,8 @@ sub _waits
 }
 
 # Waits for a session's statement; returns the lines about what it gives and reports.
-sub _outcome
+sub _outcome ($self, $session)
 {
-	my ($self, $session) = @_;
 	my ($error, $result) = ($session->wait_for_end->error, $session->{result});
 	my @said = map { $_->{all} } @{ $session->{notices} }, $session->warnings;
 	$session->forget_warnings;
@@ -80,9 +76,8 @@ sub _outcome
 }
 
 # Runs a statement; returns the lines about it.
-sub _statement
+sub _statement ($self, $statement)
 {
-	my ($self, $statement) = @_;
 	my $aio = $self->{aio};
 	my ($sql, $name, $command, $sums_only) = @$statement{qw(sql session command sums_only)};
 	my ($arguments, @how) = ($statement->{arguments}, @{ $statement->{how} });
@@ -152,9 +147,8 @@ sub _statement
 }
 
 # Runs a script, and returns its recording.
-sub recorded
+sub recorded ($aio, $name)
 {
-	my ($aio, $name) = @_;
 	my $self = TestAio::Recording->observe($aio);
 	$aio->sql('CREATE SCHEMA recorded');
 	my @parts;
@@ -197,9 +191,8 @@ sub why_no_recordings
 }
 
 # Writes a file into the directory for recordings.
-sub _write_file
+sub _write_file ($file, $text)
 {
-	my ($file, $text) = @_;
 	my $path = "$ENV{TEST_AIO_RECORD_INTO}/$file";
 	open my $out, '>', $path or die "$path: $!";
 	print $out $text;
@@ -208,14 +201,12 @@ sub _write_file
 }
 
 # Records a script on a server of its own.  Returns the recording, or the reason why there is none.
-sub _record_once
+sub _record_once ($name, $suffix, %params)
 {
-	my ($name, $suffix, %params) = @_;
 	my ($needs, $log) = delete @params{qw(needs log)};
 	my $made = 'the server did not start';
 	with_each_io_method(
-		sub {
-			my ($aio) = @_;
+		sub ($aio) {
 			my ($reason) = map { unless_required('recordings', $_) } grep { defined } map { $aio->lacks($_) } split ' ', $needs // '';
 			$made = $reason // 'the script did not run to its end';
 			$aio->scenario($name, sub { $made = recorded($aio, $name) },
@@ -232,9 +223,8 @@ sub _record_once
 
 # Tests a script.  Parameters: needs, what the script needs of the server; log as of scenarios; and
 # those of with_each_io_method().
-sub record
+sub record ($name, %params)
 {
-	my ($name, %params) = @_;
 	my $after = _record_once($name, 1, %params);
 	if ($ENV{TEST_AIO_RECORD_INTO})
 	{

@@ -2,7 +2,7 @@
 
 package TestAio::Reports;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -14,18 +14,16 @@ our @EXPORT = qw(explained node_at workers_at vacuum reported pages_with_dead us
 # Runs a query under EXPLAIN (ANALYZE) with further options, "BUFFERS, WAL" for example.
 # Returns the numbers of the topmost node by their names in JSON, which include the numbers of the
 # nodes below, and the whole output as "plan".
-sub explained
+sub explained ($session, $options, $query)
 {
-	my ($session, $options, $query) = @_;
 	my $plan = $session->sql("EXPLAIN (ANALYZE, $options, COSTS off, TIMING off, SUMMARY off, FORMAT json) $query");
 	my ($topmost) = $plan =~ /"Plan": (\{.*?)(?:"Plans":|"Planning":|\z)/s;
 	return { plan => $plan, $topmost =~ /"([^"]+)": ([\d.]+)/g };
 }
 
 # Returns what EXPLAIN (FORMAT json) says of the first node of a type, as a hash.
-sub node_at
+sub node_at ($type, $output)
 {
-	my ($type, $output) = @_;
 	my @nodes = map { $_->{Plan} } @{ JSON::PP::decode_json($output) };
 	while (my $node = shift @nodes)
 	{
@@ -36,12 +34,11 @@ sub node_at
 }
 
 # Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
-sub workers_at { my ($type, $output) = @_; return @{ node_at($type, $output)->{Workers} // [] } }
+sub workers_at ($type, $output) { return @{ node_at($type, $output)->{Workers} // [] } }
 # Runs VACUUM VERBOSE with these options and returns its report.
 # Test: VACUUM could remove all dead rows, since no other session has a snapshot.
-sub vacuum
+sub vacuum ($session, $options, $table)
 {
-	my ($session, $options, $table) = @_;
 	$session->notices;
 	$session->sql("VACUUM ($options, VERBOSE) $table");
 	my $report = join "\n", $session->notices;
@@ -50,20 +47,18 @@ sub vacuum
 }
 
 # Returns the number that the pattern captures in a report.
-sub reported { my ($report, $pattern) = @_; return $report =~ $pattern ? $1 : "no $pattern in: $report" }
+sub reported ($report, $pattern) { return $report =~ $pattern ? $1 : "no $pattern in: $report" }
 
 # Returns how many pages have a line pointer that is marked as dead (LP_DEAD).
-sub pages_with_dead
+sub pages_with_dead ($aio, $table, $pages)
 {
-	my ($aio, $table, $pages) = @_;
 	return $aio->sql("SELECT count(DISTINCT b) FROM generate_series(0, $pages - 1) b, heap_page_items(get_raw_page('$table', b)) i WHERE lp_flags = 3");
 }
 
 # Uses up so many transaction IDs.  A transaction that only has an ID commits asynchronously, and until
 # that is flushed, rows of transactions whose IDs are near get no hint bits.  So the last one writes WAL.
-sub use_up_xids
+sub use_up_xids ($aio, $count)
 {
-	my ($aio, $count) = @_;
 	$aio->sql("DO \$\$ BEGIN FOR i IN 1 .. $count LOOP PERFORM txid_current(); COMMIT; END LOOP; END \$\$;"
 		  . "SELECT pg_logical_emit_message(true, '', '') IS NULL");
 	return;

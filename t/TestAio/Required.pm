@@ -2,7 +2,7 @@
 
 package TestAio::Required;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -21,9 +21,8 @@ for my $thing (sort keys %required)
 
 # Returns the reason why a thing is missing, or undef if it is not.  Dies if the thing is
 # missing and required.
-sub unless_required
+sub unless_required ($thing, $reason)
 {
-	my ($thing, $reason) = @_;
 	die "TEST_AIO_REQUIRE demands $thing, but: $reason\n" if defined $reason && $required{$thing};
 	return $reason;
 }

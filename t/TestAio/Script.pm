@@ -17,7 +17,7 @@
 
 package TestAio::Script;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -32,25 +32,23 @@ our $directory = dirname(dirname(__FILE__)) . '/recordings';
 # The names of all scripts.
 sub all_scripts { return map { m{(\w+)\.sql$} } sort glob "$directory/*.sql" }
 
-sub script_length { my ($name) = @_; return length _text($name) }
+sub script_length ($name) { return length _text($name) }
 
 # The names of the scripts whose writes are all in the WAL; the others have the comment "not
 # replayed".
 sub scripts_in_wal { return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts() }
 
 # The text of a script.
-sub _text
+sub _text ($name)
 {
-	my ($name) = @_;
 	my $text = slurp_file("$directory/$name.sql");
 	return $text =~ /^-- script: (\w+)$/m ? _text($1) : $text;
 }
 
 # The statements of a script, in their order, as hashes: sql, session, database, sums_only, how (all comments); or
 # command, and its arguments.
-sub script
+sub script ($name)
 {
-	my ($name) = @_;
 	my @statements;
 	for my $text (TestAio::Wire::statements(_text($name) =~ s/^(\\\w+.*)$/$1;/mgr))
 	{

@@ -4,7 +4,7 @@
 
 package TestAio::Server;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Fcntl qw(F_SETFD);
@@ -79,9 +79,8 @@ my %fixed_in = (
 
 my $major;
 
-sub new
+sub new ($class, $method, %params)
 {
-	my ($class, $method, %params) = @_;
 	my $self = bless {
 		method => $method, sessions => {}, conf => $params{conf} // {}, leaves => $params{leaves} // 'COMPLETED_SHARED',
 	}, $class;
@@ -108,18 +107,16 @@ sub new
 	return $self;
 }
 
-sub _init
+sub _init ($self, %params)
 {
-	my ($self, %params) = @_;
 	$self->{node}->init(%params);
 	$self->{node}->append_conf('postgresql.conf', $self->{settings});
 	return;
 }
 
 # Takes one of the servers that files share, which may run already.
-sub _take
+sub _take ($self)
 {
-	my ($self) = @_;
 	($self->{slot}, my $is_new) = TestAio::Pool::take($self->{settings});
 	$self->{node} = $self->{slot}{node};
 	TestAio::Pool::note_scenario($self->{slot}, $0);
@@ -129,9 +126,8 @@ sub _take
 }
 
 # Gives a shared server to the next file that needs it.  Test: it is as it was.
-sub give_back
+sub give_back ($self)
 {
-	my ($self) = @_;
 	$self->restore_shared_state($self->{before});
 	# no dirty buffers and no WAL for the next file
 	$self->sql("DROP SCHEMA IF EXISTS scenario CASCADE; CHECKPOINT");
@@ -143,12 +139,11 @@ sub give_back
 }
 
 # Has an unexpected thing happened to the server's processes?
-sub _has_crashed { my ($self) = @_; return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' } }
+sub _has_crashed ($self) { return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' } }
 
 # Gives up a shared server that the scenario has crashed, and takes another one.
-sub _renew
+sub _renew ($self, $name)
 {
-	my ($self, $name) = @_;
 	fail("$name has crashed its server: " . $self->node->logfile);
 	$self->check_log;
 	TestAio::Pool::drop($self->{slot});
@@ -161,9 +156,8 @@ sub _renew
 
 # Disables data checksums before the first start.  With initdb's option this would take seconds, since
 # PostgreSQL::Test::Cluster would not use its template.
-sub _disable_data_checksums
+sub _disable_data_checksums ($self)
 {
-	my ($self) = @_;
 	my $node = $self->{node};
 	my $output = '';
 	IPC::Run::run [ $node->config_data('--bindir') . '/pg_checksums', '--disable', '--no-sync', '-D', $node->data_dir ], '>&', \$output
@@ -172,9 +166,8 @@ sub _disable_data_checksums
 }
 
 # A standby of another server, made from a backup of it, started.
-sub of_backup
+sub of_backup ($class, $primary, $backup)
 {
-	my ($class, $primary, $backup) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
 	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
 	my $self = bless {
@@ -193,18 +186,16 @@ sub standbys { return @{ $_[0]->{standbys} // [] } }
 
 # Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this
 # sub writes some more.
-sub replayed_by
+sub replayed_by ($self, $standby)
 {
-	my ($self, $standby) = @_;
 	my $end = $self->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
 	$standby->wait_for("SELECT pg_last_wal_replay_lsn() >= '$end'");
 	return;
 }
 
 # Returns what pg_waldump says of each record between two positions in the WAL.
-sub wal_records
+sub wal_records ($self, $from, $to)
 {
-	my ($self, $from, $to) = @_;
 	my $node = $self->{node};
 	# left to itself, pg_waldump reads the segment size from any file, also from one that is still empty
 	my @files = split /\|/, $self->sql("SELECT pg_walfile_name('$from'), pg_walfile_name('$to'::pg_lsn - 1)");
@@ -217,13 +208,12 @@ sub wal_records
 }
 
 # Test: the server says that it has this io_method.
-sub is_method { my ($self, $method) = @_; return is($self->setting('io_method'), $method, "$method: SHOW io_method") }
+sub is_method ($self, $method) { return is($self->setting('io_method'), $method, "$method: SHOW io_method") }
 
 # Starts the server.  Returns false if the server ends.  This is faster than pg_ctl, which runs
 # postgres once more to ask for its version.
-sub _begins_to_run
+sub _begins_to_run ($self)
 {
-	my ($self) = @_;
 	my $node = $self->{node};
 	local %ENV = $node->_get_env(PGAPPNAME => undef);
 	# the server inherits an end of the pipe, which closes when the server ends
@@ -237,13 +227,12 @@ sub _begins_to_run
 }
 
 # Has the server ended, with all of its processes?  Waits for it for so many seconds.
-sub _has_ended { my ($self, $seconds) = @_; return IO::Select->new($self->{ended})->can_read($seconds) }
+sub _has_ended ($self, $seconds) { return IO::Select->new($self->{ended})->can_read($seconds) }
 
 # Did the server end because no memory was left for its rings of io_uring?  They are locked memory,
 # of which each user has a limited amount, and servers of other tests may use all of it.
-sub _lacked_memory
+sub _lacked_memory ($self)
 {
-	my ($self) = @_;
 	# the server removes its status file before it writes the last line of its log
 	$self->_has_ended($self->timeout);
 	return $self->log_text(0) =~ /could not setup io_uring queue: Cannot allocate memory\n.*\n\z/;
@@ -251,9 +240,8 @@ sub _lacked_memory
 
 # Starts the server, again if it lacked memory for its rings.  Does not wait until it is ready;
 # start() does.
-sub launch
+sub launch ($self)
 {
-	my ($self) = @_;
 	return $self if $self->{slot} && $self->is_running;
 	$self->poll(sub { return 1 if $self->_begins_to_run || !$self->_lacked_memory; TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/); return 0 });
 	# the node stops a server at its end if it knows the process
@@ -261,12 +249,11 @@ sub launch
 	return $self;
 }
 
-sub _pid_file { my ($self) = @_; return $self->{node}->data_dir . '/postmaster.pid' }
+sub _pid_file ($self) { return $self->{node}->data_dir . '/postmaster.pid' }
 
 # Waits until the server is ready, makes the extensions, and notes what the server can do.
-sub start
+sub start ($self)
 {
-	my ($self) = @_;
 	$self->wait_until_ready;
 	$self->observe;
 	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
@@ -280,9 +267,8 @@ sub start
 }
 
 # Waits until the server is ready.  Dies with its log if it has ended.
-sub wait_until_ready
+sub wait_until_ready ($self)
 {
-	my ($self) = @_;
 	$self->poll(sub {
 			if (!-e $self->_pid_file)
 			{
@@ -298,9 +284,8 @@ sub wait_until_ready
 }
 
 # (Re)connects the observer, for example after a crash restart.
-sub observe
+sub observe ($self)
 {
-	my ($self) = @_;
 	$self->{observer}->disconnect if $self->{observer};
 	$self->{observer} = TestAio::Session->new($self, 'observer');
 	$self->forget_faults;
@@ -310,18 +295,16 @@ sub observe
 
 # Waits until the server accepts connections again, and forgets the sessions' warnings
 # about the restart.
-sub restarted
+sub restarted ($self)
 {
-	my ($self) = @_;
 	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
 	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
 	return;
 }
 
 # Starts the server after stop(), and waits until it is ready.
-sub start_again
+sub start_again ($self)
 {
-	my ($self) = @_;
 	$self->launch->wait_until_ready;
 	$self->observe;
 	$self->note_abilities;
@@ -330,9 +313,8 @@ sub start_again
 }
 
 # Test: the server recovers from an immediate shutdown.  The scenario says "dies".
-sub recovers
+sub recovers ($self)
 {
-	my ($self) = @_;
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
 	$self->launch->wait_until_ready;
@@ -341,9 +323,8 @@ sub recovers
 }
 
 # Closes all sessions and waits until their backends have gone.
-sub end_sessions
+sub end_sessions ($self)
 {
-	my ($self) = @_;
 	my @sessions = values %{ $self->{sessions} };
 	$_->disconnect for @sessions;
 	$_->quit for @sessions;
@@ -353,9 +334,8 @@ sub end_sessions
 
 # Closes all sessions, the observer too.  Waits until all clients have gone, those that are
 # not sessions as well: a backend that has yet to notice would log an error at shutdown.
-sub _leave
+sub _leave ($self)
 {
-	my ($self) = @_;
 	$self->end_sessions;
 	# a server that has crashed has no observer to ask
 	eval { $self->wait_for("SELECT count(*) = 1 FROM pg_stat_get_activity(NULL) WHERE backend_type = 'client backend'") }
@@ -366,13 +346,12 @@ sub _leave
 }
 
 # Sends a signal to the postmaster.
-sub signal { my ($self, $signal) = @_; return kill $signal, $self->{node}{_pid} // return 0 }
+sub signal ($self, $signal) { return kill $signal, $self->{node}{_pid} // return 0 }
 
 # Closes all sessions and asks the server to stop, by a signal as pg_ctl does.  Does not
 # wait until it has stopped.
-sub begin_stop
+sub begin_stop ($self)
 {
-	my ($self) = @_;
 	$self->_leave;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = 0;
@@ -382,9 +361,8 @@ sub begin_stop
 }
 
 # Waits until the server has stopped.  Returns true if it was a clean shutdown.
-sub end_stop
+sub end_stop ($self)
 {
-	my ($self) = @_;
 	$self->poll(sub { !-e $self->_pid_file }) or return 0;
 	$self->{node}->_update_pid(0);
 	return 0 if !$self->{stopping};
@@ -394,9 +372,8 @@ sub end_stop
 
 # Asks for a smart shutdown, calls a function while sessions are at work, closes them and
 # waits until the server has stopped.  Returns true if it was a clean shutdown.
-sub smart_stop
+sub smart_stop ($self, $function)
 {
-	my ($self, $function) = @_;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = $self->signal('TERM');
 	$function->();
@@ -408,18 +385,16 @@ sub smart_stop
 # Is the server running?
 sub is_running { return -e $_[0]->_pid_file }
 
-sub stop
+sub stop ($self)
 {
-	my ($self) = @_;
 	$self->begin_stop;
 	return $self->end_stop;
 }
 
 # Stops the server by a signal while sessions are at work.  Returns true if it was a clean
 # shutdown.
-sub stop_with_sessions
+sub stop_with_sessions ($self, $signal)
 {
-	my ($self, $signal) = @_;
 	$self->{observer}->disconnect;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = $self->signal($signal);
@@ -449,9 +424,8 @@ sub timeout
 our $rest = 5;
 
 # Tells that a wait has been in vain: what was asked last, what came, and what the server's processes do.
-sub tell_vain_wait
+sub tell_vain_wait ($self, $why, $asked, $came, $rest)
 {
-	my ($self, $why, $asked, $came, $rest) = @_;
 	diag(join "\n  ", "waited in vain: $why", defined $asked ? "asked: $asked" : (), defined $asked ? 'came: ' . ($came // 'an error') : (),
 		grep { !/^\d+\|idle\|Client\||\|Activity\|/ } split /\n/, $rest // '');
 	diag("further waits end after ${\$self->timeout} s") if ++$overdue_waits == $most_overdue_waits;
@@ -460,9 +434,8 @@ sub tell_vain_wait
 
 # Returns what the server's processes do and have done, or undef if one of them is at work, is about to be, or cannot be
 # seen: processes that wait for each other, or for what is held, wait until somebody does something about it.
-sub _state_of_rest
+sub _state_of_rest ($self)
 {
-	my ($self) = @_;
 	my $observer = $self->{observer};
 	return if !$observer || $self->{replicates} || $self->standbys || !$observer->is_free;
 	my $rest = eval { $self->sql(<<'END') } // return;
@@ -483,9 +456,8 @@ END
 }
 
 # Returns a function that returns what the server's processes do, once they have been at rest for some time.
-sub watch
+sub watch ($self)
 {
-	my ($self) = @_;
 	my ($state, $since, $next) = ('', 0, time + 2);
 	return sub {
 		return if time < $next;
@@ -497,17 +469,16 @@ sub watch
 }
 
 # Runs a statement in the observer.
-sub sql { my ($self, $sql) = @_; return $self->{observer}->sql($sql) }
+sub sql ($self, $sql) { return $self->{observer}->sql($sql) }
 
 # Test: the observer gets these rows.
-sub gives { my ($self, $sql, $expected, $name) = @_; return is($self->sql($sql), $expected, $name // $sql) }
+sub gives ($self, $sql, $expected, $name = undef) { return is($self->sql($sql), $expected, $name // $sql) }
 
-sub setting { my ($self, $name) = @_; return $self->sql("SELECT current_setting('$name')") }
+sub setting ($self, $name) { return $self->sql("SELECT current_setting('$name')") }
 
 # Makes the extension of a contrib module.  Returns false if the module is not installed.
-sub has_extension
+sub has_extension ($self, $extension)
 {
-	my ($self, $extension) = @_;
 	my $error = $self->{observer}->starts("CREATE EXTENSION IF NOT EXISTS $extension SCHEMA public")->wait_for_end->error;
 	die "$extension: $error->{all}\n" if $error && $error->{sqlstate} ne '0A000';
 	$self->unless_required($extension, $error ? $error->{message} : undef) if $extension ne 'test_aio';
@@ -516,9 +487,8 @@ sub has_extension
 
 # Returns why this server lacks a thing, or undef if it does not.  Dies if the thing is
 # required, unless the test has set the server up without it.
-sub unless_required
+sub unless_required ($self, $thing, $reason)
 {
-	my ($self, $thing, $reason) = @_;
 	my $conf = $self->{conf};
 	my $without = ($conf->{shared_preload_libraries} // 'test_aio') !~ /test_aio/
 	  || $thing =~ /gate|faults/ && exists $conf->{'test_aio.gate'}
@@ -529,9 +499,8 @@ sub unless_required
 
 # Returns true if this server has a bug of doc/reports.md.  The tests of t/server/bugs fail if that is not so:
 # if a release has the fix, %fixed_in says so; if a tree has, TEST_AIO_FIXED='name ...' does.
-sub has_bug
+sub has_bug ($self, $bug)
 {
-	my ($self, $bug) = @_;
 	my $fixed_in = $fixed_in{$bug} or die "%fixed_in does not know the bug \"$bug\"\n";
 	my $fixed = $fixed_in->{ $self->major };
 	my $has = !grep({ $_ eq $bug } split ' ', $ENV{TEST_AIO_FIXED} // '') && (!defined $fixed || $self->setting('server_version_num') < $fixed);
@@ -540,28 +509,25 @@ sub has_bug
 	return $has;
 }
 
-sub has_assertions { my ($self) = @_; return $self->setting('debug_assertions') eq 'on' }
+sub has_assertions ($self) { return $self->setting('debug_assertions') eq 'on' }
 
 # Sessions of these names, connected now or already.
-sub sessions
+sub sessions ($self, @names)
 {
-	my ($self, @names) = @_;
 	my @new = map { $self->{sessions}{$_} ? () : TestAio::Session->connecting($self, $_) } @names;
 	$self->{sessions}{ $_->name } = $_->connected for @new;
 	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
 }
 
 # A session with parameters: dbname, user.
-sub session
+sub session ($self, $name, %params)
 {
-	my ($self, $name, %params) = @_;
 	return $self->{sessions}{$name} = TestAio::Session->new($self, $name, %params);
 }
 
 # Closes a session and waits until its backend has gone.
-sub end_session
+sub end_session ($self, $session)
 {
-	my ($self, $session) = @_;
 	$session->quit;
 	delete $self->{sessions}{ $session->name };
 	return;
@@ -570,20 +536,18 @@ sub end_session
 # Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event
 # "advisory".  Only within a statement do reads stay staged, since the server ends a batch with the
 # statement.
-sub pause
+sub pause ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{is_pausing}++;
 	return 'SELECT pg_advisory_xact_lock_shared(4711)';
 }
 
 # Returns SQL that runs these SELECTs, which return void, in one batch.
-sub batch { my ($self, @selects) = @_; return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
+sub batch ($self, @selects) { return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
 
 # Lets paused statements go on.
-sub resume
+sub resume ($self)
 {
-	my ($self) = @_;
 	$self->sql('SELECT pg_advisory_unlock(4711)');
 	$self->{is_pausing} = 0;
 	return;
@@ -591,9 +555,8 @@ sub resume
 
 # Calls a function every few milliseconds until it returns true.  Dies with the function; returns 0 when
 # it takes too long or, without a timeout of its own, when nothing happens any more.
-sub poll
+sub poll ($self, $function, $timeout = undef)
 {
-	my ($self, $function, $timeout) = @_;
 	my $deadline = time + ($timeout // $self->timeout);
 	my $watch = $self->watch;
 	my $wait = 0.001;
@@ -614,9 +577,8 @@ sub poll
 }
 
 # Waits until a query of the observer returns true.
-sub wait_for
+sub wait_for ($self, $query)
 {
-	my ($self, $query) = @_;
 	return 1 if $self->poll(sub { $self->sql($query) eq 't' });
 	# what a comparison has on its left
 	my $figure = $query =~ /^SELECT ([^=<>]+?) (?:=|[<>]=?) (?:\d+|'[^']*'(?:::\w+)?)( FROM .+)?$/s ? "SELECT $1" . ($2 // '') : undef;
@@ -625,48 +587,42 @@ sub wait_for
 }
 
 # Returns what a process waits for, or "".
-sub wait_event { my ($self, $pid) = @_; return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)") }
+sub wait_event ($self, $pid) { return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)") }
 
 # Returns what a process does, for messages.
-sub activity
+sub activity ($self, $pid)
 {
-	my ($self, $pid) = @_;
 	return $self->sql("SELECT concat_ws(', ', backend_type, state, 'waits on ' || wait_event, query) FROM pg_stat_activity WHERE pid = $pid");
 }
 
 # Process ids of the processes of this type.
-sub pids_of_type
+sub pids_of_type ($self, $type)
 {
-	my ($self, $type) = @_;
 	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
 }
 
 # Returns what ALTER SYSTEM has set, as setting => value.
-sub _altered
+sub _altered ($self)
 {
-	my ($self) = @_;
 	return { map { /^([\w.]+) = (.*)/ ? ($1 => $2) : () } split /\n/, slurp_file($self->node->data_dir . '/postgresql.auto.conf') };
 }
 
 # Returns the databases and tablespaces, as DROP names them, databases first.
-sub _databases_and_tablespaces
+sub _databases_and_tablespaces ($self)
 {
-	my ($self) = @_;
 	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
 }
 
 # Returns what a scenario may change that is not in its schema, for restore_shared_state().
-sub shared_state
+sub shared_state ($self)
 {
-	my ($self) = @_;
 	return { altered => $self->_altered, objects => { map { $_ => 1 } $self->_databases_and_tablespaces } };
 }
 
 # Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and
 # tablespaces.
-sub restore_shared_state
+sub restore_shared_state ($self, $state)
 {
-	my ($self, $state) = @_;
 	my ($before, $now) = ($state->{altered}, $self->_altered);
 	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
 	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
@@ -676,26 +632,23 @@ sub restore_shared_state
 }
 
 # Changes settings of the running server; those that a scenario changes are restored at its end.
-sub alter_system
+sub alter_system ($self, %settings)
 {
-	my ($self, %settings) = @_;
 	$self->sql("ALTER SYSTEM SET $_ = $settings{$_}") for sort keys %settings;
 	$self->sql('SELECT pg_reload_conf()');
 	return;
 }
 
 # Waits until there are so many I/O workers, or a number that compares so: ">= 2".
-sub wait_for_workers
+sub wait_for_workers ($self, $number)
 {
-	my ($self, $number) = @_;
 	$number = "= $number" if $number =~ /^\d/;
 	return $self->wait_for("SELECT count(*) $number FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
 }
 
 # Makes a tablespace "elsewhere".
-sub make_tablespace
+sub make_tablespace ($self)
 {
-	my ($self) = @_;
 	my $directory = $self->node->basedir . '/elsewhere';
 	-d $directory or mkdir $directory or die "mkdir $directory: $!";
 	$self->sql("CREATE TABLESPACE elsewhere LOCATION '$directory'");
@@ -704,9 +657,8 @@ sub make_tablespace
 
 # Runs one scenario with a schema and sessions of its own, and asks the oracles.
 # TestAio.pm describes the parameters.
-sub scenario
+sub scenario ($self, $name, $body, %params)
 {
-	my ($self, $name, $body, %params) = @_;
 	return subtest "$self->{method}: $name" => sub {
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come

@@ -4,7 +4,7 @@
 
 package TestAio::Session;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Carp qw(croak);
@@ -14,9 +14,8 @@ use Time::HiRes qw(time);
 use TestAio::Wire;
 
 # Begins to connect to a TestAio::Server; further parameters: dbname, user, replication.
-sub connecting
+sub connecting ($class, $server, $name, %params)
 {
-	my ($class, $server, $name, %params) = @_;
 	my $wire = TestAio::Wire->new($server->node->host, $server->node->port,
 		user => $params{user} // scalar getpwuid $>, database => $params{dbname} // 'postgres',
 		application_name => $name, client_encoding => 'UTF8', map { $_ => $params{$_} } grep { exists $params{$_} } 'replication');
@@ -27,16 +26,15 @@ sub connecting
 }
 
 # Waits until the session is connected.
-sub connected
+sub connected ($self)
 {
-	my ($self) = @_;
 	$self->wait_for_end;
 	die "session $self->{name}: $self->{error}{all}\n" if $self->{error};
 	$self->{pid} = $self->{wire}->pid;
 	return $self;
 }
 
-sub new { my ($class, @params) = @_; return $class->connecting(@params)->connected }
+sub new ($class, @params) { return $class->connecting(@params)->connected }
 
 sub name { return $_[0]->{name} }
 
@@ -44,9 +42,8 @@ sub name { return $_[0]->{name} }
 sub pid { return $_[0]->{pid} }
 
 # Takes the outcome of the statement in progress, which has ended.
-sub _collect
+sub _collect ($self)
 {
-	my ($self) = @_;
 	my $wire = $self->{wire};
 	$self->{collected} = 1;
 	$self->{result} = join "\n", $wire->rows;
@@ -63,9 +60,8 @@ sub _collect
 }
 
 # Starts a statement and does not wait for its end.
-sub starts
+sub starts ($self, $sql)
 {
-	my ($self, $sql) = @_;
 	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected};
 	$self->{collected} = 0;
 	$self->{statement} = $sql;
@@ -77,18 +73,16 @@ sub starts
 
 # Waits until the server executes the statement that was started: a cancel ends it from then on; one
 # that comes earlier is ignored.  The statement must not end by itself.
-sub is_executed
+sub is_executed ($self)
 {
-	my ($self) = @_;
 	$self->{server}->wait_for("SELECT state = 'active' FROM pg_stat_activity WHERE pid = ${\$self->pid}");
 	return $self;
 }
 
 # The client reads nothing more.  The SELECT that is started next sends so many notices before it does
 # anything else (scenario.flood(), of TestAio/Waits.pm); it is never seen to end.
-sub stops_reading
+sub stops_reading ($self, $notices)
 {
-	my ($self, $notices) = @_;
 	$self->{wire}->stop_reading;
 	$self->{unread} = $notices;
 	return $self;
@@ -98,9 +92,8 @@ sub stops_reading
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 
 # Returns true if the statement has ended.  Waits so many seconds for its end.
-sub has_ended
+sub has_ended ($self, $wait = undef)
 {
-	my ($self, $wait) = @_;
 	return 0 if $self->{unread};
 	return 1 if $self->{collected};
 	$self->{wire}->receive($wait // 0);
@@ -110,12 +103,11 @@ sub has_ended
 }
 
 # Returns true if the session can run a statement that sees what other sessions do.
-sub is_free { my ($self) = @_; return $self->{collected} && !$self->has_gone && !$self->in_transaction }
+sub is_free ($self) { return $self->{collected} && !$self->has_gone && !$self->in_transaction }
 
 # Waits until the statement has ended, with or without an error.
-sub wait_for_end
+sub wait_for_end ($self)
 {
-	my ($self) = @_;
 	my $server = $self->{server};
 	my ($deadline, $watch) = (time + $server->timeout, $server->watch);
 	until ($self->has_ended(0.5))
@@ -132,28 +124,25 @@ sub wait_for_end
 
 # Runs a statement and returns its rows, one a line, columns separated by "|".
 # An error ends the scenario.
-sub sql
+sub sql ($self, $sql)
 {
-	my ($self, $sql) = @_;
 	$self->starts($sql)->wait_for_end;
 	die "session $self->{name}: \"$sql\" failed: $self->{error}{all}\n" if $self->{error};
 	return $self->{result};
 }
 
 # Test: the statement returns these rows.
-sub gives { my ($self, $sql, $expected, $name) = @_; return $self->starts($sql)->returns($expected, $name // $sql) }
+sub gives ($self, $sql, $expected, $name = undef) { return $self->starts($sql)->returns($expected, $name // $sql) }
 
 # Test: the statement fails with this SQLSTATE, and the whole error report matches.
-sub fails
+sub fails ($self, $sql, $sqlstate, $pattern, $name = undef)
 {
-	my ($self, $sql, $sqlstate, $pattern, $name) = @_;
 	return $self->starts($sql)->raises($sqlstate, $pattern, $name // $sql);
 }
 
 # Test: the statement that was started ends with these rows.
-sub returns
+sub returns ($self, $expected, $name)
 {
-	my ($self, $expected, $name) = @_;
 	$self->wait_for_end;
 	my $found = $self->{error} ? $self->{error}{all} : $self->{result};
 	return ref $expected eq 'Regexp' && !$self->{error}
@@ -162,17 +151,15 @@ sub returns
 }
 
 # Test: the statement that was started ends without an error.
-sub ends
+sub ends ($self, $name = undef)
 {
-	my ($self, $name) = @_;
 	$self->wait_for_end;
 	return is($self->{error} ? $self->{error}{all} : '', '', "$self->{name}: " . ($name // 'ends'));
 }
 
 # Test: the statement that was started fails with this SQLSTATE, and the report matches.
-sub raises
+sub raises ($self, $sqlstate, $pattern, $name = undef)
 {
-	my ($self, $sqlstate, $pattern, $name) = @_;
 	croak 'raises(SQLSTATE, qr/PATTERN/, NAME), and fails(SQL, …) alike' if ($sqlstate // '') !~ /^(?:[0-9A-Z]{5}|lost)$/ || !defined $name;
 	$self->wait_for_end;
 	$name = "$self->{name}: $name";
@@ -184,9 +171,8 @@ sub raises
 
 # Waits until the statement that was started blocks on this wait event, a name or a pattern.
 # Returns false if the statement ends first.
-sub gets_to_wait
+sub gets_to_wait ($self, $event)
 {
-	my ($self, $event) = @_;
 	my $pattern = ref $event ? $event : qr/^\Q$event\E$/;
 	my $waits;
 	$self->{server}->poll(sub {
@@ -198,9 +184,8 @@ sub gets_to_wait
 }
 
 # Test: the statement that was started blocks on this wait event.
-sub waits_on
+sub waits_on ($self, $event, $name = undef)
 {
-	my ($self, $event, $name) = @_;
 	$name = "$self->{name}: " . ($name // "waits on $event");
 	my $reached = $self->{server}->poll(sub {
 			return 1 if $self->{server}->wait_event($self->pid) eq $event;
@@ -212,9 +197,8 @@ sub waits_on
 }
 
 # Test: the statement that was started blocks on I/O that is not its own.
-sub waits_on_others_io
+sub waits_on_others_io ($self, $name = undef)
 {
-	my ($self, $name) = @_;
 	$self->waits_on('AioIoCompletion', 'waits on I/O') or return;
 	# the session may wait for a read of its own, unless it has none left
 	$self->{server}->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = $self->{pid} AND operation = 'readv')");
@@ -222,9 +206,8 @@ sub waits_on_others_io
 }
 
 # Test: the session has got a warning like this.  Takes that warning.
-sub warns
+sub warns ($self, $pattern, $name = undef)
 {
-	my ($self, $pattern, $name) = @_;
 	my @warnings = @{ $self->{warnings} };
 	my ($index) = grep { $warnings[$_]{all} =~ $pattern } 0 .. $#warnings;
 	$name = "$self->{name}: " . ($name // "warns");
@@ -243,10 +226,10 @@ sub warnings { return @{ $_[0]->{warnings} } }
 # The texts of these warnings.
 sub unexpected_warnings { return map { $_->{all} } $_[0]->warnings }
 
-sub forget_warnings { my ($self) = @_; $self->{warnings} = []; return }
+sub forget_warnings ($self) { $self->{warnings} = []; return }
 
 # Notes that the session has temporary tables; the oracles look for pins of their buffers.
-sub note_temporary_tables { my ($self) = @_; $self->{temporary} = 1; return }
+sub note_temporary_tables ($self) { $self->{temporary} = 1; return }
 
 # Returns true if the session has temporary tables.
 sub has_temporary_tables { return $_[0]->{temporary} }
@@ -261,21 +244,19 @@ sub result { return $_[0]->{result} }
 sub error { return $_[0]->{error} }
 
 # Notices (and debug messages, with client_min_messages) so far; forgets them.
-sub notices { my ($self) = @_; return map { $_->{message} } splice @{ $self->{notices} } }
+sub notices ($self) { return map { $_->{message} } splice @{ $self->{notices} } }
 
 # Closes the connection, after the end of the statement in progress.
-sub disconnect
+sub disconnect ($self)
 {
-	my ($self) = @_;
 	$self->wait_for_end if !$self->{stuck} && !$self->{unread};
 	$self->{wire}->close;
 	return;
 }
 
 # Closes the connection and waits until the backend has exited.
-sub quit
+sub quit ($self)
 {
-	my ($self) = @_;
 	$self->disconnect;
 	my $pid = $self->{pid};
 	$self->{server}->poll(sub { !kill 0, $pid })

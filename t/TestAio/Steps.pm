@@ -11,7 +11,7 @@
 
 package TestAio::Steps;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 # Columns that say nothing about progress, or differ between builds.
@@ -19,9 +19,8 @@ my @ignored = qw(pid datid datname dead_tuple_bytes delay_time);
 
 # Prepares what is asked at each step.  The observer knows relations by the view "named"
 # (TestAio/Observed.pm).
-sub new
+sub new ($class, $aio)
 {
-	my ($class, $aio) = @_;
 	my $views = join ' UNION ALL ', map { "SELECT pid, to_jsonb(v) AS row FROM $_ v" }
 	  split /\n/, $aio->sql(q{SELECT viewname FROM pg_views
 		WHERE viewname ~ '^pg_stat_progress_(analyze|vacuum|repack|cluster|create_index|copy)$' ORDER BY 1});
@@ -39,9 +38,8 @@ END
 }
 
 # Returns the blocks that are pinned.
-sub _pins
+sub _pins ($self)
 {
-	my ($self) = @_;
 	return split /\n/, $self->{aio}->sql(<<'END');
 	SELECT format('%s %s %s', name, (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1], relblocknumber)
 	FROM pg_buffercache JOIN named ON relfilenode = pg_relation_filenode(oid)
@@ -51,9 +49,8 @@ END
 }
 
 # What the views of progress say of a session.
-sub progress
+sub progress ($self, $session)
 {
-	my ($self, $session) = @_;
 	my %shown;
 	for (split /\n/, $self->{aio}->sql("EXECUTE progress (${\$session->pid})"))
 	{
@@ -64,18 +61,16 @@ sub progress
 }
 
 # What differs between two looks at the progress, in one line.
-sub differences
+sub differences ($before, $after)
 {
-	my ($before, $after) = @_;
 	return join ', ', map { "$_ " . ($after->{$_} // 'none') }
 	  grep { ($before->{$_} // '') ne ($after->{$_} // '') } sort keys %{ { %$before, %$after } };
 }
 
 # Performs the read that is held, if its process and number are given, and waits until the session
 # has come to the next.  Returns the session's state and what is held: number, file, fork and block.
-sub _next_read
+sub _next_read ($self, $pid, @performed)
 {
-	my ($self, $pid, @performed) = @_;
 	my $perform = join '', map { ", $_" } @performed;
 	my ($state, @held);
 	my $query = "SELECT kind, state, io_id, relfilenode, fork, blockno FROM io_settle(ARRAY[$pid]$perform) WHERE kind = 'process' OR held";
@@ -90,9 +85,8 @@ sub _next_read
 
 # Runs a statement step by step, with no block in the pool that can be evicted, and returns the
 # lines about it.  The caller takes its outcome.
-sub steps
+sub steps ($self, $session, $sql)
 {
-	my ($self, $session, $sql) = @_;
 	my $aio = $self->{aio};
 	my $pid = $session->pid;
 	my ($seen, $pinned, @lines) = ({}, '');

@@ -3,7 +3,7 @@
 
 package TestAio::Strace;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -15,9 +15,8 @@ our @EXPORT = qw(no_strace system_calls written_by blocks_of while_stopped_in wa
 my %messages;
 
 # Attaches strace to a process.  Returns the process id of strace, or undef if it cannot attach.
-sub _attach
+sub _attach ($pid, @options)
 {
-	my ($pid, @options) = @_;
 	pipe my $messages, my $stderr or die "pipe: $!";
 	my $tracer = fork // die "fork: $!";
 	if (!$tracer)
@@ -37,9 +36,8 @@ sub _attach
 	return;
 }
 
-sub _detach
+sub _detach ($tracer)
 {
-	my ($tracer) = @_;
 	kill 'TERM', $tracer;
 	waitpid $tracer, 0;
 	delete $messages{$tracer};
@@ -61,9 +59,8 @@ sub no_strace
 
 # Returns the system calls of these kinds that a process does while a function runs, as lines with
 # the paths of files.  A question mark before a kind: not every architecture has it.
-sub calls_of
+sub calls_of ($aio, $pid, $kinds, $function)
 {
-	my ($aio, $pid, $kinds, $function) = @_;
 	my $log = $aio->node->basedir . "/strace.$pid";
 	_while_strace($pid, $log, $function, '-y', '-e', "trace=$kinds");
 	# a call that a signal has interrupted comes again
@@ -72,9 +69,8 @@ sub calls_of
 
 # Returns the reads and the advice (POSIX_FADV_WILLNEED) about a table that a session gives the
 # kernel while it runs a statement, as ["read" or "advice", first block, number of blocks].
-sub system_calls
+sub system_calls ($aio, $session, $table, $sql)
 {
-	my ($aio, $session, $table, $sql) = @_;
 	my $file = $session->sql("SELECT pg_relation_filepath('$table')");
 	my @calls;
 	for my $line (calls_of($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
@@ -93,9 +89,8 @@ sub system_calls
 #	written_back	the blocks that it asks to be written back (sync_file_range), likewise
 #	requests		these requests in their order, as first block + number of blocks
 #	synced			"synced" if it syncs the file
-sub written_by
+sub written_by ($aio, $pid, $table, $function)
 {
-	my ($aio, $pid, $table, $function) = @_;
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
 	my %done;
 	for my $line (calls_of($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
@@ -112,7 +107,7 @@ sub written_by
 		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
 		else { die "strace says: $line" }
 	}
-	my $blocks = sub { my ($set) = @_; return join ',', sort { $a <=> $b } keys %$set };
+	my $blocks = sub ($set) { return join ',', sort { $a <=> $b } keys %$set };
 	for my $of_file (values %done)
 	{
 		$of_file->{$_} = $blocks->($of_file->{$_}) for qw(written written_back);
@@ -124,13 +119,12 @@ sub written_by
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
 # a path, in the first one for that file, or in the one with this number.  Runs a function when another one says that
 # the session is there, and lets the session go on.  Returns whether it was there.
-sub while_stopped_in
+sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1)
 {
-	my ($aio, $session, $calls, $path, $sql, $is_there, $function, $number) = @_;
 	my $pid = $session->pid;
 	my @path = defined $path ? ('-P', $path) : ();
 	my $log = $aio->node->basedir . "/strace.$pid";
-	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=" . ($number // 1)) // die "strace does not attach\n";
+	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=$number") // die "strace does not attach\n";
 	$session->starts($sql);
 	my ($there, $error);
 	eval {
@@ -148,9 +142,8 @@ sub while_stopped_in
 
 # Has a session run a statement and stop in the first system call of this kind.  Returns whether it
 # gets there with this wait event.
-sub wait_event_at
+sub wait_event_at ($aio, $session, $call, $event, $sql)
 {
-	my ($aio, $session, $call, $event, $sql) = @_;
 	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub {});
 	$session->ends($call);
 	return $seen;
@@ -158,9 +151,8 @@ sub wait_event_at
 
 # Runs a function while every second system call of these kinds that a session makes fails with EINTR.
 # Returns the calls that have failed and those that have not, as two arrays of lines.
-sub while_interrupted
+sub while_interrupted ($aio, $session, $calls, $function)
 {
-	my ($aio, $session, $calls, $function) = @_;
 	my $log = $aio->node->basedir . '/strace.' . $session->pid;
 	_while_strace($session->pid, $log, $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
 	my @lines = split /\n/, slurp_file($log);
@@ -169,24 +161,21 @@ sub while_interrupted
 
 # Runs a function while strace does this to system calls of a process: "ftruncate:error=EIO".  With a path,
 # to those for that file.
-sub while_injected
+sub while_injected ($pid, $inject, $path, $function)
 {
-	my ($pid, $inject, $path, $function) = @_;
 	my ($calls) = split /:/, $inject;
 	return _while_strace($pid, '/dev/null', $function, (defined $path ? ('-P', $path) : ()), '-e', "trace=$calls", '-e', "inject=$inject");
 }
 
 # Runs a function while each read of a table by a session finds the end of the file.
-sub at_end_of_file
+sub at_end_of_file ($aio, $session, $table, $function)
 {
-	my ($aio, $session, $table, $function) = @_;
 	return _while_strace($session->pid, '/dev/null', $function, '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0');
 }
 
 # Runs a function while strace, with these options, looks at a process and writes its lines to a file.
-sub _while_strace
+sub _while_strace ($pid, $file, $function, @options)
 {
-	my ($pid, $file, $function, @options) = @_;
 	my $tracer = _attach($pid, '-o', $file, @options) // die "strace does not attach\n";
 	my $lived = eval { $function->(); 1 };
 	my $error = $@;
@@ -196,13 +185,12 @@ sub _while_strace
 }
 
 # Test: a session's statement raises an error if its reads of a table find the end of the file.
-sub raises_at_end_of_file
+sub raises_at_end_of_file ($aio, $session, $table, $sql, $pattern, $name)
 {
-	my ($aio, $session, $table, $sql, $pattern, $name) = @_;
 	return at_end_of_file($aio, $session, $table, sub { $session->fails($sql, 'XX001', $pattern, $name) });
 }
 
 # Returns the blocks of the calls of one kind, in order.
-sub blocks_of { my ($kind, @calls) = @_; return map { $_->[1] .. $_->[1] + $_->[2] - 1 } grep { $_->[0] eq $kind } @calls }
+sub blocks_of ($kind, @calls) { return map { $_->[1] .. $_->[1] + $_->[2] - 1 } grep { $_->[0] eq $kind } @calls }
 
 1;

@@ -6,7 +6,7 @@
 
 package TestAio::Stress;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Digest::MD5 qw(md5_hex);
@@ -19,14 +19,13 @@ use TestAio::Session;
 use constant { BLOCKS => 300, SIDE_BLOCKS => 60 };
 
 # A function that returns a whole number from 0 to n - 1.
-sub _random_numbers
+sub _random_numbers ($seed)
 {
-	my ($seed) = @_;
 	my $drawn = 0;
-	return sub { my ($n) = @_; return int($n * hex(substr md5_hex("$seed/" . $drawn++), 0, 8) / 2**32) };
+	return sub ($n) { return int($n * hex(substr md5_hex("$seed/" . $drawn++), 0, 8) / 2**32) };
 }
 
-sub _one_of { my ($rand, @list) = @_; return $list[ $rand->(scalar @list) ] }
+sub _one_of ($rand, @list) { return $list[ $rand->(scalar @list) ] }
 
 sub _setup
 {
@@ -40,9 +39,8 @@ sub _setup
 }
 
 # Returns the settings of a session that has just connected.
-sub _settings
+sub _settings ($rand)
 {
-	my ($rand) = @_;
 	my $parallel = $rand->(3) == 0;
 	return "SET statement_timeout = '" . _one_of($rand, 0, 0, 0, '50ms') . "';"
 	  . 'SET effective_io_concurrency = ' . _one_of($rand, 0, 1, 16, 16, 100) . ';'
@@ -52,9 +50,8 @@ sub _settings
 }
 
 # Returns DDL that a session runs on its own table, which comes and goes.
-sub _ddl
+sub _ddl ($rand, $name)
 {
-	my ($rand, $name) = @_;
 	my $table = "scenario.$name";
 	my $kind = _one_of($rand, '', '', 'UNLOGGED');
 	return _one_of($rand,
@@ -71,9 +68,8 @@ sub _ddl
 
 # Returns a session's next statement, a pattern of its result, and a pattern of SQLSTATEs
 # that are its own fault.
-sub _statement
+sub _statement ($rand, $me, @all)
 {
-	my ($rand, $me, @all) = @_;
 	my ($block, $from, $n) = ($rand->(BLOCKS), $rand->(BLOCKS - 128), _one_of($rand, 4, 8, 128));
 	my ($side, $side_block) = ('scenario.' . _one_of($rand, @all), $rand->(SIDE_BLOCKS));
 	my $strategy = _one_of($rand, qw(wal_log file_copy));
@@ -105,9 +101,8 @@ sub _statement
 }
 
 # Returns the controller's next action; "VICTIM" stands for the process of a session.
-sub _action
+sub _action ($rand, @all)
 {
-	my ($rand, @all) = @_;
 	my $table = 'scenario.' . _one_of($rand, qw(a b c), _one_of($rand, @all));
 	my ($block, $n, $bytes) = ($rand->(BLOCKS), $rand->(5), $rand->(_one_of($rand, 20000, 128 * 8192)));
 	my ($ms, $depth, $jitter) = (1 + $rand->(3), 1 + $rand->(16), _one_of($rand, 0, 0.5, 1));
@@ -141,9 +136,8 @@ sub _action
 # seconds: between two actions; after which a statement is stuck, since holds end by themselves
 use constant { PACE => 0.02, STUCK => 60 };
 
-sub new
+sub new ($class, $aio, $seed, $sessions)
 {
-	my ($class, $aio, $seed, $sessions) = @_;
 	my @names = map { "s$_" } 1 .. $sessions;
 	return bless {
 		aio => $aio, names => \@names, rand => { map { $_ => _random_numbers("$seed/$_") } 'controller', @names },
@@ -153,9 +147,8 @@ sub new
 
 # Starts to connect a session.  Does not wait: it may have to read a catalog, which is
 # held, and only the controller can release it.
-sub _connect
+sub _connect ($self, $name)
 {
-	my ($self, $name) = @_;
 	my $aio = $self->{aio};
 	$_->disconnect for grep { defined } delete $aio->{sessions}{$name}, delete $self->{connecting}{$name};
 	$self->{connecting}{$name} = TestAio::Session->connecting($aio, $name);
@@ -164,9 +157,8 @@ sub _connect
 }
 
 # Goes on with a session that is being connected.
-sub _go_on_connecting
+sub _go_on_connecting ($self, $name)
 {
-	my ($self, $name) = @_;
 	my $session = $self->{connecting}{$name};
 	die "session $name cannot connect\n" if time > $self->{connecting_since}{$name} + STUCK;
 	return if !$session->has_ended;
@@ -177,9 +169,8 @@ sub _go_on_connecting
 	return $self->_start($name, [ _settings($self->{rand}{$name}) ]);
 }
 
-sub _start
+sub _start ($self, $name, $statement)
 {
-	my ($self, $name, $statement) = @_;
 	$self->{aio}->sessions($name)->starts($statement->[0]);
 	$self->{running}{$name} = { statement => $statement, since => time };
 	return;
@@ -187,9 +178,8 @@ sub _start
 
 # Is this error of a statement one that was asked for: a read that was made to fail, a
 # cancelled statement, a terminated session?  The oracles look for a crash.
-sub _is_expected
+sub _is_expected ($sql, $error, $sqlstate)
 {
-	my ($sql, $error, $sqlstate) = @_;
 	# two UPDATEs may deadlock
 	return $error->{sqlstate} =~ /^(57014|57P01|40P01|lost)$/
 	  || $error->{all} =~ /could not read blocks/
@@ -199,9 +189,8 @@ sub _is_expected
 	  || ($sqlstate && $error->{sqlstate} =~ $sqlstate);
 }
 
-sub _check
+sub _check ($self, $name)
 {
-	my ($self, $name) = @_;
 	my ($sql, $expected, $sqlstate) = @{ (delete $self->{running}{$name})->{statement} };
 	my $session = $self->{aio}->sessions($name);
 	$session->forget_warnings;
@@ -218,9 +207,8 @@ sub _check
 }
 
 # Gives an idle session its next statement.
-sub _go_on
+sub _go_on ($self, $name)
 {
-	my ($self, $name) = @_;
 	return $self->_go_on_connecting($name) if $self->{connecting}{$name};
 	my $session = $self->{aio}->sessions($name);
 	if (my $running = $self->{running}{$name})
@@ -240,9 +228,8 @@ sub _go_on
 
 # Returns true if the controller's last action has ended.  An action may wait for the gate's
 # worker, which an injected wait holds; after a while another session ends that wait.
-sub _controller_is_free
+sub _controller_is_free ($self)
 {
-	my ($self) = @_;
 	my ($controller, $rescuer) = ($self->{aio}{observer}, $self->{rescuer});
 	if (!$controller->has_ended)
 	{
@@ -257,9 +244,8 @@ sub _controller_is_free
 	return 1;
 }
 
-sub _act
+sub _act ($self)
 {
-	my ($self) = @_;
 	return if !$self->_controller_is_free;
 	my ($aio, $rand) = ($self->{aio}, $self->{rand}{controller});
 	my $sql = _action($rand, @{ $self->{names} });
@@ -271,9 +257,8 @@ sub _act
 	return;
 }
 
-sub _run
+sub _run ($self, $seconds)
 {
-	my ($self, $seconds) = @_;
 	my $aio = $self->{aio};
 	$aio->sql($_) for _setup();
 	$aio->sql("SET lock_timeout = '100ms'");
@@ -306,9 +291,8 @@ sub _run
 }
 
 # Test: runs for so many seconds.  Sessions get what they should, or an error that was asked for.
-sub run
+sub run ($self, $seconds)
 {
-	my ($self, $seconds) = @_;
 	my $aio = $self->{aio};
 	if (!eval { $self->_run($seconds); 1 })
 	{

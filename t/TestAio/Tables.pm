@@ -1,20 +1,27 @@
-# Tables whose rows are numbered, for tests that know each row and each block of a scan, and tables of
-# three segments, of which only the pages beside the boundaries take room.
+# What a scenario begins with: sessions and a table; tables whose rows are numbered, for tests that know each
+# row and each block of a scan; tables of three segments, of which only the pages beside the boundaries take room.
 
 package TestAio::Tables;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(numbered_table indexed_table numbers SIDE boundaries long_table right_rows file_sizes);
+our @EXPORT = qw(with numbered_table indexed_table starts_io numbers SIDE boundaries long_table right_rows file_sizes);
+
+# Returns a function for scenario() that calls another one with sessions of these names, if any, and, if it is told how
+# many pages, a table, as sessions_and_table() makes them: with('alice bob', 8, changes => 1, sub ($alice, $bob, $t) {…}).
+sub with ($names, @table)
+{
+	my $body = pop @table;
+	return sub ($aio) { return $body->(@table ? $aio->sessions_and_table($names, @table) : $aio->sessions(split ' ', $names)) };
+}
 
 # Makes a table whose rows are numbered from 0 in physical order (n), a fixed number to a
 # page, and evicts it.
-sub numbered_table
+sub numbered_table ($aio, $name, $pages, $per_page)
 {
-	my ($aio, $name, $pages, $per_page) = @_;
 	my $length = int(8000 / $per_page) - 60;
 	my $rows = $pages * $per_page;
 	$aio->sql("CREATE UNLOGGED TABLE scenario.$name (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
@@ -26,9 +33,8 @@ sub numbered_table
 
 # Makes a table of four rows a page, with three columns and an index on each: n numbers the
 # rows in physical order, k in another order, m has 50 values.
-sub indexed_table
+sub indexed_table ($aio, $pages)
 {
-	my ($aio, $pages) = @_;
 	my $rows = 4 * $pages;
 	$aio->sql("CREATE UNLOGGED TABLE scenario.i (n int, k int, m int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
 		  . "INSERT INTO scenario.i SELECT i, (i * 7919) % $rows, i % 50, repeat('x', 1900) FROM generate_series(0, $rows - 1) i;"
@@ -38,15 +44,23 @@ sub indexed_table
 	return 'scenario.i';
 }
 
+# Has a session start I/O on a block, and returns the buffer.
+sub starts_io ($session, $table, $block = 2)
+{
+	my $b = $session->sql("SELECT buffer_create_toy('$table', $block)");
+	$session->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+	return $b;
+}
+
 # Returns these numbers, upwards or downwards, as rows of a result.
-sub numbers { my ($from, $to) = @_; return join "\n", $from <= $to ? $from .. $to : reverse $to .. $from }
+sub numbers ($from, $to) { return join "\n", $from <= $to ? $from .. $to : reverse $to .. $from }
+
 # pages with a row, on each side of a boundary
 use constant SIDE => 6;
 
 # Returns the first block of the second segment and that of the third one.
-sub boundaries
+sub boundaries ($aio)
 {
-	my ($aio) = @_;
 	my $segment = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'segment_size'");
 	return ($segment, 2 * $segment);
 }
@@ -55,9 +69,8 @@ sub boundaries
 # and its first file.  Each page beside a boundary has a row, which an index knows.  The other
 # pages are holes in sparse files, and new pages to the server.  Parameters: kind (TEMP), and
 # session, which makes the table.
-sub long_table
+sub long_table ($aio, $name, %params)
 {
-	my ($aio, $name, %params) = @_;
 	my ($segment) = boundaries($aio);
 	my $session = $params{session} // $aio;
 	my $kind = $params{kind} // '';
@@ -81,14 +94,13 @@ sub long_table
 }
 
 # Returns how many blocks of a range have their row, as written.
-sub right_rows
+sub right_rows ($session, $t, $first, $count)
 {
-	my ($session, $t, $first, $count) = @_;
 	return $session->sql("SELECT count(*) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($first + $count)},0)'"
 		  . " AND ctid = format('(%s,1)', blk)::tid AND rel = '$t' AND body = proof('$t', blk, gen)");
 }
 
 # Returns the sizes of the three files, in blocks.
-sub file_sizes { my ($file) = @_; return join ' ', map { (-s $_ // -1) / 8192 } $file, "$file.1", "$file.2" }
+sub file_sizes ($file) { return join ' ', map { (-s $_ // -1) / 8192 } $file, "$file.1", "$file.2" }
 
 1;

@@ -2,26 +2,24 @@
 
 package TestAio::Trace;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Test::More;
 
 # Begins a new trace; arguments as in SQL.
-sub trace
+sub trace ($self, $arguments)
 {
-	my ($self, $arguments) = @_;
 	$self->sql('SELECT io_trace_stop(), io_trace_reset(), io_trace_start(' . ($arguments // '') . ')');
 	return;
 }
 
 # Ends the trace.
-sub end_trace { my ($self) = @_; $self->sql('SELECT io_trace_stop()'); return }
+sub end_trace ($self) { $self->sql('SELECT io_trace_stop()'); return }
 
 # Traces a function that reads, in place of what was recorded before.
-sub traces_of
+sub traces_of ($self, $arguments, $function)
 {
-	my ($self, $arguments, $function) = @_;
 	$self->trace($arguments);
 	$function->();
 	$self->end_trace;
@@ -29,19 +27,17 @@ sub traces_of
 }
 
 # Test: the recorded reads have these columns.
-sub traced
+sub traced ($self, $columns, $expected, $name = "traced: $columns")
 {
-	my ($self, $columns, $expected, $name) = @_;
-	return $self->gives("SELECT $columns FROM io_trace", $expected, $name // "traced: $columns");
+	return $self->gives("SELECT $columns FROM io_trace", $expected, $name);
 }
 
 # Test: the recorded reads have these columns, now or soon.
-sub comes_to_trace
+sub comes_to_trace ($self, $columns, $expected, $name = "traced: $columns")
 {
-	my ($self, $columns, $expected, $name) = @_;
 	my $found;
 	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_trace"); $found eq $expected });
-	return is($found, $expected, $name // "traced: $columns");
+	return is($found, $expected, $name);
 }
 
 1;

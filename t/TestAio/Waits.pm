@@ -3,7 +3,7 @@
 
 package TestAio::Waits;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -37,9 +37,8 @@ use constant IN_TIME => 30;
 sub _holder { return $_[0]->sessions('holder') }
 
 # Waits until a read is held, or its hold has ended already.
-sub _is_held
+sub _is_held ($aio)
 {
-	my ($aio) = @_;
 	$aio->poll(sub { $aio->sessions('owner')->has_ended || $aio->sql('SELECT count(*) FROM io_held') == 1 })
 	  or fail('a read is held');
 	return;
@@ -47,15 +46,13 @@ sub _is_held
 
 # A row about a held read: the arguments of io_hold(), what the read's owner runs if that is another session,
 # what the party runs, and more of the row.  %t and %owner stand for the table and the owner's process id.
-sub _held
+sub _held ($hold, $owned, $waits, %more)
 {
-	my ($hold, $owned, $waits, %more) = @_;
 	return {
 		held => 1,
 		event => 'IoGateHeld',
 		others => $owned ? ['owner'] : [],
-		begin => sub {
-			my ($aio, $party, $t) = @_;
+		begin => sub ($aio, $party, $t) {
 			my $pid = $owned ? $aio->sessions('owner')->pid : undef;
 			my ($holds, $reads, $sql) = map { ($_ // '') =~ s/%t/'$t'/r =~ s/%owner/$pid/r } $hold, $owned, $waits;
 			_holder($aio)->sql("SELECT io_hold($holds)");
@@ -86,8 +83,7 @@ my %waits = (
 		file => sub { $_[0]->file_of('own', $_[1]) }),
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
-		begin => sub {
-			my ($aio, $party, $t) = @_;
+		begin => sub ($aio, $party, $t) {
 			$aio->sql('SELECT io_hold_wakeups(true)');
 			_holder($aio)->sql("SELECT io_hold('$t')");
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
@@ -105,8 +101,7 @@ my %waits = (
 		reads => 1,
 		event => 'IoDevice',
 		worker => 1,
-		begin => sub {
-			my ($aio, $party, $t) = @_;
+		begin => sub ($aio, $party, $t) {
 			$aio->sql("SELECT io_device('50 s', rel => '$t')");
 			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			return 'SELECT io_device_end()';
@@ -120,8 +115,7 @@ my %waits = (
 		primary => 1,
 		worker => 1,
 		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1], changes => 1) },
-		begin => sub {
-			my ($aio, $party) = @_;
+		begin => sub ($aio, $party, $) {
 			$aio->sql("SELECT io_device('50 s')");
 			$party->starts("SELECT read_rel_block_ll('own', 3, nblocks => 4)");
 			return 'SELECT io_device_end()';
@@ -135,8 +129,7 @@ my %waits = (
 		# shown by the gate's worker with io_method=worker
 		event => qr/^(?:completion_wait|AioIoCompletion)$/,
 		skip => sub { return $_[0]->no_faults // ($_[0]->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') },
-		begin => sub {
-			my ($aio, $party, $t) = @_;
+		begin => sub ($aio, $party, $t) {
 			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			return 'SELECT inj_io_completion_continue()';
@@ -145,8 +138,7 @@ my %waits = (
 	'buffer_call_start_io' => {
 		event => 'BufferIo',
 		primary => 1,
-		begin => sub {
-			my ($aio, $party, $t) = @_;
+		begin => sub ($aio, $party, $t) {
 			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
 			$aio->sql("SELECT buffer_call_start_io($b, true, false)");
 			$party->starts("SELECT buffer_call_start_io($b, true, true)");
@@ -192,9 +184,8 @@ my %conflicts = (
 );
 
 # Returns all combinations of waits and these ends, as [wait, end].
-sub _combine
+sub _combine ($ends)
 {
-	my ($ends) = @_;
 	my @all;
 	for my $wait (sort keys %waits)
 	{
@@ -206,9 +197,8 @@ sub _combine
 sub combinations { return _combine(\%ends) }
 sub conflicts { return grep { !$waits{ $_->[0] }{primary} } _combine(\%conflicts) }
 
-sub _party_ends
+sub _party_ends ($aio, $party, $wait, $end)
 {
-	my ($aio, $party, $wait, $end) = @_;
 	my $begin = time;
 	ok($aio->poll(sub { $party->has_ended }, IN_TIME), 'the party ends in time')
 	  || diag(sprintf '%.1f s: %s', time - $begin, $aio->activity($party->pid));
@@ -221,9 +211,8 @@ sub _party_ends
 	return;
 }
 
-sub _stop
+sub _stop ($aio, $end, $put_back)
 {
-	my ($aio, $end, $put_back) = @_;
 	my $begin = time;
 	ok($aio->stop_with_sessions($end->{stop}), 'the server stops');
 	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
@@ -234,17 +223,15 @@ sub _stop
 }
 
 # Takes a file away.  Returns a function that puts it back.
-sub _without
+sub _without ($file)
 {
-	my ($file) = @_;
 	rename $file, "$file.away" or die "$file: $!";
 	return sub { rename "$file.away", $file or die "$file: $!" if -e "$file.away" };
 }
 
 # The party's client does not read, but others get on, and the session goes with its client.
-sub _unread_party_ends
+sub _unread_party_ends ($aio, $party, $wait)
 {
-	my ($aio, $party, $wait) = @_;
 	$aio->poll(sub { $aio->wait_event($party->pid) eq 'ClientWrite' }) or fail('the party goes on, to tell its client');
 	$aio->sessions($_)->ends('gets its rows') for @{ $wait->{others} // [] };
 	$aio->end_session($party);
@@ -253,9 +240,8 @@ sub _unread_party_ends
 
 # Returns true if a wait can end in this way with this io_method, with or without the gate's
 # worker.
-sub _is_possible
+sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 {
-	my ($wait_name, $end_name, $method, $has_worker) = @_;
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name} // {});
 	return 0 if $wait->{methods} && !grep { $_ eq $method } @{ $wait->{methods} };
 	return 0 if $wait->{worker} && !$has_worker;
@@ -268,9 +254,8 @@ sub _is_possible
 
 # Returns the combinations that run on this server.  With TEST_AIO_WAITS=all all possible
 # ones do.  Otherwise each runs on one server, and two of three that restart it on none.
-sub on_their_turn
+sub on_their_turn ($method, $has_worker, @combinations)
 {
-	my ($method, $has_worker, @combinations) = @_;
 	my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
 	my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } qw(worker io_uring sync);
 	my @on_turn;
@@ -285,9 +270,8 @@ sub on_their_turn
 }
 
 # How many notices a client leaves unread before the next message blocks the session.
-sub _notices_until_full
+sub _notices_until_full ($aio)
 {
-	my ($aio) = @_;
 	$aio->sql(q{CREATE SEQUENCE scenario.sent; CREATE FUNCTION scenario.flood(n int) RETURNS void LANGUAGE plpgsql AS
 		'BEGIN FOR i IN 1..n LOOP PERFORM nextval(''scenario.sent''); RAISE NOTICE ''x''; END LOOP; END'});
 	return $aio->{notices_until_full} if $aio->{notices_until_full};
@@ -302,9 +286,8 @@ sub _notices_until_full
 
 # Has a session wait and a timeout, of its own or of the hold, come meanwhile.  If the timeout comes
 # before the wait, a longer one is tried.  Returns the party and the statement that ends the wait.
-sub _run_into_timeout
+sub _run_into_timeout ($aio, $wait, $end, $t)
 {
-	my ($aio, $wait, $end, $t) = @_;
 	my $notices = $end->{unread} && _notices_until_full($aio);
 	for my $limit (100, 1000, 10_000)
 	{
@@ -325,9 +308,8 @@ sub _run_into_timeout
 }
 
 # Runs one combination as a scenario.
-sub run_combination
+sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 {
-	my ($aio, $wait_name, $end_name, $has_worker) = @_;
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
 	$aio->scenario("$wait_name, $end_name" . ($has_worker ? '' : ', without the worker'), sub {
 		my $t = $aio->table('t', 20, changes => $end->{ddl});
@@ -398,9 +380,8 @@ sub run_combination
 }
 
 # Runs one wait and one recovery conflict as a scenario.  The sessions are the standby's.
-sub run_conflict
+sub run_conflict ($aio, $standby, $wait_name, $conflict_name, $has_worker)
 {
-	my ($aio, $standby, $wait_name, $conflict_name, $has_worker) = @_;
 	my $wait = $waits{$wait_name};
 	$aio->scenario("$wait_name, $conflict_name" . ($has_worker ? '' : ', without the worker'), sub {
 		my $t = $aio->table('t', 20, changes => 1);

@@ -7,7 +7,7 @@
 
 package TestAio::Wire;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use IO::Select;
@@ -22,9 +22,8 @@ my @report = (
 
 # Parameters: host (a directory, or an address), port, and the parameters of the startup message.
 # Does not wait for the server; receive() takes its answers.
-sub new
+sub new ($class, $host, $port, %startup)
 {
-	my ($class, $host, $port, %startup) = @_;
 	local $SIG{PIPE} = 'IGNORE';
 	my $socket = $host =~ m{^/}
 	  ? IO::Socket::UNIX->new(Peer => "$host/.s.PGSQL.$port")
@@ -47,9 +46,8 @@ sub lost { return $_[0]->{lost} }
 # Returns true if all statements have been answered.
 sub is_idle { return $_[0]->{lost} || !$_[0]->{unfinished} }
 
-sub _write
+sub _write ($self, $bytes)
 {
-	my ($self, $bytes) = @_;
 	return if $self->{lost};
 	local $SIG{PIPE} = 'IGNORE';
 	# after a failure, the server's last messages are still to be read
@@ -58,12 +56,11 @@ sub _write
 }
 
 # Reads nothing any more of what the server sends.
-sub stop_reading { my ($self) = @_; $self->{stopped} = 1; return }
+sub stop_reading ($self) { $self->{stopped} = 1; return }
 
 # Splits a text at the semicolons that end statements.
-sub statements
+sub statements ($text)
 {
-	my ($text) = @_;
 	my @statements = ('');
 	while ($text =~ /\G( '(?:[^']|'')*' | "[^"]*" | (\$\w*\$) .*? \2 | --[^\n]* | ; | [^;'"\$-]+ | . )/xsg)
 	{
@@ -74,9 +71,8 @@ sub statements
 }
 
 # Sends statements.  All earlier ones must have been answered.
-sub send_sql
+sub send_sql ($self, $text)
 {
-	my ($self, $text) = @_;
 	my @statements = statements($text);
 	($self->{rows}, $self->{messages}) = ([], []);
 	$self->{unfinished} = @statements;
@@ -91,9 +87,8 @@ sub messages { return @{ $_[0]->{messages} } }
 
 # Takes what the server has sent, waiting at most so many seconds for the first
 # of it.
-sub receive
+sub receive ($self, $wait)
 {
-	my ($self, $wait) = @_;
 	return if $self->{lost} || $self->{stopped};
 	return if !IO::Select->new($self->{socket})->can_read($wait);
 	my $n = sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer};
@@ -112,9 +107,8 @@ sub receive
 # Is the session in a transaction block?
 sub in_transaction { return $_[0]->{in_transaction} }
 
-sub _take
+sub _take ($self, $type, $body)
 {
-	my ($self, $type, $body) = @_;
 	if ($type eq 'D')
 	{
 		my ($count, $at, @columns) = (unpack('n', $body), 2);
@@ -138,9 +132,8 @@ sub _take
 	return;
 }
 
-sub _message
+sub _message ($body)
 {
-	my ($body) = @_;
 	my %field = map { /^(.)(.*)/s ? ($1 => $2) : () } split /\0/, $body;
 	my $all = "$field{V}:  $field{C}: $field{M}";
 	for my $part (@report)
@@ -155,9 +148,8 @@ sub _message
 }
 
 # Closes the connection.
-sub close
+sub close ($self)
 {
-	my ($self) = @_;
 	$self->_write(pack 'A N', 'X', 4);
 	$self->{socket}->close if $self->{socket};
 	$self->{socket} = undef;

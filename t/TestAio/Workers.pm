@@ -6,7 +6,7 @@
 
 package TestAio::Workers;
 
-use strict;
+use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
@@ -34,9 +34,8 @@ sub cannot_stop_workers
 END { unlink $link if $link }
 
 # Test: three tenths of a second later, by the server's own clock, the I/O workers are the same ones.
-sub workers_stay
+sub workers_stay ($self, $name)
 {
-	my ($self, $name) = @_;
 	my $before = join ',', $self->pids_of_type('io worker');
 	my $since = $self->sql('SELECT extract(epoch FROM clock_timestamp())');
 	$self->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.3");
@@ -45,9 +44,8 @@ sub workers_stay
 
 # Stops all I/O workers by a signal and returns their process ids.  They are idle then: one
 # that stops while it holds the lock of the queue would keep everybody from submitting reads.
-sub stop_idle_workers
+sub stop_idle_workers ($self)
 {
-	my ($self) = @_;
 	$self->wait_for("SELECT bool_and(wait_event = 'IoWorkerMain') FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
 	my @workers = $self->pids_of_type('io worker');
 	kill 'STOP', @workers;
@@ -55,46 +53,41 @@ sub stop_idle_workers
 }
 
 # Has I/O workers stand still before they read the main fork of a table.
-sub stop_workers_at
+sub stop_workers_at ($self, $table)
 {
-	my ($self, $table) = @_;
 	symlink $self->file_of($table), $link or die "$link: $!";
 	$self->{stopping_workers} = 1;
 	return;
 }
 
 # Lets them go on.
-sub let_workers_go
+sub let_workers_go ($self)
 {
-	my ($self) = @_;
 	unlink $link or die "$link: $!";
 	$self->{stopping_workers} = 0;
 	return;
 }
 
 # Process ids of the workers that stand still.
-sub stopped_workers
+sub stopped_workers ($self)
 {
-	my ($self) = @_;
 	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker' AND wait_event = 'DataFileRead' ORDER BY pid");
 }
 
 # Test: so many workers stand still, now or soon.
-sub workers_stand_still
+sub workers_stand_still ($self, $count, $name = "$count workers stand still")
 {
-	my ($self, $count, $name) = @_;
 	my $found;
 	$self->poll(sub { $found = () = $self->stopped_workers; $found == $count });
-	return is($found, $count, $name // "$count workers stand still");
+	return is($found, $count, $name);
 }
 
 # Stops the workers at a table.  The function starts statements that read the table, and
 # returns their sessions, each of which then waits for a worker.  Since 19 a session reads
 # by itself if another process has the lock of the workers' queue: if one has, all go on,
 # the table is evicted, and the function called again.
-sub read_with_stopped_workers
+sub read_with_stopped_workers ($self, $table, $start)
 {
-	my ($self, $table, $start) = @_;
 	for (1 .. 9)
 	{
 		$self->stop_workers_at($table);

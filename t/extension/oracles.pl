@@ -9,9 +9,8 @@ use Test2::API qw(intercept);
 $TestAio::Oracles::settle = 0.3;
 
 # Returns the failed assertions among events and their subtests, as [name, diagnostics].
-sub _failures
+sub _failures (@events)
 {
-	my (@events) = @_;
 	my @failed;
 	for my $event (@events)
 	{
@@ -27,9 +26,8 @@ sub _failures
 
 # Test: in a scenario that runs aside, so that its assertions do not count, exactly the expected assertions fail.  Each is given
 # as [name, pattern of its diagnostics].  Without any, the scenario must pass.
-sub notices
+sub notices ($aio, $what, $body, $params, @expected)
 {
-	my ($aio, $what, $body, $params, @expected) = @_;
 	my $events = intercept { $aio->scenario($what, $body, %$params) };
 	my @found = _failures(@$events);
 	subtest $what => sub {
@@ -46,7 +44,7 @@ my ($left, $left_without) = ('nothing is left', 'nothing is left after the sessi
 my ($warning, $log, $same) = ('no unexpected warning, also while the sessions leave', 'nothing alarming in the log', 'the same server');
 
 # Has a session write a line into the server log.
-sub write_log { my ($session, $level, $message) = @_; return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
+sub write_log ($session, $level, $message) { return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
 
 with_each_io_method(sub {
 	my %nothing = (leaves => 'nothing');
@@ -140,7 +138,7 @@ subtest 'a server that does not start' => sub {
 };
 
 # proves() of TestAio/Data.pm, which checks the pages of a table, notices each kind of damage.
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $proof = 'scenario.t holds what was written';
 
 	notices($aio, 'the tail is lost', sub {
@@ -170,5 +168,3 @@ with_each_io_method(sub {
 			}, {}, [ $proof, $report ]);
 	}
 }, leaves => 'nothing');
-
-done_testing();

@@ -27,9 +27,8 @@ if ($no_gate)
 }
 
 # Test: reads pass through the neighbour's table of functions.
-sub passes
+sub passes ($aio, $neighbour)
 {
-	my ($aio, $neighbour) = @_;
 	my ($carol) = $aio->sessions('carol');
 	my $t = $aio->table('passing', 4);
 	$aio->sql("CREATE FUNCTION neighbour_calls() RETURNS int8 LANGUAGE C AS '$built/$neighbour', 'neighbour_calls'");
@@ -70,9 +69,8 @@ for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
 }
 
 # Test: the memory of the tables has the protection that the neighbour has found or made.
-sub tables_are
+sub tables_are ($aio, $neighbour, $protection)
 {
-	my ($aio, $neighbour, $protection) = @_;
 	$aio->sql("CREATE FUNCTION tables_protection() RETURNS text LANGUAGE C AS '$built/$neighbour', 'tables_protection'");
 	return like($aio->sql('SELECT tables_protection()'), $protection, 'the tables are as protected as before');
 }
@@ -107,9 +105,8 @@ my ($major) = $server =~ /(\d+)/;
 my ($release, $beta) = ("$major.99", '19beta9');
 
 # Runs a scenario on a server that has the library compiled for a version.
-sub compiled_for
+sub compiled_for ($version, $scenario)
 {
-	my ($version, $scenario) = @_;
 	return beside($version =~ s/\W/_/r, "$built/$version/test_aio.so", $scenario, dynamic_library_path => "$built/$version:\$libdir");
 }
 

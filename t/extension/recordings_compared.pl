@@ -38,9 +38,8 @@ sub found
 }
 
 # A recording with another text, of another version.
-sub changed
+sub changed ($recording, $pattern, $other, $version = undef)
 {
-	my ($recording, $pattern, $other, $version) = @_;
 	my $text = TestAio::Difference::text($recording);
 	my $changed = $text =~ s/$pattern/$other/r;
 	isnt($changed, $text, "the recording has $pattern");

@@ -5,7 +5,6 @@
 # io_methods: worker
 use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
 
@@ -29,9 +28,8 @@ if ($reason)
 }
 
 # A server with that library, this test_aio.gate, and a scenario.
-sub unknown_server
+sub unknown_server ($gate, $scenario)
 {
-	my ($gate, $scenario) = @_;
 	with_each_io_method(sub {
 		my $why_not = $aio->sql('SELECT why_not FROM io_gate');
 		$aio->scenario("test_aio.gate = $gate", sub { $scenario->($aio, $aio->sessions('alice'), $aio->table('t', 20)) },
@@ -42,8 +40,7 @@ sub unknown_server
 	return;
 }
 
-unknown_server('on', sub {
-	my ($aio, $alice, $t) = @_;
+unknown_server('on', sub ($aio, $alice, $t) {
 	my $hint = qr/HINT:  Set "test_aio\.gate" to "try" and restart the server/;
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'there is no gate');
 	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*$hint/s, $_) for "io_hold('$t')", 'io_trace_start()';
@@ -53,8 +50,7 @@ unknown_server('on', sub {
 	$aio->proves($t);
 });
 
-unknown_server('try', sub {
-	my ($aio, $alice, $t) = @_;
+unknown_server('try', sub ($aio, $alice, $t) {
 	my @tries = $aio->log_text(0) =~ /LOG:  test_aio tries PostgreSQL .+, and knows no version after $unknown$/mg;
 	is(scalar @tries, 1, 'the log says once that test_aio tries');
 	$aio->gives('SELECT gate, why_not FROM io_gate', 't|', 'there is a gate');

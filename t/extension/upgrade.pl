@@ -3,7 +3,6 @@
 # server.  The next library serves this version's extension as well, and this library serves what
 # the next version's extension has of it.
 use FindBin; use lib "$FindBin::RealBin/..";
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TestAio;
@@ -59,9 +58,8 @@ $libraries //= '$libdir';
 $scripts //= '$system';
 
 # Starts the server with the library and the scripts of a version.
-sub start_with
+sub start_with ($which)
 {
-	my ($which) = @_;
 	my ($lib, $share) = $which eq $next ? ("$built/stage/lib:", "$built/stage/share:") : ('', '');
 	$node->stop if -e $node->data_dir . '/postmaster.pid';
 	$node->append_conf('postgresql.conf', "dynamic_library_path = '$lib$libraries'\nextension_control_path = '$share$scripts'");
@@ -69,9 +67,8 @@ sub start_with
 	return;
 }
 
-sub gives
+sub gives ($sql, $expected, $what)
 {
-	my ($sql, $expected, $what) = @_;
 	is($node->safe_psql('postgres', $sql), $expected, $what);
 	return;
 }

@@ -23,9 +23,8 @@ my $expected = qr/57014:|is in use|is being read by another session/;
 
 # Statements of each kind with random arguments, by name.  Each returns nothing unless
 # something is wrong.
-sub statements
+sub statements ($t)
 {
-	my ($t) = @_;
 	my ($from, $n, $step) = (int rand $blocks / 2, 1 + int rand $blocks / 2, 1 + int rand 40);
 	return (
 		'stream' => "SELECT blockoff FROM read_stream_for_blocks('$t', ARRAY(SELECT ($from + i * $step) % $blocks FROM generate_series(0, $n) i ORDER BY i)) WHERE blocknum <> ($from + blockoff * $step) % $blocks",

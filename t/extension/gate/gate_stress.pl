@@ -15,9 +15,8 @@ my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.8;
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(2**31));
 diag("TEST_AIO_SEED=$seed");
 
-sub stress
+sub stress ($aio)
 {
-	my ($aio) = @_;
 	TestAio::Stress->new($aio, $seed, 6)->run($seconds);
 	$aio->end_sessions;
 	# a shutdown would terminate it, which the log oracle takes for an alarm.  Not by ALTER SYSTEM, which

@@ -25,9 +25,8 @@ for my $has_worker (1, 0)
 #
 # Has a new session wait for its first read, which VACUUM makes of an index.  Parameters: SQL that
 # is run before, the wait event, and SQL that ends the wait.
-sub vacuum_waits
+sub vacuum_waits ($aio, $hold, $event, $release)
 {
-	my ($aio, $hold, $event, $release) = @_;
 	my ($vacuum) = $aio->sessions('vacuum');
 	$aio->sql('CREATE TABLE scenario.v (k int) WITH (autovacuum_enabled = off);'
 		  . 'INSERT INTO scenario.v SELECT generate_series(1, 5000); CREATE INDEX v_k ON scenario.v (k);'

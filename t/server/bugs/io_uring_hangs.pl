@@ -5,15 +5,14 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
-sub expects_hang { my ($aio, $bug) = @_; return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
+sub expects_hang ($aio, $bug) { return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
 
 # Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the
 # owner, which is idle; a third session does so when it wants block 5 of the table.  Without the
 # bug, the waiter goes on by itself.  That it does not is told by ten reads of the third session,
 # not by a time.
-sub waits_for_idle_owner
+sub waits_for_idle_owner ($aio, $t, $event, $has_bug)
 {
-	my ($aio, $t, $event, $has_bug) = @_;
 	my ($owner, $waiter, $third) = $aio->sessions(qw(owner waiter third));
 	if ($has_bug)
 	{
@@ -38,9 +37,8 @@ sub waits_for_idle_owner
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
 # with the bug, the waiter waits for ever.
-sub one_round
+sub one_round ($aio, $t, $has_bug)
 {
-	my ($aio, $t, $has_bug) = @_;
 	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 	# catalogs are read in advance, as scans of them would begin batches of their own
 	$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
@@ -59,10 +57,9 @@ sub one_round
 }
 
 with_each_io_method(sub {
-	$aio->scenario('a wait for a read that is not submitted yet', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('a wait for a read that is not submitted yet', with('', 20, sub ($t) {
 		one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
-	}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
+	}), skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 });
 
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
@@ -70,9 +67,8 @@ with_each_io_method(sub {
 # reaps the owner's ring.
 
 # The owner starts I/O on the buffer of block 5, and the waiter sleeps on it.  Returns the buffer.
-sub waiter_sleeps
+sub waiter_sleeps ($aio, $t, $read)
 {
-	my ($aio, $t, $read) = @_;
 	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
 	$aio->evict($t);
 	my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
@@ -83,41 +79,34 @@ sub waiter_sleeps
 }
 
 # Test: the owner submits the read and goes idle; with the bug, the waiter waits for ever.
-sub one_round_at_the_buffer
+sub one_round_at_the_buffer ($aio, $t, $has_bug)
 {
-	my ($aio, $t, $has_bug) = @_;
 	my $b = waiter_sleeps($aio, $t, "SELECT count(*) FROM read_buffers('$t', 5, 1)");
 	$aio->sessions('owner')->sql("SELECT buffer_call_read($b)");
 	waits_for_idle_owner($aio, $t, 'BufferIo', $has_bug);
 	return;
 }
 
-with_each_io_method(sub {
-	$aio->scenario('a wait for a buffer without a wait reference', sub {
-		my $t = $aio->table('t', 20);
+for_each_io_method(sub {
+	$aio->scenario('a wait for a buffer without a wait reference', with('', 20, sub ($t) {
 		one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
-	});
+	}));
 
-	$aio->scenario('the waiter is cancelled', sub {
-		my ($owner, $waiter, $t) = $aio->sessions_and_table('owner waiter', 20);
+	$aio->scenario('the waiter is cancelled', with('owner waiter', 20, sub ($owner, $waiter, $t) {
 		my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
 		$owner->sql("SELECT buffer_call_read($b)");
 		# a waiter that has been woken sleeps
 		$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
-		$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
-		$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->cancels($waiter);
 		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
-	});
+	}));
 
-	$aio->scenario('no session wants the block', sub {
-		my ($owner, $t) = $aio->sessions_and_table('owner', 20);
+	$aio->scenario('no session wants the block', with('owner', 20, sub ($owner, $t) {
 		my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
 		$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
 		$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
 		$owner->sql("SELECT buffer_call_read($b)");
 		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
 		$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
-	});
+	}));
 });
-
-done_testing();

@@ -29,9 +29,8 @@ my @cases = (
 	[ 'checksum', 'ignore_checksum_failure', $ignoring, 1, 0, 128, 'checkfail_count' ]);
 
 # Returns a session with these settings, and a table with so many bad blocks from 127 on.
-sub reader
+sub reader ($aio, $kind, $damage, $setting, $nbad)
 {
-	my ($aio, $kind, $damage, $setting, $nbad) = @_;
 	my $session = $aio->sessions('alice');
 	my $t = $aio->table('t', 300, kind => $kind, session => $session, changes => 1);
 	$session->sql("SELECT modify_rel_block('$t', b, corrupt_$damage => true) FROM generate_series(127, 126 + $nbad) b");
@@ -41,9 +40,8 @@ sub reader
 }
 
 # Test: a read reports and counts so many bad blocks and checksum failures.
-sub reports
+sub reports ($aio, $session, $t, $read, $message, $nbad, $failures)
 {
-	my ($aio, $session, $t, $read, $message, $nbad, $failures) = @_;
 	$aio->evict($t, $session);
 	my $report = sprintf $message, $nbad, $session->sql("SELECT pg_relation_filepath('$t')");
 	is($aio->checksum_failures_during(sub {
@@ -55,9 +53,8 @@ sub reports
 }
 
 # Test: this assertion fails in the process that completes the read.
-sub crashes
+sub crashes ($aio, $session, $t, $read, $assertion)
 {
-	my ($aio, $session, $t, $read, $assertion) = @_;
 	my @completing = ($session->pid, $aio->method eq 'worker' ? $aio->pids_of_type('io worker') : ());
 	$session->starts(sprintf $reads{$read}, $t)->wait_for_end;
 	my $error = $session->error // { sqlstate => 'none' };

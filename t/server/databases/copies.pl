@@ -23,8 +23,7 @@ with_each_io_method(sub {
 			# not written yet
 			$bob->sql("UPDATE $_ SET n = n + 1000 WHERE n % 5 = 0; DELETE FROM $_ WHERE n % 5 = 1") for qw(p u);
 			$bob->sql("SELECT nextval('s'), nextval('us') FROM generate_series(1, 70)");
-			my $look = sub {
-				my ($session) = @_;
+			my $look = sub ($session) {
 				my @found;
 				for my $t (qw(p u))
 				{
@@ -36,8 +35,7 @@ with_each_io_method(sub {
 				return join '/', @found, $session->sql("SELECT nextval('s'), nextval('us')");
 			};
 			# pages without their headers, which tell when they were written
-			my $forks = sub {
-				my ($session) = @_;
+			my $forks = sub ($session) {
 				return '' if $aio->lacks('pageinspect');
 				return $session->sql(<<'END');
 SELECT c, fork, b, md5(substring(get_raw_page(c, fork, b) FROM 25))
@@ -89,7 +87,7 @@ END
 }, streaming => 1,
 	# with a ring so large that CREATE DATABASE does not write its pages, to use their buffers again
 	conf => { shared_buffers => '128MB' },
-	prepare => sub { my ($aio) = @_; $aio->lacks('pageinspect'); $aio->sql('CREATE DATABASE template TEMPLATE postgres') });
+	prepare => sub ($aio) { $aio->lacks('pageinspect'); $aio->sql('CREATE DATABASE template TEMPLATE postgres') });
 
 # CREATE DATABASE … STRATEGY wal_log is cancelled while its read stream waits for a free handle,
 # within a batch (doc/reports.md#create-database-error).  On a server that has the bug, the clean-up fails
@@ -103,9 +101,8 @@ my $orphans = "SELECT count(*) FROM pg_ls_dir('base') d WHERE d ~ '^[0-9]+\$' AN
 # Cancels CREATE DATABASE when its reads have used all handles for the n-th time.  Its stream then
 # waits for a free handle or for its oldest read; no view shows which.  Returns true if files were
 # left.
-sub cancelled_when_full
+sub cancelled_when_full ($aio, $creator, $times)
 {
-	my ($aio, $creator, $times) = @_;
 	my $before = $aio->sql($orphans);
 	$aio->sql("SELECT io_hold(pid => ${\$creator->pid}, fork => NULL)");
 	$creator->starts('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log');
@@ -127,8 +124,7 @@ sub cancelled_when_full
 with_each_io_method(sub {
 	$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
 
-	$aio->scenario('cancelled while it waits for a handle', sub {
-		my ($creator) = $aio->sessions('creator');
+	$aio->scenario('cancelled while it waits for a handle', with('creator', sub ($creator) {
 		# caches the catalogs, so that the hold holds no other read
 		$creator->sql('SELECT count(*) FROM pg_tablespace; SELECT count(*) FROM pg_database');
 		$creator->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 64; SET maintenance_io_concurrency = 64');
@@ -136,14 +132,14 @@ with_each_io_method(sub {
 		if ($aio->has_bug('create-database-error')) { cmp_ok($left, '>', 0, "files are left, $left of 6 times") }
 		else                          { is($left, 0, 'no files are left') }
 		$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 }, conf => { io_max_concurrency => $handles });
 
 # CREATE DATABASE with wal_level = minimal and a template that has unlogged tables
 # (doc/reports.md#create-database-minimal).  On a server that has the bug, nobody can use their
 # indexes in the new database after a crash.
 # io_methods: io_uring; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $strategy ('wal_log', 'file_copy')
 	{
 		$aio->scenario("STRATEGY $strategy, and a crash", sub {
@@ -178,5 +174,3 @@ with_each_io_method(sub {
 		}, dies => 1, log => qr/ERROR:  XX002: index "u_n" contains unexpected zero page at block 0|ERROR:  index "u_n" contains unexpected zero page/);
 	}
 }, leaves => 'nothing', conf => { wal_level => 'minimal', max_wal_senders => 0, shared_buffers => '128MB' });
-
-done_testing();

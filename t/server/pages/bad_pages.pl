@@ -9,18 +9,16 @@ use TestAio;
 # pgstat_report_checksum_failures_in_db()).
 
 # Damages blocks of a table, by number: "h" makes a bad header, "c" a bad checksum, "hc" both.
-sub damage
+sub damage ($session, $t, %how)
 {
-	my ($session, $t, %how) = @_;
 	my %argument = (h => 'corrupt_header => true', c => 'corrupt_checksum => true', hc => 'corrupt_header => true, corrupt_checksum => true');
 	$session->sql("SELECT modify_rel_block('$t', $_, $argument{ $how{$_} })") for sort keys %how;
 	return;
 }
 
 # Returns the checksum that a block has in the file.
-sub checksum_on_disk
+sub checksum_on_disk ($aio, $t, $block, $session)
 {
-	my ($aio, $t, $block, $session) = @_;
 	open my $fh, '<:raw', $aio->file_of($t, $session) or die "open: $!";
 	seek $fh, $block * 8192 + 8, 0 or die "seek: $!";
 	(read $fh, my $checksum, 2) == 2 or die "read: $!";
@@ -29,7 +27,7 @@ sub checksum_on_disk
 }
 
 # Returns a text without the plurals and articles in which minor releases differ.
-sub wording { my ($text) = @_; return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
+sub wording ($text) { return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
 
 # [ damage, settings, message, detail, hint, checksum failures, blocks that are then empty ]
 my @cases = (
@@ -75,8 +73,7 @@ with_each_io_method(sub {
 		for my $case ($kind ? @cases[ 2, 4, 7, 9, 13 ] : @cases)
 		{
 			my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
-			$aio->scenario("$what, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$aio->scenario("$what, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 				$alice->sql("SET $_ = on") for split / /, $settings;
 				damage($alice, $t, %$damage);
@@ -114,12 +111,11 @@ with_each_io_method(sub {
 				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
 				$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
 				$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
-			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
+			}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 		}
 
 		# a session completes reads of its temporary tables itself
-		$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
+		$aio->scenario("DEBUG1 tells of the whole read, $kind", with('alice', 10, kind => $kind, changes => 1, sub ($alice, $t) {
 			damage($alice, $t, 3 => 'c', 4 => 'c');
 			$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
 			$alice->notices;
@@ -127,16 +123,15 @@ with_each_io_method(sub {
 			my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
 			is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
 			$alice->warns($pattern);
-		}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
+		}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
 	}
 
-	$aio->scenario('a read with a warning counts each block once', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
+	$aio->scenario('a read with a warning counts each block once', with('alice', 10, changes => 1, sub ($alice, $t) {
 		damage($alice, $t, 3 => 'h');
 		$alice->sql('SET zero_damaged_pages = on');
 		is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
 		$alice->warns(qr/invalid page in block 3 of relation/);
-	}, log => qr/LOG:  invalid page in block 3 of relation/);
+	}), log => qr/LOG:  invalid page in block 3 of relation/);
 });
 
 # Checksum failures count for the database of the page, whichever process completes the
@@ -200,12 +195,9 @@ with_each_io_method(sub {
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
 	}, log => $bad_page, leaves => 'COMPLETED_SHARED');
 
-	$aio->scenario('another session reads the same block', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, changes => 1);
+	$aio->scenario('another session reads the same block', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-		$aio->hold(pid => $alice->pid);
-		$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
-		$aio->holds(1);
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 2, nblocks => 3)", pid => $alice->pid);
 		$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
 		$bob->waits_on('AioIoCompletion');
 		$aio->release;
@@ -213,11 +205,10 @@ with_each_io_method(sub {
 		$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
 		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
 		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
-	}, skip => $aio->no_faults, log => $bad_page);
+	}), skip => $aio->no_faults, log => $bad_page);
 
 	# RelationCopyStorage() reads without the buffer pool
-	$aio->scenario('a table that moves to another tablespace', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a table that moves to another tablespace', with('alice', 10, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 		my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
 		for my $case ([ 'off', 0 ], [ 'on', 1 ])
@@ -230,11 +221,10 @@ with_each_io_method(sub {
 			$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
 		}
 		$aio->sql("DROP TABLE $t");
-	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+	}), skip => $aio->repeats ? 'the same with each io_method' : undef);
 
 	# blocks after the end of a short read are not verified
-	$aio->scenario('a bad page beyond the end of a short read', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a bad page beyond the end of a short read', with('alice', 10, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 		$aio->falsify(16384, pid => $alice->pid, relation => $t);
 		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
@@ -246,10 +236,9 @@ with_each_io_method(sub {
 		$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
 		$aio->tell_truth;
 		$aio->proves($t, except => 'block 4 has no row');
-	}, skip => $aio->no_faults, log => $bad_page);
+	}), skip => $aio->no_faults, log => $bad_page);
 
-	$aio->scenario('reads of good pages', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('reads of good pages', with('alice', sub ($alice) {
 		for my $kind ('', 'TEMP')
 		{
 			my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
@@ -257,17 +246,16 @@ with_each_io_method(sub {
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
 			$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
 		}
-	});
+	}));
 
 	# a page of zeroes is valid
-	$aio->scenario('new pages', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('new pages', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
 		is($aio->checksum_failures_during(sub {
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
 					$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
 				}, $alice), '0/0/0', 'no failure');
-	});
+	}));
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Page headers that the server must refuse, and headers that it must accept, with and without
@@ -295,13 +283,12 @@ my @good_headers = (
 	{ pd_pagesize_version => 0x2005 }, { pd_lower => 0 });
 
 # Fields and their values in words.
-sub describe { my ($fields) = @_; return join ', ', map { "$_ = $fields->{$_}" } sort keys %$fields }
+sub describe ($fields) { return join ', ', map { "$_ = $fields->{$_}" } sort keys %$fields }
 
 # Writes a block with these fields, with a correct checksum if asked for.  Returns whether the page
 # differs from the original one.
-sub break_page
+sub break_page ($aio, $table, $block, $original, $fields, $checksums, $session = undef)
 {
-	my ($aio, $table, $block, $original, $fields, $checksums, $session) = @_;
 	my $page = $original;
 	substr($page, $field{$_}, 2) = pack 'v', $fields->{$_} for keys %$fields;
 	if ($checksums)
@@ -316,9 +303,8 @@ sub break_page
 }
 
 # Returns a block of a table as it is on disk.
-sub page_of
+sub page_of ($aio, $table, $block, $session = undef)
 {
-	my ($aio, $table, $block, $session) = @_;
 	$aio->evict($table, $session);
 	open my $fh, '<:raw', $aio->file_of($table, $session) or die "open: $!";
 	seek $fh, $block * 8192, 0 or die "seek: $!";
@@ -333,8 +319,7 @@ for my $checksums (1, 0)
 		my $with = $checksums ? 'with checksums' : 'without checksums';
 		my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
 
-		$aio->scenario("broken headers, $with", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+		$aio->scenario("broken headers, $with", with('alice', 20, changes => 1, sub ($alice, $t) {
 			$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
 			my $original = page_of($aio, $t, 7);
 			my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
@@ -352,12 +337,11 @@ for my $checksums (1, 0)
 			}
 			$aio->evict($t);
 			$aio->gives($counted, $failures, 'no checksum failure is counted');
-		}, skip => $skip, log => qr/LOG:  invalid page in block 7/);
+		}), skip => $skip, log => qr/LOG:  invalid page in block 7/);
 
 		for my $kind ('', 'TEMP')
 		{
-			$aio->scenario("broken headers under each setting, $with, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+			$aio->scenario("broken headers under each setting, $with, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
 				my $original = page_of($aio, $t, 7, $alice);
 				my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
 				my $invalid = qr/invalid page in block 7 of relation/;
@@ -392,19 +376,18 @@ for my $checksums (1, 0)
 					}
 				}
 				break_page($aio, $t, 7, $original, {}, $checksums, $alice);
-			}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
+			}), skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
 				log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 		}
 
-		$aio->scenario('a wrong checksum in a cluster without checksums', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario('a wrong checksum in a cluster without checksums', with('alice', 20, sub ($alice, $t) {
 			my $original = page_of($aio, $t, 7);
 			break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');
 			$aio->proves($t);
 			$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
 			$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
-		}) if !$checksums;
+		})) if !$checksums;
 	}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 
@@ -412,26 +395,23 @@ for my $checksums (1, 0)
 # io_methods: worker
 my $exits = qr/postmaster LOG:  background worker "datachecksums \w+" \(PID \d+\) exited with exit code 1/;
 
-sub becomes { my ($aio, $state) = @_; return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") }
+sub becomes ($aio, $state) { return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") }
 
-sub disable
+sub disable ($aio)
 {
-	my ($aio) = @_;
 	$aio->sql('SELECT pg_disable_data_checksums()');
 	return becomes($aio, 'off');
 }
 
 # Waits until neither the launcher nor a worker is there.
-sub until_no_process
+sub until_no_process ($aio)
 {
-	my ($aio) = @_;
 	return $aio->poll(sub { !$aio->pids_of_type('datachecksums launcher') && !$aio->pids_of_type('datachecksums worker') });
 }
 
 # Waits until launcher and worker are there, and returns their process ids.
-sub processes
+sub processes ($aio)
 {
-	my ($aio) = @_;
 	my @found;
 	$aio->poll(sub { @found = map { $aio->pids_of_type("datachecksums $_") } qw(launcher worker); @found == 2 }) or die "no launcher, or no worker\n";
 	return @found;
@@ -439,9 +419,8 @@ sub processes
 
 # Has the worker of this database, the first one, wait for a table's lock, and calls the function meanwhile.
 # The gate holds nothing of such a worker, and a transaction that is there at the beginning is waited for.
-sub while_worker_waits
+sub while_worker_waits ($aio, $t, $function)
 {
-	my ($aio, $t, $function) = @_;
 	my $bob = $aio->sessions('bob');
 	$aio->sql('SELECT pg_enable_data_checksums(10, 1)');
 	my (undef, $worker) = processes($aio);
@@ -453,7 +432,7 @@ sub while_worker_waits
 	return;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $cannot = $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs';
 	my $early = $cannot // ($aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : undef);
 
@@ -512,8 +491,7 @@ with_each_io_method(sub {
 	}, log => [ qr/datachecksums worker FATAL:  terminating .* due to administrator command/, $exits ], skip => $early);
 
 	# its files stay, without checksums; server commits 51f55b13a4 and 6a6e99f859
-	$aio->scenario('a database that is invalid', sub {
-		my $t = $aio->table('t', 30);
+	$aio->scenario('a database that is invalid', with('', 30, sub ($t) {
 		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
 		my $invalid = "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half'";
 		my ($alice) = $aio->sessions('alice');
@@ -525,16 +503,13 @@ with_each_io_method(sub {
 		$aio->sql('DROP DATABASE half; SELECT pg_enable_data_checksums()');
 		becomes($aio, 'on');
 		until_no_process($aio);
-	}, log => [ $exits, qr/datachecksums worker FATAL:  cannot connect to invalid database "half"/, qr/datachecksums launcher (?:WARNING|ERROR):  /, qr/alice ERROR:  / ], skip => $early);
+	}), log => [ $exits, qr/datachecksums worker FATAL:  cannot connect to invalid database "half"/, qr/datachecksums launcher (?:WARNING|ERROR):  /, qr/alice ERROR:  / ], skip => $early);
 
-	$aio->scenario('a database that is dropped meanwhile', sub {
-		my $t = $aio->table('t', 30);
+	$aio->scenario('a database that is dropped meanwhile', with('', 30, sub ($t) {
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres');
 		disable($aio);
 		while_worker_waits($aio, $t, sub { $aio->sql('DROP DATABASE gone') });
 		becomes($aio, 'on');
 		until_no_process($aio);
-	}, log => [ $exits, qr/datachecksums worker FATAL:  /, qr/datachecksums launcher WARNING:  / ], skip => $early);
+	}), log => [ $exits, qr/datachecksums worker FATAL:  /, qr/datachecksums launcher WARNING:  / ], skip => $early);
 }, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
-
-done_testing();

@@ -7,9 +7,8 @@ use TestAio;
 use TestAio::Script;
 
 # Runs a script in a schema of its own, without its checkpoints.
-sub run_script
+sub run_script ($aio, $name)
 {
-	my ($aio, $name) = @_;
 	my %sessions;
 	$aio->sql("CREATE SCHEMA $name");
 	for (grep { !$_->{command} && !$_->{database} && $_->{sql} ne 'CHECKPOINT' } script($name))
@@ -26,9 +25,8 @@ sub run_script
 }
 
 # Digests of the rows of all permanent tables, the sizes of their indexes, and what amcheck says of B-trees.
-sub contents
+sub contents ($aio, $has_amcheck)
 {
-	my ($aio, $has_amcheck) = @_;
 	my @digests;
 	for my $line (split /\n/, $aio->sql(q{
 			SELECT c.oid::regclass, c.relkind, coalesce(i.indexrelid::regclass::text, ''), coalesce(amname, '')
@@ -76,9 +74,8 @@ sub contents_of { return join ' UNION ALL ', map { "SELECT '$_', count(*), sum(b
 # recovery does not get as images.  Returns the tables.
 my %sizes = (t => [ 100, 60, 90, 30 ], u => [ 90, 140, 45, 60 ], v => [ 70, 20, 40 ], w => [ 110, 300, 20 ]);
 
-sub shrink_and_grow
+sub shrink_and_grow ($aio)
 {
-	my ($aio) = @_;
 	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %sizes;
 	$aio->sql('CHECKPOINT');
 	for my $t (@tables)
@@ -100,9 +97,8 @@ sub shrink_and_grow
 # blocks.  The rows are written with images, and checkpoints between have the standby forget the sizes of files.
 my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [ 31 ]);
 
-sub truncate_by_and_by
+sub truncate_by_and_by ($aio, $standby)
 {
-	my ($aio, $standby) = @_;
 	my @tables = map { $aio->table($_, 150, changes => 1) } sort keys %last_rows;
 	for my $t (@tables)
 	{
@@ -123,9 +119,8 @@ sub truncate_by_and_by
 }
 
 # Test: the tables have the same rows as on the server, and what comes next, too.
-sub agrees
+sub agrees ($aio, $other, @tables)
 {
-	my ($aio, $other, @tables) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $query = contents_of(@tables);
 	$aio->sql("CALL add_pages('$_', 500, 560)") for @tables;
@@ -144,8 +139,7 @@ with_each_io_method(sub {
 	}, dies => 1);
 
 	# the map may be older than the file: it names blocks that are not there
-	$aio->scenario('a map of blocks that are not there', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a map of blocks that are not there', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 		my $map = $aio->file_of($t) . '_fsm';
 		open my $fh, '<:raw', $map or die "$map: $!";
@@ -153,16 +147,14 @@ with_each_io_method(sub {
 		close $fh;
 		$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
-		ok($aio->stop, 'the server stops');
-		$aio->overwrite($map, 0, $old);
-		$aio->start_again;
+		while_stopped($aio, sub { $aio->overwrite($map, 0, $old) });
 		$aio->sql("CALL add_pages('$t', 20, 29)");
 		$aio->proves($t, blocks => 30);
-	}, dies => 1);
+	}), dies => 1);
 
 });
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $no_map = $aio->lacks('pg_freespacemap');
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
@@ -214,8 +206,7 @@ with_each_io_method(sub {
 	}, skip => $aio->method eq 'worker' ? only_long() : 'the same with each method');
 
 	# or an incremental backup lacks it; server commit ed62d26cac
-	$aio->scenario('the summary of WAL has the map of which a bit is cleared', sub {
-		my $t = $aio->table('t', 10, changes => 1);
+	$aio->scenario('the summary of WAL has the map of which a bit is cleared', with('', 10, changes => 1, sub ($t) {
 		$aio->sql("VACUUM (FREEZE) $t; CHECKPOINT");
 		my $begin = $aio->sql('SELECT redo_lsn FROM pg_control_checkpoint()');
 		$aio->sql("DELETE FROM $t WHERE blk = 3; CHECKPOINT");
@@ -224,7 +215,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT relforknumber, relblocknumber FROM pg_available_wal_summaries() s, pg_wal_summary_contents(s.tli, s.start_lsn, s.end_lsn) WHERE start_lsn >= '$begin' AND relfilenode = pg_relation_filenode('$t') AND NOT is_limit_block ORDER BY 1",
 			"0|3\n2|0", 'the block, and that of the visibility map');
 		$aio->proves($t, except => 'block 3 has no row');
-	}, skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'mended with 18.6 and after the betas of 19' : undef);
+	}), skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'mended with 18.6 and after the betas of 19' : undef);
 
 	# the startup process forgets the files of dropped tables
 	$aio->scenario('memory for dropped tables', sub {
@@ -248,5 +239,3 @@ with_each_io_method(sub {
 		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
 	}, log => qr/LOG:  /);
 }, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
-
-done_testing();
