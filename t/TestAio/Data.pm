@@ -39,10 +39,21 @@ BEGIN
 END $$;
 
 -- Returns what is wrong with the pages of a table, which has this number of pages, or else the
--- number in its comment.
+-- number in its comment.  Whether anything is wrong is found out first, since that takes a third of the time.
 CREATE OR REPLACE FUNCTION problems(name text, gen int DEFAULT 0, nblocks int DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
+DECLARE
+	n int := coalesce(nblocks, obj_description(name::regclass, 'pg_class')::int);
+	is_right bool;
 BEGIN
+	EXECUTE format($q$
+		SELECT count(*) = %3$s AND count(DISTINCT blk) = %3$s AND coalesce(bool_and(coalesce(
+			rel = %1$L AND blk = (ctid::text::point)[0] AND gen = %2$s AND body = proof(%1$L, blk, %2$s), false)
+			AND blk < %3$s), true)
+		FROM %1$s $q$, name, gen, n) INTO is_right;
+	IF is_right THEN
+		RETURN;
+	END IF;
 	RETURN QUERY EXECUTE format($q$
 		WITH found AS MATERIALIZED (
 			SELECT (ctid::text::point)[0]::int AS page, count(*) OVER (PARTITION BY ctid) AS times, * FROM %1$s),
@@ -58,7 +69,19 @@ BEGIN
 			END
 		FROM wanted w FULL JOIN found f USING (page)
 		WHERE (f.times, f.rel, f.blk, f.gen, f.body, w.page) IS DISTINCT FROM (1, %1$L, page::int, %2$s, proof(%1$L, page::int, %2$s), page)
-		ORDER BY page $q$, name, gen, coalesce(nblocks, obj_description(name::regclass, 'pg_class')::int));
+		ORDER BY page $q$, name, gen, n);
+	IF NOT FOUND THEN
+		RETURN NEXT 'was not as written, and is when read again';
+	END IF;
+END $$;
+
+-- The first problems of a table, if it has not been dropped.
+CREATE OR REPLACE FUNCTION problems_left(name text, gen int) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF to_regclass(name) IS NOT NULL THEN
+		RETURN QUERY SELECT name || ': ' || p FROM problems(name, gen) p LIMIT 3;
+	END IF;
 END $$;
 END
 	return;
@@ -135,9 +158,8 @@ sub prove_unchanged ($self)
 	my @found;
 	for my $table (@{ $self->{unchanged} })
 	{
-		my ($name, $session) = ($table->{name}, $table->{session} // $self);
-		next if $table->{session} && $session->has_gone || $session->sql("SELECT to_regclass('$name') IS NULL") eq 't';
-		push @found, map { "$name: $_" } $session->sql("SELECT problems('$name', $table->{gen}) LIMIT 3") || ();
+		my $session = $table->{session} // $self;
+		push @found, $session->sql("SELECT problems_left('$table->{name}', $table->{gen})") || () if !$table->{session} || !$session->has_gone;
 	}
 	return is(join("\n", @found), '', 'tables hold what was written');
 }

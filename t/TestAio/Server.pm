@@ -59,7 +59,7 @@ my %defaults = (
 my $left_behind = <<'END';
 SELECT pg_describe_object(c, o, 0) FROM (
 	SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relkind NOT IN ('i', 't') AND relpersistence <> 't'
-	UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proname NOT IN ('proof', 'add_pages', 'make_table', 'problems')
+	UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proname NOT IN ('proof', 'add_pages', 'make_table', 'problems', 'problems_left')
 	UNION ALL SELECT 'pg_authid'::regclass, oid FROM pg_roles
 	UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_') own (c, o)
 WHERE o >= 16384 AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = c AND objid = o AND deptype = 'e')
@@ -120,6 +120,7 @@ sub _take ($self)
 	($self->{slot}, my $is_new) = TestAio::Pool::take($self->{settings});
 	$self->{node} = $self->{slot}{node};
 	TestAio::Pool::note_scenario($self->{slot}, $0);
+	$self->{is_prepared} = !$is_new;
 	if ($is_new) { $self->_init }
 	else { $self->{node}->_update_pid(1); $self->forget_log }
 	return;
@@ -256,10 +257,10 @@ sub start ($self)
 {
 	$self->wait_until_ready;
 	$self->observe;
-	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
+	$self->sql('CREATE EXTENSION IF NOT EXISTS test_aio') if !$self->{is_prepared};
 	$self->lacks('pg_buffercache');
 	$self->warm_catalogs;
-	$self->make_data_functions;
+	$self->make_data_functions if !$self->{is_prepared};
 	$self->note_abilities;
 	$self->note_state;
 	$self->{before} = $self->shared_state;
