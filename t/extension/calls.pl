@@ -9,8 +9,7 @@ use TestAio;
 with_each_io_method(sub {
 	for my $use ("UPDATE %s SET gen = 1 WHERE blk = 2", "SELECT FROM %s WHERE blk = 2")
 	{
-		$aio->scenario("waits for a transaction with $use", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
+		$aio->scenario("waits for a transaction with $use", with('alice bob', 4, changes => 1, sub ($alice, $bob, $t) {
 			$bob->sql('BEGIN; ' . sprintf $use, $t);
 			$alice->starts("SELECT modify_rel_block('$t', 2)");
 			$alice->waits_on('relation');
@@ -19,13 +18,12 @@ with_each_io_method(sub {
 			$aio->sql('CHECKPOINT');
 			$aio->evict($t);
 			$aio->gives("SELECT count(*), max(gen) FROM $t WHERE blk = 2", $use =~ /UPDATE/ ? '1|1' : '1|0', 'one version of the row');
-		});
+		}));
 	}
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("a dirty block, and no copy afterwards, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind, changes => 1);
+		$aio->scenario("a dirty block, and no copy afterwards, $kind", with('alice', 4, kind => $kind, changes => 1, sub ($alice, $t) {
 			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 			$alice->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'is dirty');
 			my $locked = $alice->sql("SELECT xmax FROM $t WHERE blk = 2");
@@ -34,13 +32,12 @@ with_each_io_method(sub {
 			$alice->gives("SELECT xmax FROM $t WHERE blk = 2", $locked, 'has been written before');
 			$alice->sql("SELECT modify_rel_block('$t', 2, zero => true)");
 			$alice->gives("SELECT count(*) FROM $t WHERE blk = 2", 0, 'and is zeroed');
-		});
+		}));
 	}
 
 	# A call reads no catalog to find out whether it may run: the read could be held, perhaps by what
 	# the call is about to end.
-	$aio->scenario('the extension is looked up', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('the extension is looked up', with('alice', sub ($alice) {
 		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_held_get()')
 		{
 		  SKIP: {
@@ -57,7 +54,7 @@ with_each_io_method(sub {
 				$alice->sql('DEALLOCATE p');
 			}
 		}
-	});
+	}));
 }, leaves => 'nothing');
 
 # Eviction waits half a second for pins of other sessions, then reports the block as in use.
@@ -89,19 +86,17 @@ sub waits_for_pin ($aio, $call, $t)
 for_each_io_method(sub {
 	for my $name (sort keys %calls)
 	{
-		$aio->scenario("$name, a pin that passes", sub {
-			my $t = $aio->table('t', 4);
+		$aio->scenario("$name, a pin that passes", with('', 4, sub ($t) {
 			ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
 			$aio->evict($t);
-		});
+		}));
 	}
 
-	$aio->scenario('a pin that stays', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('a pin that stays', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
 		$bob->sql("SELECT evict_rel('$t')");
 		$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
 		$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
 		$alice->sql('ROLLBACK');
-	}, leaves => 'COMPLETED_SHARED');
+	}), leaves => 'COMPLETED_SHARED');
 }, leaves => 'nothing');

@@ -138,7 +138,7 @@ subtest 'a server that does not start' => sub {
 };
 
 # proves() of TestAio/Data.pm, which checks the pages of a table, notices each kind of damage.
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $proof = 'scenario.t holds what was written';
 
 	notices($aio, 'the tail is lost', sub {
@@ -168,5 +168,3 @@ with_each_io_method(sub {
 			}, {}, [ $proof, $report ]);
 	}
 }, leaves => 'nothing');
-
-done_testing();

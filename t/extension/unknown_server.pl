@@ -5,7 +5,6 @@
 # io_methods: worker
 use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
 

@@ -3,7 +3,6 @@
 # server.  The next library serves this version's extension as well, and this library serves what
 # the next version's extension has of it.
 use FindBin; use lib "$FindBin::RealBin/..";
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TestAio;

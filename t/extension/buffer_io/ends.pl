@@ -5,14 +5,6 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Returns a buffer on which a session has started I/O.
-sub started ($session, $table, $block = 2)
-{
-	my $b = $session->sql("SELECT buffer_create_toy('$table', $block)");
-	$session->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
-	return $b;
-}
-
 # Returns a dirty buffer on which a session has started I/O for output.
 sub started_output ($session, $t)
 {
@@ -51,9 +43,8 @@ for_each_io_method(sub {
 	for my $how (sort keys %interrupts)
 	{
 		my ($sql, $state, $message) = @{ $interrupts{$how} };
-		$aio->scenario("a session that waits is $how", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			my $b = started($alice, $t);
+		$aio->scenario("a session that waits is $how", with('alice bob', 4, sub ($alice, $bob, $t) {
+			my $b = starts_io($alice, $t);
 			$bob->starts("SELECT buffer_call_start_io($b, true, true)");
 			$bob->waits_on('BufferIo');
 			$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
@@ -62,7 +53,7 @@ for_each_io_method(sub {
 			end_io($alice, $b);
 			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
 			$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-		}, log => $aio->terminated('bob'));
+		}), log => $aio->terminated('bob'));
 	}
 
 	for my $what (sort keys %waits)
@@ -70,15 +61,14 @@ for_each_io_method(sub {
 		my ($statement, $output) = @{ $waits{$what} };
 		for my $how (sort keys %ends)
 		{
-			$aio->scenario("$what waits, and the owner of the I/O $how", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, changes => 1);
+			$aio->scenario("$what waits, and the owner of the I/O $how", with('alice bob', 4, changes => 1, sub ($alice, $bob, $t) {
 				if ($statement =~ /VACUUM/)
 				{
 					$aio->sql("DELETE FROM $t WHERE blk > 0");
 					$aio->sql("VACUUM (TRUNCATE off) $t");
 					$aio->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'an empty page, not written yet');
 				}
-				my $b = $output ? undef : started($alice, $t);
+				my $b = $output ? undef : starts_io($alice, $t);
 				if ($statement =~ /VACUUM/)
 				{
 					$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
@@ -97,46 +87,42 @@ for_each_io_method(sub {
 				$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
 				$bob->ends('goes on');
 				$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
-			}, log => $aio->terminated('alice'));
+			}), log => $aio->terminated('alice'));
 		}
 	}
 
-	$aio->scenario('output, and a fast shutdown', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('output, and a fast shutdown', with('alice', 4, sub ($alice, $t) {
 		started_output($alice, $t);
 		ok($aio->stop_with_sessions('INT'), 'the server stops');
 		$aio->launch->wait_until_ready;
 		$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
-	}, dies => 1, log => $aio->terminated('alice'));
+	}), dies => 1, log => $aio->terminated('alice'));
 
-	$aio->scenario('later transactions', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('later transactions', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$alice->sql('BEGIN; SAVEPOINT s');
-		my $b = started($alice, $t);
+		my $b = starts_io($alice, $t);
 		$alice->fails('SELECT 1 / 0', '22012', qr/division/, 'fails');
 		$alice->sql('ROLLBACK TO s; ROLLBACK');
 		$aio->gives("SELECT 'IO_IN_PROGRESS' = ANY (flags), refcount FROM buffer_state('$t', 2)", 't|1', 'the I/O goes on');
 		$bob->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'is not the owner');
 		end_io($alice, $b);
-	});
+	}));
 
-	$aio->scenario('as many as there may be', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+	$aio->scenario('as many as there may be', with('alice', 300, sub ($alice, $t) {
 		$alice->gives("SELECT count(*) FROM generate_series(0, 255) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 256, 'starts');
 		$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
 		$aio->end_session($alice);
 		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'all have ended');
-	});
+	}));
 
-	$aio->scenario('the session exits, with I/O on shared and local buffers', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('the session exits, with I/O on shared and local buffers', with('alice', 4, sub ($alice, $t) {
 		my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
-		started($alice, $t);
-		started($alice, $own);
+		starts_io($alice, $t);
+		starts_io($alice, $own);
 		$aio->end_session($alice);
 		$aio->gives("SELECT refcount, 'IO_IN_PROGRESS' = ANY (flags) FROM buffer_state('$t', 2)", '0|f', 'they have ended');
 		$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-	});
+	}));
 
 	my %removals = (
 		'DROP' => ['', 'DROP TABLE own'],
@@ -147,15 +133,14 @@ for_each_io_method(sub {
 	for my $what (sort keys %removals)
 	{
 		my ($option, $sql) = @{ $removals{$what} };
-		$aio->scenario("a temporary table: $what", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("a temporary table: $what", with('alice', sub ($alice) {
 			$alice->sql("CREATE TEMP TABLE own (i int) $option");
 			$alice->sql("BEGIN; SELECT grow_rel('own', 4)");
-			my $b = started($alice, 'own');
+			my $b = starts_io($alice, 'own');
 			$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'a second time');
 			$alice->gives("COMMIT; $sql", '', $what);
 			$alice->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer/, 'it is forgotten');
 			$alice->gives('SELECT 1', 1, 'and the session goes on');
-		});
+		}));
 	}
 }, leaves => 'nothing');

@@ -17,8 +17,7 @@ for_each_io_method(sub {
 	);
 	for my $direction (qw(input output))
 	{
-		$aio->scenario("commands, $direction", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$aio->scenario("commands, $direction", with('alice bob', sub ($alice, $bob) {
 			my ($t, $u) = map { $aio->table($_, 4) } qw(t u);
 			my $in = $direction eq 'input' ? 'true' : 'false';
 			$alice->sql("UPDATE $t SET gen = gen");
@@ -34,12 +33,11 @@ for_each_io_method(sub {
 			$alice->gives("SELECT count(*) FROM $u", 4, 'another table can be read');
 			$alice->sql("SELECT buffer_call_terminate_io($b, $in, false, false, true)");
 			$alice->gives("DROP TABLE $t", '', 'when the I/O has ended, the table can be dropped');
-		});
+		}));
 	}
 
 	# the lazy truncation is immediate, and no lock keeps a session from its own
-	$aio->scenario('VACUUM that truncates', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4, changes => 1);
+	$aio->scenario('VACUUM that truncates', with('alice', 4, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk > 0");
 		$aio->sql("VACUUM (TRUNCATE off) $t");
 		my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
@@ -48,19 +46,17 @@ for_each_io_method(sub {
 		$alice->sql("SELECT buffer_call_terminate_io($b, false, false, false, true)");
 		$alice->sql("VACUUM $t");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 1, 'truncates when the I/O has ended');
-	});
+	}));
 
 	# each way to a plan
-	$aio->scenario('queries', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('queries', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("ALTER TABLE $t ADD UNIQUE (blk); CREATE VIEW scenario.v AS SELECT * FROM $t");
 		$aio->sql("CREATE TABLE scenario.child (blk int REFERENCES $t (blk)); CREATE FUNCTION scenario.f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM $t'");
 		# of which the planner looks into the index of the last
 		$aio->sql("CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent");
 		$alice->sql("PREPARE p AS SELECT count(*) FROM $t; EXECUTE p");
 		$alice->sql('INSERT INTO scenario.child VALUES (1)');
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+		my $b = starts_io($alice, $t);
 		$alice->fails($_, '55006', $in_use, $_)
 		  for "SELECT count(*) FROM $t", 'SELECT count(*) FROM scenario.v', "DECLARE c CURSOR WITH HOLD FOR SELECT FROM $t",
 		  'SELECT count(*) FROM scenario.parent WHERE blk > 1', 'EXECUTE p', 'SELECT scenario.f()', "EXPLAIN SELECT FROM $t";
@@ -72,35 +68,31 @@ for_each_io_method(sub {
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$alice->gives('EXECUTE p', 4, 'and all when the I/O has ended');
 		$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
-	});
+	}));
 
 	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock
 	# cannot be interrupted
-	$aio->scenario('another session waits with a page locked', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('another session waits with a page locked', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk)");
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+		my $b = starts_io($alice, $t);
 		$bob->starts("INSERT INTO $t (blk) VALUES (2)");
 		$bob->waits_on('BufferIo');
 		$alice->fails("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE blk = 3", '55006', $in_use, 'does not wait');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
-	});
+	}));
 
 	# whose planner looks into the child's index, a page of which bob has locked
-	$aio->scenario('another session waits with a page locked that the planner needs', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('another session waits with a page locked that the planner needs', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk); CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent; ANALYZE $t");
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
+		my $b = starts_io($alice, $t);
 		$bob->starts("INSERT INTO $t (blk) VALUES (2)");
 		$bob->waits_on('BufferIo');
 		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'does not wait');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
 		$aio->sql("ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent");
-	});
+	}));
 
 	# its commands pass the hooks that keep the rules, and a shutdown waits for it
 	$aio->scenario('a replication connection', sub {
@@ -111,8 +103,7 @@ for_each_io_method(sub {
 		$aio->end_session($sender);
 	}, log => qr/walsender sender ERROR:  cannot start I\/O on a buffer in a replication connection/);
 
-	$aio->scenario('what the transaction has done', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('what the transaction has done', with('alice', 4, sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 		my ($in_use, $changed) = (['55006', qr/relation "t" is in use in this transaction/], ['55000', qr/in a transaction that has changed something/]);
 		my %refused = (
@@ -128,10 +119,9 @@ for_each_io_method(sub {
 		$alice->fails("SELECT buffer_call_start_io($b, true, false) FROM $t", @$in_use, 'the same query');
 		$alice->fails("CREATE TABLE scenario.n AS SELECT buffer_call_start_io($b, true, false)", @$changed, 'the same command');
 		$aio->gives('SELECT sum(pinned) FROM pg_buffercache_usage_counts()', 0, 'nothing is pinned') if !$aio->lacks('pg_buffercache');
-	});
+	}));
 
-	$aio->scenario('what is not the main fork of a table', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('what is not the main fork of a table', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("CREATE SEQUENCE scenario.s; SELECT grow_rel('scenario.s', 1); CREATE INDEX i ON $t (blk); VACUUM $t");
 		for my $rel (qw(pg_depend pg_depend_reference_index pg_toast.pg_toast_2619 scenario.s scenario.i))
 		{
@@ -140,11 +130,10 @@ for_each_io_method(sub {
 		}
 		$alice->fails("SELECT buffer_call_start_io(buffer, true, false) FROM buffers_in_file(pg_relation_filenode('$t')) WHERE fork = 'vm'",
 			'55000', qr/It holds block 0 of fork "vm" of file/, 'the visibility map');
-	});
+	}));
 
 	# the relation's lock is waited for; meanwhile the buffer gets another relation's block
-	$aio->scenario('the buffer gets another block', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('the buffer gets another block', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $u = $aio->table('u', 300);
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 		$bob->sql("BEGIN; LOCK $t");
@@ -158,11 +147,10 @@ for_each_io_method(sub {
 		$bob->sql('COMMIT');
 		$alice->raises('55000', qr/buffer $b has been given to another block/, 'is refused');
 		$aio->gives("DROP TABLE $u", '', 'the other table can be dropped');
-	});
+	}));
 
 	# the buffer must keep the reference of the read
-	$aio->scenario('a read into a local buffer', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => 'TEMP');
+	$aio->scenario('a read into a local buffer', with('alice', 4, kind => 'TEMP', sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 		$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts');
 		$alice->sql("SELECT io_hold('$t')");
@@ -175,5 +163,5 @@ for_each_io_method(sub {
 		$aio->gate_release;
 		$aio->proves($t, session => $alice);
 		$alice->gives("DROP TABLE $t", '', 'the table can be dropped');
-	}, skip => $aio->method eq 'sync' ? 'with sync a read is begun when it is waited for' : $aio->lacks('gate'));
+	}), skip => $aio->method eq 'sync' ? 'with sync a read is begun when it is waited for' : $aio->lacks('gate'));
 }, leaves => 'nothing', conf => { shared_buffers => '2MB', max_prepared_transactions => 2, wal_level => 'replica', max_wal_senders => 1 });

@@ -42,8 +42,7 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 	SQL
 
 with_each_io_method(sub {
-	$aio->scenario('a toy of a block that cannot be read back', sub {
-		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 8);
+	$aio->scenario('a toy of a block that cannot be read back', with('alice bob carol', 8, sub ($alice, $bob, $carol, $t) {
 		$aio->sql(UNTIL_THEY_MEET);
 		$carol->sql('SELECT pg_advisory_lock(18)');
 		$aio->evict($t);
@@ -55,7 +54,7 @@ with_each_io_method(sub {
 		$bob->ends;
 		$carol->fails("SELECT FROM $t WHERE ctid = '(3,1)'", '58030', qr/could not read blocks 3\.\.3/, 'later sessions get the error');
 		unlink $unreadable or die "$unreadable: $!";
-	}, log => qr/LOG:  could not read blocks 3\.\.3 /);
+	}), log => qr/LOG:  could not read blocks 3\.\.3 /);
 }, own => 1);
 
 unlink $unreadable;

@@ -44,8 +44,7 @@ sub without_worker ($aio, $sub)
 }
 
 for_each_io_method(sub {
-	$aio->scenario('latency and queue depth', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
+	$aio->scenario('latency and queue depth', with('alice bob', 64, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
 		submits($aio, $alice, map { "$t $_" } 0 .. 4);
 		is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
@@ -73,10 +72,9 @@ for_each_io_method(sub {
 			is(service_times($aio), '10', 'the device of a table comes before that of all');
 			end_devices($aio);
 		}
-	});
+	}));
 
-	$aio->scenario('bandwidth', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('bandwidth', with('alice', 64, sub ($alice, $t) {
 		# one block a second
 		$aio->sql("SELECT io_device('10 s', bytes_per_second => 8192, rel => '$t')");
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
@@ -89,10 +87,9 @@ for_each_io_method(sub {
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
 		is(service_times($aio), '10 20 36', 'one at a time: the next begins when the one before is due');
 		end_devices($aio);
-	});
+	}));
 
-	$aio->scenario('jitter goes to both sides', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('jitter goes to both sides', with('alice', 64, sub ($alice, $t) {
 		$aio->sql("SELECT io_device('10 s', 1000, 0.5, rel => '$t')");
 		for my $from (0, 8, 16, 24)
 		{
@@ -104,10 +101,9 @@ for_each_io_method(sub {
 		cmp_ok((sort { $a <=> $b } @times)[0], '<', 10 - 5 / 3, 'some are earlier');
 		cmp_ok((sort { $a <=> $b } @times)[-1], '>', 10 + 5 / 3, 'some are later');
 		end_devices($aio);
-	});
+	}));
 
-	$aio->scenario('lateness', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('lateness', with('alice', 64, sub ($alice, $t) {
 		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
 		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
 		without_worker($aio, sub {
@@ -126,10 +122,9 @@ for_each_io_method(sub {
 		$aio->wait_for("SELECT mean_lateness < $late FROM io_devices");
 		$aio->gives("SELECT max_lateness >= $late, mean_lateness >= $late / 10 FROM io_devices", 't|t', 'the greatest stays, the mean is over all reads');
 		end_devices($aio);
-	});
+	}));
 
-	$aio->scenario('whatever the order of submission, what is due goes first', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('whatever the order of submission, what is due goes first', with('alice', sub ($alice) {
 		my ($s, $l) = map { $aio->table($_, 64) } qw(short long);
 		$aio->sql("SELECT io_device('1 ms', rel => '$s')");
 		my ($wrong, $count) = ('', 7);
@@ -153,10 +148,9 @@ for_each_io_method(sub {
 		}
 		is($wrong, '', 'short reads are performed, long ones stay');
 		end_devices($aio);
-	});
+	}));
 
-	$aio->scenario('a device that ends hurries its own reads only', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a device that ends hurries its own reads only', with('alice', sub ($alice) {
 		my ($t, $u) = map { $aio->table($_, 64) } qw(t u);
 		$aio->sql("SELECT io_device('40 s', 100, 0.5, rel => '$_')") for $t, $u;
 		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
@@ -165,7 +159,7 @@ for_each_io_method(sub {
 		$aio->wait_for("SELECT count(*) = 7 FROM io_device_reads");
 		$aio->gives("SELECT count(*) FROM io_device_reads WHERE relation = '$u'::regclass AND service_time >= 20000", 7, 'those of the other stay');
 		end_devices($aio);
-	});
+	}));
 
 	# In a critical section a process does not wait until its read is due.  The read's entry in the
 	# worker's queue stays behind, and when its time comes, the handle is in use for another read.
@@ -195,26 +189,19 @@ for_each_io_method(sub {
 		end_devices($aio);
 	});
 
-	$aio->scenario('sessions that wait', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 64);
-		$aio->sql("SELECT io_device('50s', rel => '$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoDevice');
+	$aio->scenario('sessions that wait', with('alice bob', 64, sub ($alice, $bob, $t) {
+		$aio->gate_stops("io_device('50s', rel => '$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		$bob->waits_on('IoDevice');
 		$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
-		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-		$alice->raises('57014', qr/user request/, 'is cancelled');
+		$aio->cancels($alice);
 		$aio->sql('SELECT io_device_end()');
 		$bob->returns('1', 'gets it at once when the device ends');
-	});
+	}));
 
-	$aio->scenario('failing reads take their time as well, temporary tables too', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('failing reads take their time as well, temporary tables too', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->sql("SELECT io_device('50 s', keep => true)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoDevice');
+		$aio->gate_stops("io_device('50 s', keep => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->gives("SELECT service_time, due_in > 0 FROM io_device_reads WHERE pid = ${\$alice->pid}", '50000|t', 'is in hand');
 		$aio->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads when the device ends');
@@ -222,17 +209,14 @@ for_each_io_method(sub {
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 8, 2)", 1, 'reads when that is due');
 		$alice->gives('SELECT reads, read_bytes, mean_lateness IS NULL FROM io_devices', '1|16384|t', 'by itself');
 		$alice->sql("SELECT io_fail('$t', -5)");
-		$aio->sql("SELECT io_device('50 s', keep => true)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 4)");
-		$alice->waits_on('IoDevice');
+		$aio->gate_stops("io_device('50 s', keep => true)", $alice, "SELECT read_rel_block_ll('$t', 4)");
 		$aio->gives("SELECT service_time FROM io_device_reads WHERE pid = ${\$alice->pid}", 50000, 'one that is to fail, too');
 		$aio->sql('SELECT io_device_end()');
 		$alice->raises('58030', qr/blocks 4\.\.4/, 'fails');
 		$alice->sql('SELECT io_fail_end()');
-	}, leaves => 'nothing', log => qr/LOG:  could not read blocks/);
+	}), leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('the device ends with its session', sub {
-		my ($controller, $alice, $other) = $aio->sessions(qw(controller alice other));
+	$aio->scenario('the device ends with its session', with('controller alice other', sub ($controller, $alice, $other) {
 		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
 		$controller->sql("SELECT io_device('50s', rel => '$t')");
 		$other->sql("SELECT io_device('50s', rel => '$u')");
@@ -242,17 +226,15 @@ for_each_io_method(sub {
 		$alice->returns('', 'reads at once');
 		$aio->gives('SELECT relation FROM io_devices', $u, 'that of another session stays');
 		$other->gives('SELECT io_device_end()', 1);
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('a relation that is rewritten', sub {
-		my $t = $aio->table('t', 4, changes => 1);
+	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
 		$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
 		$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
 		$aio->gives("SELECT io_device_end('$t'), io_device_end('-'), io_hold_end()", '0|1|1', 'and end as such');
-	});
+	}));
 
-	$aio->scenario('its worker is terminated and comes back', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('its worker is terminated and comes back', with('alice', 20, sub ($alice, $t) {
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		# on a slow machine a read may have ended before anybody sees it wait
 		my $latency;
@@ -275,10 +257,9 @@ for_each_io_method(sub {
 		$alice->sql("SELECT read_rel_block_ll('$t', 10)");
 		$aio->gives('SELECT reads FROM io_devices', 1, 'and served by the new worker');
 		$aio->end_gate;
-	}, log => $aio->gate_worker_ended);
+	}), log => $aio->gate_worker_ended);
 
-	$aio->scenario('its worker is terminated with a read that is due in hours', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
@@ -290,10 +271,9 @@ for_each_io_method(sub {
 		$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
 		$aio->gives("SELECT in_progress, service_time FROM io_devices JOIN io_device_reads USING (relation) WHERE relation = '$t'::regclass", '1|8192000', 'the read is still in progress');
 		$aio->end_gate;
-	}, log => $aio->gate_worker_ended);
+	}), log => $aio->gate_worker_ended);
 
-	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 		$aio->evict($t, $alice);
 		$aio->trace("'$t'") if !$aio->lacks('trace');
@@ -309,10 +289,9 @@ for_each_io_method(sub {
 		$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
 		$aio->end_trace if !$aio->lacks('trace');
 		$aio->end_gate;
-	});
+	}));
 
-	$aio->scenario('the reads of a device that has ended are not those of the next one', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 		$aio->sql("SELECT io_device('10 s', rel => '$t')");
 		submits($aio, $alice, "$t 3", "$t 5");
@@ -322,10 +301,9 @@ for_each_io_method(sub {
 			$aio->gives("SELECT relation = '$u'::regclass, in_progress, queued FROM io_devices", 't|0|0', 'while two are still in hand');
 		});
 		end_devices($aio);
-	});
+	}));
 
-	$aio->scenario('the worker goes while a read is staged', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('the worker goes while a read is staged', with('alice', 20, sub ($alice, $t) {
 		$aio->evict($t, $alice);
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_device('50 s', rel => '$t')");
@@ -345,21 +323,19 @@ for_each_io_method(sub {
 		$aio->end_trace;
 		$aio->end_gate;
 		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-	}, skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
+	}), skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
 
 	for my $mode (qw(fast immediate))
 	{
-		$aio->scenario("$mode shutdown with reads in hand", sub {
-			my $t = $aio->table('t', 20);
+		$aio->scenario("$mode shutdown with reads in hand", with('', 20, sub ($t) {
 			my ($alice) = $aio->sessions('alice');
 			# due in nine hours
-			$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$alice->waits_on('IoDevice');
+			$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)",
+				$alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
 			$aio->launch->wait_until_ready;
 			$aio->observe;
 			$alice->wait_for_end->forget_warnings;
-		}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
+		}), leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
 	}
 }, needs => 'gate', conf => { io_max_concurrency => 64 });

@@ -8,17 +8,15 @@ use TestAio;
 # it, with the session that issued the read, with time, and with the server.  The same holds
 # for inj_io_completion_wait(), whatever provides it.
 with_each_io_method(sub {
-	$aio->scenario('the session that holds exits', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('the session that holds exits', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 		$aio->end_session($controller);
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
 		$aio->gives('SELECT count(*) FROM io_filters', 0, 'the filter is gone');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('the session that holds is terminated, but keeps the hold', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('the session that holds is terminated, but keeps the hold', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 		$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 		$aio->gate_holds(1, 'still held');
@@ -26,33 +24,28 @@ with_each_io_method(sub {
 		$aio->end_gate;
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
-	}, leaves => 'nothing', log => $aio->terminated('controller'));
+	}), leaves => 'nothing', log => $aio->terminated('controller'));
 
-	$aio->scenario('cancel and timeout', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('cancel and timeout', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
-		$aio->sql("SELECT pg_cancel_backend(${\$issuer->pid})");
-		$issuer->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->cancels($issuer);
 		$aio->gate_holds(1, 'and its read is still held');
-		$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
-		$waiter->raises('57014', qr/user request/, 'is cancelled');
+		$aio->cancels($waiter);
 		$waiter->sql("SET statement_timeout = '50ms'");
 		$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
 		$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
 		$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
-	});
+	}));
 
-	$aio->scenario('the issuer is terminated', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('the issuer is terminated', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 		$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
 		$waiter->returns('1', 'gets what the other has read at its exit');
 		$aio->gate_holds(0);
 		$aio->end_gate;
-	}, leaves => 'nothing', log => $aio->terminated('issuer'));
+	}), leaves => 'nothing', log => $aio->terminated('issuer'));
 
-	$aio->scenario('the hold timeout', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('the hold timeout', with('', 20, sub ($t) {
 		$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
 		my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
 		$controller->sql("SELECT io_hold('$t', max_reads => 2)");
@@ -60,12 +53,11 @@ with_each_io_method(sub {
 		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 		$aio->gate_holds(0, 'and that ends as well');
 		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
-	}, log => $aio->hold_expired);
+	}), log => $aio->hold_expired);
 
 	for my $mode (qw(smart fast immediate))
 	{
-		$aio->scenario("$mode shutdown", sub {
-			my $t = $aio->table('t', 20);
+		$aio->scenario("$mode shutdown", with('', 20, sub ($t) {
 			my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 			# a smart shutdown waits for the sessions, which must not wait for the hold
 			my $read = sub { $_->ends('reads') for @sessions[1, 2] };
@@ -74,12 +66,11 @@ with_each_io_method(sub {
 			$aio->launch->wait_until_ready;
 			$aio->restarted;
 			$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
-		}, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
+		}), leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
 	}
 
 	# not the first read alone: a second for each of them would be longer than the test waits
-	$aio->scenario('smart shutdown, with a read held at its completion and many to come', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 250);
+	$aio->scenario('smart shutdown, with a read held at its completion and many to come', with('alice', 250, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
 		$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 		$alice->starts("SELECT count(*) FROM $t");
@@ -87,17 +78,16 @@ with_each_io_method(sub {
 		ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
 		$aio->launch->wait_until_ready;
 		$aio->restarted;
-	}, leaves => 'nothing', dies => 1, skip => $aio->no_faults);
+	}), leaves => 'nothing', dies => 1, skip => $aio->no_faults);
 
-	$aio->scenario('the hold timeout of a completion', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('the hold timeout of a completion', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 		$alice->returns('', 'reads at last');
 		$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 		$bob->sql('SELECT inj_io_completion_continue()');
 		$alice->wait_for_end->forget_warnings;
-	}, leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
+	}), leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
 	# what is kept in a database ends with the SQL there that could end it
 	my %drops = (
@@ -137,8 +127,7 @@ with_each_io_method(sub {
 	}, leaves => 'nothing');
 
 	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
-	$aio->scenario('the session that shows completion_wait is terminated', sub {
-		my ($owner, $alice, $bob, $t) = $aio->sessions_and_table('owner alice bob', 20);
+	$aio->scenario('the session that shows completion_wait is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
 		$aio->hold(relation => $t);
 		$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
@@ -151,40 +140,27 @@ with_each_io_method(sub {
 		$aio->holds(1);
 		$aio->release;
 		$bob->returns('1', 'gets the block');
-	}, log => $aio->terminated('alice'),
+	}), log => $aio->terminated('alice'),
 		skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
 
-	$aio->scenario('fast shutdown with a completion held', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		$aio->hold(relation => $t);
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$aio->holds(1);
+	$aio->scenario('fast shutdown with a completion held', with('alice', 20, sub ($alice, $t) {
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", relation => $t);
 		ok($aio->node->stop('fast', fail_ok => 1), 'stops');
 		$aio->launch->wait_until_ready;
 		$aio->observe;
 		$alice->wait_for_end->forget_warnings;
-	}, leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
+	}), leaves => 'nothing', dies => 1, log => $aio->terminated('alice'), skip => $aio->no_faults);
 }, needs => 'gate');
 
 # Waits for held and delayed reads that cannot be interrupted: in critical sections
 # (truncation), with temporary tables, without the gate's worker.  Each wait ends at once,
 # and no checkpoint waits for it.  Also the longest times that can be asked for.
 
-# Starts a read of a temporary table whose file COMMIT truncates.
-sub commit_truncates ($session)
-{
-	$session->sql('CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS');
-	# COMMIT waits for the read
-	return $session->starts("BEGIN; SELECT grow_rel('own', 20); SELECT evict_rel('own');"
-		  . " SELECT read_rel_block_ll('own', 3, nblocks => 4, wait_complete => false); COMMIT");
-}
-
-# Starts a read of a table of which COMMIT truncates the file.
-sub truncates ($session, $table)
-{
-	return $session->starts("BEGIN; CREATE TABLE $table (i int); SELECT grow_rel('$table', 20); SELECT evict_rel('$table');"
-		  . " SELECT read_rel_block_ll('$table', 3, nblocks => 4, wait_complete => false); TRUNCATE $table; COMMIT");
-}
+# Tables of which COMMIT truncates the file: the name, and what comes before and after a read that COMMIT waits for.
+my %truncated = (
+	'a temporary table truncated by COMMIT' => [ 'own', 'CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS; BEGIN', 'COMMIT' ],
+	'a table truncated by the transaction that made it' => [ 'scenario.t', 'BEGIN; CREATE TABLE scenario.t (i int)', 'TRUNCATE scenario.t; COMMIT' ],
+);
 
 sub scenarios ($aio)
 {
@@ -195,27 +171,21 @@ sub scenarios ($aio)
 		# an injection point holds the process that completes the read
 		next if $how =~ /inj/ && !$aio->no_injection_points;
 
-		$aio->scenario("$how, a temporary table truncated by COMMIT", sub {
-			my ($controller, $alice) = $aio->sessions(qw(controller alice));
-			$controller->sql("SELECT $how");
-			commit_truncates($alice)->ends('commits');
-			$aio->gives('CHECKPOINT', '', 'checkpoint');
-			$alice->gives('SELECT count(*) FROM own', 0, 'and goes on');
-			$aio->end_gate;
-			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
-		});
-
-		$aio->scenario("$how, a table truncated by the transaction that made it", sub {
-			my ($controller, $alice) = $aio->sessions(qw(controller alice));
-			$controller->sql("SELECT $how");
-			truncates($alice, 'scenario.t')->ends('commits');
-			$aio->gives('CHECKPOINT', '', 'checkpoint');
-			$alice->gives('SELECT count(*) FROM scenario.t', 0, 'and goes on');
-			$aio->end_gate;
-			$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
-		});
+		for my $what (sort keys %truncated)
+		{
+			my ($t, $before, $after) = @{ $truncated{$what} };
+			$aio->scenario("$how, $what", with('controller alice', sub ($controller, $alice) {
+				$controller->sql("SELECT $how");
+				$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"
+					  . " SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false); $after");
+				$alice->ends('commits');
+				$aio->gives('CHECKPOINT', '', 'checkpoint');
+				$alice->gives("SELECT count(*) FROM $t", 0, 'and goes on');
+				$aio->end_gate;
+				$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+			}));
+		}
 	}
-
 	return;
 }
 
@@ -225,20 +195,16 @@ my %conf = ('test_aio.reach_synchronous_reads' => 'off');
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => { %conf });
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
 
-with_each_io_method(sub {
-	$aio->scenario('the end of a device ends reads of temporary tables', sub {
-		my ($alice) = $aio->sessions('alice');
+for_each_io_method(sub {
+	$aio->scenario('the end of a device ends reads of temporary tables', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->sql("SELECT io_device('40 s')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoDevice');
+		$aio->gate_stops("io_device('40 s')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->gives('SELECT io_device_end()', 1);
 		ok($alice->has_ended(20), 'the session goes on at once');
 		$alice->returns('', 'reads');
-	});
+	}));
 
-	$aio->scenario('the hold timeout of all', sub {
-		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
+	$aio->scenario('the hold timeout of all', with('controller alice', 20, sub ($controller, $alice, $t) {
 		$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 		$alice->waits_on('IoGateHeld');
@@ -249,7 +215,5 @@ with_each_io_method(sub {
 		$alice->waits_on('IoDevice');
 		$controller->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads');
-	});
+	}));
 }, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
-
-done_testing();

@@ -7,8 +7,7 @@ use TestAio;
 # Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a
 # run in which no filter fires; then each fails for good.
 with_each_io_method(sub {
-	$aio->scenario('the n-th read fails once', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 48);
+	$aio->scenario('the n-th read fails once', with('alice', 48, sub ($alice, $t) {
 		my $failed = 0;
 		for my $n (0 .. 20)
 		{
@@ -28,18 +27,16 @@ with_each_io_method(sub {
 			$aio->proves($t);
 		}
 		ok($failed >= 3, "$failed reads have failed, one after the other");
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('short reads of a stream are retried', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 48);
+	$aio->scenario('short reads of a stream are retried', with('alice', 48, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
 		$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
 		$aio->sql('SELECT io_fail_end()');
-	});
+	}));
 
-	$aio->scenario('a block, a process, until ended', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('a block, a process, until ended', with('alice bob', 20, sub ($alice, $bob, $t) {
 		my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
 		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
 		$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
@@ -55,19 +52,17 @@ with_each_io_method(sub {
 		$aio->sql('SELECT io_hold_end(), io_release_all()');
 		$alice->returns('', 'the next read of the handle has a result of its own');
 		$aio->sql('SELECT io_fail_end()');
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('temporary tables', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('temporary tables', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		$alice->sql("SELECT io_fail('$t', -5, times => 1)");
 		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58030', qr/blocks 3\.\.4 in file "base\/\d+\/t\d+_/, 'fails');
 		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '', 'and no more');
 		$alice->sql('SELECT io_fail_end()');
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('bad input', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 2);
+	$aio->scenario('bad input', with('alice', 2, sub ($alice, $t) {
 		$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
 		for my $case (["io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/],
 			["io_fail('$t', NULL)", '22004', qr/result must not be null/], ["io_fail('v', -5)", '42809', qr/has no storage/],
@@ -84,7 +79,7 @@ with_each_io_method(sub {
 			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
 		}
 		$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
-	});
+	}));
 },
 	# with io_method=sync all reads are synchronous
 	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
@@ -93,7 +88,7 @@ with_each_io_method(sub {
 # raises an error, as it would for lack of memory: the server opens files for reading and writing,
 # and here the file is read-only.
 # io_methods: io_uring; long: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# process that performs the read => how the read is delayed
 	my %performers = (
 		'the session that releases the read' => { hold => "io_hold('%s')", release => 'SELECT io_release_all()' },
@@ -103,8 +98,7 @@ with_each_io_method(sub {
 	for my $performer (sort keys %performers)
 	{
 		my %its = %{ $performers{$performer} };
-		$aio->scenario("performed by $performer", sub {
-			my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 20);
+		$aio->scenario("performed by $performer", with('alice bob carol', 20, sub ($alice, $bob, $carol, $t) {
 			my $file = $aio->file_of($t);
 			# this session has the file open; no other can open it
 			$alice->sql("SELECT read_rel_block_ll('$t', 12)");
@@ -125,9 +119,7 @@ with_each_io_method(sub {
 			chmod 0644, $file or die "$file: $!";
 			$aio->end_gate;
 			$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
-		}, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
+		}), log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
 	}
 },
 	needs => 'gate');
-
-done_testing();

@@ -8,11 +8,8 @@ use TestAio::Workers;
 # Reads that the I/O gate holds, on any server: which reads, who waits for them, and their
 # release in any order, whole, short or failed.
 with_each_io_method(sub {
-	$aio->scenario('held, seen, released', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$alice->waits_on('IoGateHeld');
+	$aio->scenario('held, seen, released', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 		$bob->waits_on('IoGateHeld');
 		$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
@@ -23,11 +20,10 @@ with_each_io_method(sub {
 		$alice->returns('', 'reads');
 		$bob->returns('1', 'gets its block');
 		$aio->gives('SELECT io_hold_end(), io_hold_end()', '1|0', 'the filter ends once');
-	});
+	}));
 
 	# a client that does not read would block a process that has the gate's lock
-	$aio->scenario('what the server says of a captured read goes to its log alone', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('what the server says of a captured read goes to its log alone', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $told = qr/updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/;
 		$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
 		$_->sql('SET client_min_messages = debug5') for $alice, $bob;
@@ -43,7 +39,7 @@ with_each_io_method(sub {
 		is_deeply([ grep { /$told/ } $alice->notices ], [], 'nor the owner of a held one');
 		$_->sql('RESET client_min_messages') for $alice, $bob;
 		$aio->sql("SELECT io_hold_end(), io_device_end()");
-	});
+	}));
 
 	$aio->scenario('several at once, last first', sub {
 		my @readers = $aio->sessions(qw(r0 r1 r2 r3));
@@ -59,8 +55,7 @@ with_each_io_method(sub {
 		$aio->sql('SELECT io_hold_end()');
 	});
 
-	$aio->scenario('results', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('results', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_hold('$t')");
 		for my $case ([-5, qr/blocks 3\.\.6 in file .*Input\/output error/], [0, qr/read only 0 of 32768 bytes/],
 			[8191, qr/read only 0 of 32768 bytes/])
@@ -77,10 +72,9 @@ with_each_io_method(sub {
 		$alice->warns(qr/read only 16384 of 32768 bytes/);
 		is($aio->cached($t), '3,4', 'two of four blocks came');
 		$aio->sql('SELECT io_hold_end()');
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('which reads', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('which reads', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 		$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, max_reads => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 6, nblocks => 4)", '', 'another block');
@@ -93,38 +87,31 @@ with_each_io_method(sub {
 		$alice->returns('', 'reads');
 		$bob->returns("\n", 'reads, and the second is not held');
 		$aio->sql('SELECT io_hold_end()');
-	});
+	}));
 
-	$aio->scenario('an ended filter lets go of nothing', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$aio->gate_holds(1);
+	$aio->scenario('an ended filter lets go of nothing', with('alice', 20, sub ($alice, $t) {
+		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3)", "'$t'");
 		$aio->gives('SELECT io_hold_end()', 1);
 		$aio->gate_holds(1, 'still held');
 		$aio->gives("SELECT io_release(${\$alice->pid} + 1, io_id) FROM io_held", 'f', 'not of another process');
 		$aio->gives('SELECT io_release_all()', 1);
 		$alice->returns('', 'reads');
 		$aio->gives("SELECT io_release(${\$alice->pid}, 0)", 'f', 'nothing is held there');
-	});
+	}));
 
-	$aio->scenario('temporary tables', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('temporary tables', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		for my $result ('NULL', -5)
 		{
-			$aio->sql("SELECT io_hold(pid => ${\$alice->pid}, max_reads => 1)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-			$alice->waits_on('IoGateHeld');
+			$aio->gate_stops("io_hold(pid => ${\$alice->pid}, max_reads => 1)", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 			$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
 			$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
 			$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
 			$aio->sql('SELECT io_hold_end()');
 		}
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('a temporary table whose owner does not wait', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a temporary table whose owner does not wait', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice, changes => 1);
 		$alice->sql("SELECT io_hold('$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
@@ -134,7 +121,7 @@ with_each_io_method(sub {
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
 		$aio->gate_holds(0);
 		$alice->sql('SELECT io_hold_end()');
-	});
+	}));
 }, leaves => 'nothing', needs => 'gate');
 
 # Filters that end while a read is staged and not yet submitted: they do not affect the read.
@@ -168,15 +155,14 @@ with_each_io_method(sub {
 		$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
 		$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
 		  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
-		$aio->scenario($filter, sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario($filter, with('alice', 20, sub ($alice, $t) {
 			$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
 			staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
 			# waits until the read has ended
 			$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
 			$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
-		}, skip => $skip);
+		}), skip => $skip);
 	}
 
 	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
@@ -202,8 +188,7 @@ with_each_io_method(sub {
 	for my $what (sort keys %ddl)
 	{
 		my ($sql, $stays) = @{ $ddl{$what} };
-		$aio->scenario("$what of a relation with a held read", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
+		$aio->scenario("$what of a relation with a held read", with('alice bob', 20, changes => 1, sub ($alice, $bob, $t) {
 			my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
 			$aio->sql("SELECT io_hold('$t', 3)");
 			# the reader moves on and gives up its lock
@@ -218,11 +203,10 @@ with_each_io_method(sub {
 				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
 				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
 			}
-		});
+		}));
 	}
 
-	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_hold('$t', 3)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$bob->starts("DROP TABLE $t");
@@ -231,14 +215,12 @@ with_each_io_method(sub {
 		$bob->wait_for_end;
 		$aio->gate_holds(0, 'performs the read itself, to get on');
 		$aio->end_gate;
-	});
+	}));
 
 	$aio->scenario('DROP DATABASE of another database', sub {
 		$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
 		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		$aio->sql("SELECT io_hold('$t', 3)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-		$aio->gate_holds(1);
+		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", "'$t', 3");
 		$aio->gives('DROP DATABASE other153', '', 'is dropped meanwhile');
 		$aio->gives('CHECKPOINT', '', 'and so is a checkpoint');
 		$aio->gate_release;
@@ -260,8 +242,7 @@ with_each_io_method(sub {
 	for my $what (sort keys %reads)
 	{
 		my ($sql, $result) = @{ $reads{$what} };
-		$aio->scenario("$what, not reached", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario("$what, not reached", with('alice', 20, sub ($alice, $t) {
 			my ($bob) = $aio->sessions('bob');
 			for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
 			{
@@ -271,7 +252,7 @@ with_each_io_method(sub {
 			$alice->gives(sprintf($sql, $t), $result, 'is not held');
 			$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
 			$aio->end_gate;
-		}, leaves => 'nothing');
+		}), leaves => 'nothing');
 	}
 }, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
@@ -279,21 +260,17 @@ with_each_io_method(sub {
 	for my $what (sort keys %reads)
 	{
 		my ($sql, $result) = @{ $reads{$what} };
-		$aio->scenario("$what, reached", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$aio->sql("SELECT io_hold('$t')");
-			$alice->starts(sprintf $sql, $t);
-			$alice->waits_on('IoGateHeld');
+		$aio->scenario("$what, reached", with('alice bob', 20, sub ($alice, $bob, $t) {
+			$aio->gate_stops("io_hold('$t')", $alice, sprintf($sql, $t));
 			$bob->starts(sprintf $sql, $t);
 			$bob->waits_on('IoGateHeld');
 			$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
 			$aio->gate_release;
 			$_->returns($result, 'reads') for $alice, $bob;
-		}, leaves => 'nothing');
+		}), leaves => 'nothing');
 	}
 
-	$aio->scenario('an index, which fails and is held', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('an index, which fails and is held', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ti ON $t (blk)");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		my $query = "SELECT count(*) FROM $t WHERE blk = 7";
@@ -304,11 +281,10 @@ with_each_io_method(sub {
 		$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', max_reads => 1)");
 		$alice->starts($query);
 		$alice->waits_on('IoGateHeld');
-		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-		$alice->raises('57014', qr/user request/, 'is cancelled');
+		$aio->cancels($alice);
 		$aio->end_gate;
 		$alice->gives($query, 1, 'finds it');
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
 	# a result longer than the read changes nothing
 	for my $escape (
@@ -316,8 +292,7 @@ with_each_io_method(sub {
 		[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub { } ])
 	{
 		my ($who, $rel, $why, $do) = @$escape;
-		$aio->scenario("reads of $who escape", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("reads of $who escape", with('alice', sub ($alice) {
 			$alice->sql('CREATE TEMP TABLE own (i int)');
 			$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
 			$do->($alice);
@@ -328,29 +303,26 @@ with_each_io_method(sub {
 			}) or fail('one of its reads escapes');
 			$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
 			$aio->end_gate;
-		}, leaves => 'nothing');
+		}), leaves => 'nothing');
 	}
 
-	$aio->scenario('connecting while catalogs are held', sub {
-		my $t = $aio->table('t', 2);
+	$aio->scenario('connecting while catalogs are held', with('', 2, sub ($t) {
 		my ($alice) = $aio->sessions('alice');
 		$alice->sql('SET test_aio.hold_timeout = 100');
 		$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
 		$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 		$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
 		$aio->end_gate;
-	}, leaves => 'nothing', log => $aio->hold_expired);
+	}), leaves => 'nothing', log => $aio->hold_expired);
 
-	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', with('alice', sub ($alice) {
 		$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
 		$alice->sql('SELECT io_hold(keep => true)');
 		$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
 		$alice->sql('SELECT io_hold_end(), io_release_all()');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('a synchronous read in a batch', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a synchronous read in a batch', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
 		$aio->evict($t, $alice);
 		$aio->evict($u, $alice);
@@ -361,7 +333,7 @@ with_each_io_method(sub {
 		$aio->gate_release;
 		$alice->returns('||1|', 'and the batch goes on');
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
-	});
+	}));
 }, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
 
 # The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O
@@ -386,9 +358,8 @@ sub with_autovacuum ($aio, $function)
 	return;
 }
 
-with_each_io_method(sub {
-	$aio->scenario('batch mode, and more reads than handles', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+for_each_io_method(sub {
+	$aio->scenario('batch mode, and more reads than handles', with('alice', 40, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $alice);
 		$aio->sql("SELECT io_hold('$t', max_reads => 3)");
@@ -397,18 +368,16 @@ with_each_io_method(sub {
 		$aio->gives('SELECT io_release_all()', 3);
 		$alice->returns(qr/^\n*$/, 'goes on');
 		$aio->sql('SELECT io_hold_end()');
-	});
+	}));
 
-	$aio->scenario('parallel query', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 400);
+	$aio->scenario('parallel query', with('alice', 400, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
 			. 'SET seq_page_cost = 0');
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT count(*) FROM $t");
 		my $processes = "SELECT string_agg(DISTINCT backend_type, ', '), count(DISTINCT pid) FROM io_held JOIN pg_stat_activity USING (pid)";
 		$aio->wait_for("SELECT (q.*)::text = '(\"client backend, parallel worker\",3)' FROM ($processes) q");
-		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-		$alice->raises('57014', qr/user request/, 'is cancelled, workers and all');
+		$aio->cancels($alice, 'is cancelled, workers and all');
 		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'", 0, 'they have gone');
 		$aio->sql('SELECT io_release_all()');
 		$aio->evict($t);
@@ -416,10 +385,9 @@ with_each_io_method(sub {
 		$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
 		$aio->gate_release;
 		$alice->returns('400', 'counts');
-	}, log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
+	}), log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
-	$aio->scenario('autovacuum', sub {
-		my ($bob, $t) = $aio->sessions_and_table('bob', 100);
+	$aio->scenario('autovacuum', with('bob', 100, sub ($bob, $t) {
 		$aio->sql("ALTER TABLE $t SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)");
 		my $begun = $aio->sql('SELECT clock_timestamp()');
 		$aio->sql("DELETE FROM $t WHERE blk = 50");
@@ -439,7 +407,7 @@ with_each_io_method(sub {
 				$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
 			});
 		$aio->proves($t, except => 'block 50 has no row');
-	}, leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
+	}), leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
 
 	# the leader tells its workers of costs that a reload has changed
 	$aio->scenario('parallel autovacuum', sub {
@@ -478,9 +446,7 @@ with_each_io_method(sub {
 			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
 			ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
 			is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
-			$aio->sql("SELECT io_hold('$u')");
-			$alice->starts("SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
-			$alice->waits_on('IoGateHeld');
+			$aio->gate_stops("io_hold('$u')", $alice, "SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
 			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
 			$bob->waits_on('AioIoCompletion', 'waits for one in the queue');
 			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
@@ -492,5 +458,3 @@ with_each_io_method(sub {
 		$bob->returns('1', 'has it now');
 	}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
 }, needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
-
-done_testing();

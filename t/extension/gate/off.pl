@@ -40,15 +40,12 @@ with_each_io_method(sub {
 
 # a server without background workers
 with_each_io_method(sub {
-	$aio->scenario('without its worker', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
 		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
 		$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
 		$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
-		$aio->sql("SELECT io_hold('$t', keep => true)");
-		$bob->starts("SELECT read_rel_block_ll('$t', 9)");
-		$bob->waits_on('IoGateHeld');
+		$aio->gate_stops("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");
 		$aio->gives('SELECT io_release_all()', 1);
 		$bob->returns('', 'reads when it is released');
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
@@ -57,7 +54,7 @@ with_each_io_method(sub {
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->launch->wait_until_ready;
 		$aio->restarted;
-	}, dies => 1, log => $aio->terminated(qw(alice bob)));
+	}), dies => 1, log => $aio->terminated(qw(alice bob)));
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
 
 # Returns the shared memory of a server with many possible processes, in MB.
@@ -77,13 +74,12 @@ subtest 'the size of its shared memory' => sub {
 };
 
 for_each_io_method(sub {
-	$aio->scenario('settings', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('settings', with('alice', sub ($alice) {
 		$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
 		$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
 		$alice->fails('SET test_aio.hold_timeout = 0', '22023', qr/outside the valid range/, 'hold_timeout');
 		$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
-	});
+	}));
 
 	$aio->scenario('what io_gate says', sub {
 		my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';

@@ -25,8 +25,7 @@ sub settles ($aio, $sessions, $expected, $name)
 }
 
 for_each_io_method(sub {
-	$aio->scenario('two processes that have waited for one read go on one by one', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('two processes that have waited for one read go on one by one', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT io_hold_wakeups(true)', 'f', 'it was off');
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
@@ -45,10 +44,9 @@ for_each_io_method(sub {
 		$aio->gives('SELECT io_hold_wakeups(false), io_hold_wakeups(false)', 't|f', 'wakeups were held, and are not');
 		$alice->returns('', 'alice has hers');
 		$aio->sql('SELECT io_hold_end()');
-	});
+	}));
 
-	$aio->scenario('a temporary table, whose owner performs the read', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a temporary table, whose owner performs the read', with('alice', sub ($alice) {
 		my $own = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		$aio->sql('SELECT io_hold_wakeups(true), io_hold()');
 		$alice->starts("SELECT read_rel_block_ll('$own', 3)");
@@ -58,10 +56,9 @@ for_each_io_method(sub {
 		$aio->gives("SELECT io_wake($pid)", 't', 'alice goes on');
 		$alice->returns('', 'alice has her block');
 		$aio->sql('SELECT io_hold_wakeups(false), io_hold_end()');
-	});
+	}));
 
-	$aio->scenario('the session that holds wakeups ends', sub {
-		my ($alice, $carol, $t) = $aio->sessions_and_table('alice carol', 20);
+	$aio->scenario('the session that holds wakeups ends', with('alice carol', 20, sub ($alice, $carol, $t) {
 		$carol->sql('SELECT io_hold_wakeups(true)');
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -70,10 +67,9 @@ for_each_io_method(sub {
 		settles($aio, [$alice], 'alice=held wakeup', 'the wakeup of alice is held');
 		$aio->end_session($carol);
 		$alice->returns('', 'alice goes on');
-	});
+	}));
 
-	$aio->scenario('no process stands there for longer than the hold timeout', sub {
-		my ($alice, $carol, $t) = $aio->sessions_and_table('alice carol', 20);
+	$aio->scenario('no process stands there for longer than the hold timeout', with('alice carol', 20, sub ($alice, $carol, $t) {
 		$carol->sql("SET test_aio.hold_timeout = '100ms'");
 		$carol->sql('SELECT io_hold_wakeups(true)');
 		$aio->sql("SELECT io_hold('$t')");
@@ -83,10 +79,9 @@ for_each_io_method(sub {
 		$alice->wait_for_end->forget_warnings;
 		$aio->logs(qr/the wakeup of process \d+ was held for too long/, 1, 'logged');
 		$carol->sql('SELECT io_hold_wakeups(false)');
-	}, log => qr/LOG:  .*was held for too long/);
+	}), log => qr/LOG:  .*was held for too long/);
 
-	$aio->scenario('the states of processes', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('the states of processes', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("BEGIN; LOCK TABLE $t");
 		settles($aio, [ $alice, $bob ], 'alice=idle bob=idle', 'both are idle');
 		$bob->starts("SELECT count(*) FROM $t");
@@ -102,10 +97,9 @@ for_each_io_method(sub {
 		is(settle($aio, [$alice], ', timeout => 20'), 'alice=running', 'alice works until the timeout of io_settle()');
 		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
 		is($alice->wait_for_end->error->{sqlstate}, '57014', 'alice is cancelled');
-	});
+	}));
 
-	$aio->scenario('bad input', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('bad input', with('alice', sub ($alice) {
 		$alice->fails($_->[0], $_->[1], $_->[2], $_->[0]) for (
 			[ 'SELECT io_hold_wakeups(NULL)', '22004', qr/on must not be null/ ],
 			[ 'SELECT io_wake(NULL)', '22004', qr/pid must not be null/ ],
@@ -121,5 +115,5 @@ for_each_io_method(sub {
 			[ "SELECT io_settle('{}', 1, 100000000)", '22023', qr/io_id must be between 0 and/ ]);
 		$aio->gives("SELECT io_wake(0), io_wake(1), (SELECT count(*) FROM io_settle('{}'))", 'f|f|0', 'no such process has a held wakeup');
 		$aio->gives("SELECT state FROM io_settle(ARRAY[1])", 'gone', 'a process that is not of this server');
-	});
+	}));
 }, needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });

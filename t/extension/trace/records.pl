@@ -16,8 +16,7 @@ sub io_of_plan ($session, $sql)
 }
 
 with_each_io_method(sub {
-	$aio->scenario('a scan', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('a scan', with('alice', 200, sub ($alice, $t) {
 		my $counted;
 		$aio->traces_of("'$t'", sub {
 			$counted = $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM $t") });
@@ -34,19 +33,17 @@ with_each_io_method(sub {
 		$aio->gives('SELECT ios, blocks, round(mean_size::numeric, 6), max_in_progress, waits, errors FROM io_trace_summary',
 			$aio->sql('SELECT count(*), sum(nblocks), round(avg(nblocks), 6), max(in_progress), sum(waits), 0 FROM io_trace'),
 			'the summary adds up');
-	});
+	}));
 
-	$aio->scenario('what EXPLAIN (IO) says', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('what EXPLAIN (IO) says', with('alice', 200, sub ($alice, $t) {
 		my @io;
 		$aio->traces_of("'$t'", sub { @io = io_of_plan($alice, "SELECT count(*) FROM $t") });
 		$aio->gives('SELECT ios, round(mean_size::numeric, 2) FROM io_trace_summary', "$io[0]|$io[2]", 'number and size');
 		cmp_ok($aio->sql('SELECT waits FROM io_trace_summary'), '<=', $io[1], 'no more waits');
 		$aio->gives('SELECT round(mean_in_progress::numeric, 2) FROM io_trace_summary', $io[3], 'in progress') if $aio->method eq 'worker';
-	}, skip => $aio->major < 19 ? 'EXPLAIN (IO) came with 19' : undef);
+	}), skip => $aio->major < 19 ? 'EXPLAIN (IO) came with 19' : undef);
 
-	$aio->scenario('only what was asked for', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('only what was asked for', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
 		my $read = sub {
 			$aio->evict($_) for $t, $u;
@@ -67,10 +64,9 @@ with_each_io_method(sub {
 		$aio->traced($who, "$u alice 3+2", 'both, and none after the end');
 		$aio->sql('SELECT io_trace_reset()');
 		$aio->gives('SELECT recorded, lost FROM io_trace_status', '0|0', 'a reset forgets');
-	});
+	}));
 
-	$aio->scenario('a batch', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+	$aio->scenario('a batch', with('alice bob', 40, sub ($alice, $bob, $t) {
 		# caches all that the batch reads besides
 		$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 		$aio->traces_of("'$t'", sub {
@@ -81,7 +77,7 @@ with_each_io_method(sub {
 		$aio->comes_to_trace("string_agg(concat_ws(' ', blockno, in_progress, lookahead_distance, state), ', ' ORDER BY seq)",
 			join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');
 		$aio->traced('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
-	});
+	}));
 }, needs => 'gate trace');
 
 # The I/O trace shows who has waited for a read, since when and how long: while the wait goes
@@ -104,8 +100,7 @@ sub unseen_completions ($aio)
 }
 
 with_each_io_method(sub {
-	$aio->scenario('two sessions wait for a held read', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('two sessions wait for a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		my ($a, $b) = map { $_->pid } $alice, $bob;
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_hold('$t')");
@@ -122,26 +117,23 @@ with_each_io_method(sub {
 			't|t|t|t', 'the waits have ended');
 		$aio->gives('SELECT ios, waits, joined, errors FROM io_trace_summary', '1|2|1|0');
 		$aio->end_trace;
-	});
+	}));
 
-	$aio->scenario('a cancelled session waits no longer', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('a cancelled session waits no longer', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 		$aio->comes_to_trace('waits', 1);
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		$aio->comes_to_trace('waits', 2);
-		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
-		$bob->raises('57014', qr/user request/, 'is cancelled');
+		$aio->cancels($bob);
 		$aio->traced('state, wait_times[1] IS NULL, wait_times[2] > 0, wait_time = wait_times[2]', 'SUBMITTED|t|t|t');
 		$aio->gate_release;
 		$alice->ends;
 		$aio->end_trace;
-	});
+	}));
 
-	$aio->scenario('a session that comes late does not wait', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('a session that comes late does not wait', with('alice', 120, sub ($alice, $t) {
 		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
 		$aio->trace("'$t'");
 		$alice->sql('FETCH 40 FROM c');
@@ -158,7 +150,7 @@ with_each_io_method(sub {
 		$aio->end_trace;
 		$aio->gives($waits, $before, 'for none of these');
 		$alice->sql('COMMIT');
-	}, skip => $aio->method ne 'io_uring' ? undef
+	}), skip => $aio->method ne 'io_uring' ? undef
 		: $aio->major < 19 ? '18 finds with io_uring by waiting only that a read has ended'
 		: $aio->poll(sub { unseen_completions($aio) >= 0 }, 1) ? undef : 'this kernel does not tell of completions');
 
@@ -180,14 +172,13 @@ with_each_io_method(sub {
 		$aio->end_trace;
 	});
 
-	$aio->scenario('on a simulated device', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('on a simulated device', with('alice', 40, sub ($alice, $t) {
 		$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
 		$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
 		$aio->gives('SELECT count(*), bool_and(held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
 			'4|t|1|t', 'each takes as long as it is to, and the worker completes it');
 		$aio->sql('SELECT io_device_end()');
-	});
+	}));
 }, needs => 'gate trace');
 
 # The end of a read in the I/O trace: its result, its time, and the processes that performed
@@ -196,11 +187,8 @@ with_each_io_method(sub {
 # io_methods: worker; long: all
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 
-# Scenarios of results.
-sub results ($aio)
-{
-	$aio->scenario('failed and short reads', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+with_each_io_method(sub {
+	$aio->scenario('failed and short reads', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', -5, times => 1)");
 		$aio->traces_of("'$t'", sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
 		$aio->traced($columns, '3 2 -5 ERROR', 'failed');
@@ -209,10 +197,9 @@ sub results ($aio)
 		$aio->traced($columns, '3 2 8192 PARTIAL, 4 1 8192 OK', 'short, and read again');
 		$aio->gives('SELECT sum(errors) FROM io_trace_summary', 0, 'which is no error');
 		$aio->sql('SELECT io_fail_end()');
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('bad pages', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+	$aio->scenario('bad pages', with('alice', 20, changes => 1, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 		$aio->traces_of("'$t'", sub { $alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 3)", 'XX001', qr/invalid page in block 3/, 'fails') });
 		$aio->traced('result, joined', 'ERROR|f');
@@ -220,14 +207,9 @@ sub results ($aio)
 		$aio->traced('result', 'WARNING');
 		$aio->traced('raw_result', 3 * 8192);
 		$alice->warns(qr/invalid page in block 3/);
-	}, log => qr/LOG:  invalid page in block 3 /);
-}
+	}), log => qr/LOG:  invalid page in block 3 /);
 
-with_each_io_method(sub {
-	results($aio);
-
-	$aio->scenario('which processes execute and complete a scan', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+	$aio->scenario('which processes execute and complete a scan', with('alice', 100, sub ($alice, $t) {
 		my $counted;
 		my $pid = $alice->pid;
 		my %executor = (
@@ -239,29 +221,26 @@ with_each_io_method(sub {
 		});
 		$aio->traced("count(*) || '/' || sum(length)", $counted, 'sees every read');
 		$aio->traced("bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t', 'the processes and the results');
-	});
+	}));
 
-	$aio->scenario('synchronous reads, an index', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('synchronous reads, an index', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$aio->traces_of('', sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
 		$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
 			  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
 			"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
-	});
+	}));
 
 	# pages of the maps are zeroed if they are bad, but read like others by a session that waits
-	$aio->scenario('synchronous reads, the maps', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+	$aio->scenario('synchronous reads, the maps', with('alice', 20, changes => 1, sub ($alice, $t) {
 		$aio->traces_of('', sub { $alice->sql("DELETE FROM $t WHERE ctid = '(3,1)'; INSERT INTO $t VALUES ('$t', 20, 0, proof('$t', 20, 0))") });
 		$aio->gives("SELECT fork, bool_and(f_sync AND result = 'OK' AND executed_by = pid) FROM io_trace"
 			  . " WHERE relation = '$t'::regclass AND fork <> 'main' GROUP BY 1 ORDER BY 1",
 			"fsm|t\nvm|t", 'seen');
-	});
+	}));
 
-	$aio->scenario('a temporary table', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a temporary table', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 40, kind => 'TEMP', session => $alice);
 		$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		$alice->sql("SELECT count(*) FROM $t");
@@ -270,20 +249,18 @@ with_each_io_method(sub {
 			'own|40|t|t|OK|OK', 'seen, by its name');
 		$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
 		$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('completed by another', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('completed by another', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SELECT read_rel_block_ll('$t', 0)");
 		$aio->traces_of("'$t'", sub {
 			$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 			$bob->sql("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		});
 		$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result", 't|t||OK', 'the session that wanted the block has completed the read');
-	}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
+	}), skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
 
-	$aio->scenario('parallel query', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 400);
+	$aio->scenario('parallel query', with('alice', 400, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
 		# holds the reads, so that each of the three processes gets some
 		$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
@@ -300,15 +277,14 @@ with_each_io_method(sub {
 			if $aio->method ne 'sync';
 		$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
 		$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 }, io_methods => 'io_uring; long: all', needs => 'gate trace');
 
 # The I/O trace keeps a number of reads: the last ones stay, the others are counted.  A
 # restart forgets all.  Without room there is no trace.
 # io_methods: worker
-with_each_io_method(sub {
-	$aio->scenario('more reads than there is room for', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+for_each_io_method(sub {
+	$aio->scenario('more reads than there is room for', with('alice', 60, sub ($alice, $t) {
 		$aio->trace("'$t'");
 		$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 49) b");
 		$aio->gives('SELECT size, recorded, lost FROM io_trace_status', '20|50|30', 'the status says so');
@@ -320,10 +296,9 @@ with_each_io_method(sub {
 		$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 4) b");
 		$aio->gives('SELECT recorded, lost FROM io_trace_status', '5|0', 'it goes on');
 		$aio->end_trace;
-	});
+	}));
 
-	$aio->scenario('a record is overwritten while its read is held', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+	$aio->scenario('a record is overwritten while its read is held', with('alice bob', 60, sub ($alice, $bob, $t) {
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_hold('$t', 3)");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -334,7 +309,7 @@ with_each_io_method(sub {
 		$alice->ends;
 		$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'and stay as they are');
 		$aio->end_trace;
-	});
+	}));
 
 	$aio->scenario('many sessions at once', sub {
 		my @sessions = $aio->sessions(map { "s$_" } 1 .. 4);
@@ -352,8 +327,7 @@ with_each_io_method(sub {
 		$aio->end_trace;
 	});
 
-	$aio->scenario('a crash', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('a crash', with('alice', 20, sub ($alice, $t) {
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -364,7 +338,7 @@ with_each_io_method(sub {
 		my ($bob) = $aio->sessions('bob');
 		$aio->traces_of("'$t'", sub { $bob->sql("SELECT read_rel_block_ll('$t', 3)") });
 		$aio->traced('seq, blockno', '1|3', 'and there can be a new one');
-	}, leaves => 'nothing', dies => 1);
+	}), leaves => 'nothing', dies => 1);
 
 	$aio->scenario('no room', sub {
 		$aio->node->append_conf('postgresql.conf', 'test_aio.trace_size = 0');
@@ -380,5 +354,3 @@ with_each_io_method(sub {
 	}, leaves => 'nothing', dies => 1);
 },
 	needs => 'gate trace', conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });
-
-done_testing();

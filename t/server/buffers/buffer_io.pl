@@ -9,8 +9,7 @@ use TestAio;
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("one session, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 4, kind => $kind);
+		$aio->scenario("one session, $kind", with('alice', 4, kind => $kind, sub ($alice, $t) {
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
@@ -21,25 +20,22 @@ with_each_io_method(sub {
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
 			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
 			$aio->evict($t, $alice);
-		});
+		}));
 	}
 
-	$aio->scenario('another waits, the I/O succeeds', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+	$aio->scenario('another waits, the I/O succeeds', with('alice bob', 4, sub ($alice, $bob, $t) {
+		my $b = starts_io($alice, $t);
 		$bob->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'does not wait');
 		$bob->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)");
 		$bob->waits_on('BufferIo');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
 		$bob->returns('f', 'need not start');
-	});
+	}));
 
 	# what has "succeeded" is done: nothing that was committed is lost
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("rows before and after, $kind", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4, kind => $kind, changes => 1);
+		$aio->scenario("rows before and after, $kind", with('alice bob', 4, kind => $kind, changes => 1, sub ($alice, $bob, $t) {
 			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 			$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
 			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
@@ -51,12 +47,11 @@ with_each_io_method(sub {
 			$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
 			$alice->sql("SELECT invalidate_rel_block('$t', 2)");
 			$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
-		});
+		}));
 	}
 
 	# a buffer must forget the read that has filled it
-	$aio->scenario('another waits to write what has been read', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('another waits to write what has been read', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->evict($t, $alice);
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
@@ -67,12 +62,10 @@ with_each_io_method(sub {
 		$bob->returns('t', 'starts it himself');
 		$bob->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => true)");
 		$aio->evict($t, $alice);
-	});
+	}));
 
-	$aio->scenario('another waits, the I/O fails', sub {
-		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 4);
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+	$aio->scenario('another waits, the I/O fails', with('alice bob carol', 4, sub ($alice, $bob, $carol, $t) {
+		my $b = starts_io($alice, $t);
 		$_->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)")->waits_on('BufferIo') for $bob, $carol;
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => false)");
 		$aio->poll(sub { $bob->has_ended || $carol->has_ended });
@@ -82,42 +75,36 @@ with_each_io_method(sub {
 		$next->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
 		$last->returns('t', 'and starts when that fails');
 		$last->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
-	});
+	}));
 
 	for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
 	{
-		$aio->scenario("a reader waits: $read", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+		$aio->scenario("a reader waits: $read", with('alice bob', 4, sub ($alice, $bob, $t) {
+			my $b = starts_io($alice, $t);
 			$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
 			$bob->waits_on('BufferIo');
 			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
 			$bob->returns('1', 'reads');
-		});
+		}));
 	}
 
-	$aio->scenario('a waiting reader is cancelled', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+	$aio->scenario('a waiting reader is cancelled', with('alice bob', 4, sub ($alice, $bob, $t) {
+		my $b = starts_io($alice, $t);
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
 		$bob->waits_on('BufferIo');
 		$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
 		$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '4', 'and reads later');
-	}, leaves => 'COMPLETED_SHARED');
+	}), leaves => 'COMPLETED_SHARED');
 
-	$aio->scenario('the session ends that has started it', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
-		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts');
+	$aio->scenario('the session ends that has started it', with('alice bob', 4, sub ($alice, $bob, $t) {
+		my $b = starts_io($alice, $t);
 		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
 		$bob->waits_on('BufferIo');
 		$aio->end_session($alice);
 		$bob->returns('4', 'reads');
-	});
+	}));
 }, leaves => 'nothing');
 
 # What a buffer's header says before, during and after a read: its pins, and BM_IO_ERROR,
@@ -141,8 +128,7 @@ with_each_io_method(sub {
 		my $permanent = $kind ? '' : '+PERMANENT';
 		my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
 
-		$aio->scenario("a read fails, and the next does not, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+		$aio->scenario("a read fails, and the next does not, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 			is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
 			$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 			$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
@@ -154,10 +140,9 @@ with_each_io_method(sub {
 			is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
 			$aio->proves($t, session => $alice);
 			is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
-		}, skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
+		}), skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
 
-		$aio->scenario("a bad page among good ones, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
+		$aio->scenario("a bad page among good ones, $kind", with('alice', 10, kind => $kind, changes => 1, sub ($alice, $t) {
 			$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 			$aio->evict($t, $alice);
 			$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
@@ -166,14 +151,11 @@ with_each_io_method(sub {
 			$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
 			is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
 			$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
-		}, skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
+		}), skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
 	}
 
-	$aio->scenario('pins of a read under way', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
-		$aio->hold(relation => $t);
-		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)");
-		$aio->holds(1);
+	$aio->scenario('pins of a read under way', with('alice bob', 10, sub ($alice, $bob, $t) {
+		$aio->holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", relation => $t);
 		my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
 		is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
 		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
@@ -183,7 +165,7 @@ with_each_io_method(sub {
 		$alice->returns(3, 'reads');
 		$bob->returns(1, 'gets it');
 		is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
 	# by its resource owner from 19 on
 	$aio->scenario('the lock of a page ends with an error', sub {
@@ -207,8 +189,7 @@ END
 		$aio->proves($t, blocks => 5);
 	});
 
-	$aio->scenario('vacuum waits for the pin of an I/O', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('vacuum waits for the pin of an I/O', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
@@ -216,11 +197,10 @@ END
 		$bob->waits_on($cleanup_wait);
 		$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
 		$bob->ends('is woken');
-	});
+	}));
 
 	# the wait goes on after a wake-up for another reason
-	$aio->scenario('vacuum waits for a pin, and is woken meanwhile', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('vacuum waits for a pin, and is woken meanwhile', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
 		$bob->starts("VACUUM (FREEZE) $t");
@@ -233,27 +213,24 @@ END
 		$bob->waits_on($cleanup_wait, 'waits again');
 		$alice->sql('COMMIT');
 		$bob->ends('gets the lock');
-	});
+	}));
 
 	# one process at a time may wait
-	$aio->scenario('vacuum waits for a pin, and is canceled', sub {
-		my ($alice, $bob, $carol, $dave, $t) = $aio->sessions_and_table('alice bob carol dave', 4);
+	$aio->scenario('vacuum waits for a pin, and is canceled', with('alice bob carol dave', 4, sub ($alice, $bob, $carol, $dave, $t) {
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
 		# with one pin, the end of the waiter's own would wake it, and take its request back
 		$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;
 		$bob->starts("VACUUM (FREEZE) $t");
 		$bob->waits_on($cleanup_wait);
-		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
-		$bob->raises('57014', qr/canceling statement due to user request/, 'is canceled');
+		$aio->cancels($bob, 'is canceled');
 		$carol->starts("VACUUM (FREEZE) $t");
 		$carol->waits_on($cleanup_wait, 'waits in its place');
 		$_->sql('COMMIT') for $alice, $dave;
 		$carol->ends('gets the lock');
-	});
+	}));
 
 	# a deletion keeps a pin while it waits for another transaction, and releases it together with its lock
-	$aio->scenario('vacuum waits for a pin that is released with a lock', sub {
-		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+	$aio->scenario('vacuum waits for a pin that is released with a lock', with('alice bob carol', sub ($alice, $bob, $carol) {
 		my $t = 'scenario.d';
 		$aio->sql("CREATE TABLE $t (n int, gen int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 0 FROM generate_series(0, 2) i");
 		# the scan, and its pin, end before the deletion
@@ -270,7 +247,7 @@ END
 		$carol->ends('gets the lock');
 		$bob->sql('ROLLBACK');
 		$aio->gives("SELECT string_agg(gen::text, '' ORDER BY n) FROM $t", '010', 'the rows');
-	});
+	}));
 }, leaves => 'nothing');
 
 # Two sessions that want the same block, or the same buffer, at the same time (BufferAlloc,
@@ -320,7 +297,7 @@ sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $late
 	return;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('another session reads the block', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
 		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
@@ -331,9 +308,7 @@ with_each_io_method(sub {
 	$aio->scenario('the read of another session has not ended', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
 		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
-			$aio->hold(pid => $bob->pid, relation => $t);
-			$bob->starts("SELECT read_rel_block_ll('$t', 4, nblocks => 4)");
-			$aio->holds(1);
+			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 4, nblocks => 4)", pid => $bob->pid, relation => $t);
 		}, sub {
 			$alice->waits_on('AioIoCompletion');
 			$aio->release;
@@ -354,5 +329,3 @@ with_each_io_method(sub {
 		$bob->sql('COMMIT');
 	}, skip => $no_strace);
 }, conf => { shared_buffers => '256kB', max_connections => 10, bgwriter_lru_maxpages => 0 });
-
-done_testing();

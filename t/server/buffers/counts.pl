@@ -12,8 +12,7 @@ with_each_io_method(sub {
 		return $aio->sql("SELECT string_agg(DISTINCT usagecount::text, ',') FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0");
 	};
 
-	$aio->scenario('usage counts', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('usage counts', with('alice', 40, sub ($alice, $t) {
 		for my $expected (1 .. 5, 5, 5)
 		{
 			$alice->sql("SELECT count(*) FROM $t");
@@ -44,10 +43,9 @@ with_each_io_method(sub {
 		is($aio->cached($used), $before, 'the ring of a large scan evicts no block that is in use');
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))") for 1 .. 8;
 		isnt($aio->cached($used), $before, 'reads without a ring evict such blocks');
-	}, skip => $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_buffercache'));
 
-	$aio->scenario('usage counts of local buffers', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('usage counts of local buffers', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my ($often, $once) = map { $aio->table(@$_, kind => 'TEMP', session => $alice) } [ 'often', 10 ], [ 'once', 90 ];
 		$aio->evict($_, $alice) for $often, $once;
@@ -58,11 +56,10 @@ with_each_io_method(sub {
 		$aio->table('third', 30, kind => 'TEMP', session => $alice);
 		is($read->($often), 0, 'blocks that are used often stay when others come');
 		cmp_ok($read->($once), '>', 0, 'blocks that were used once go');
-	});
+	}));
 
 	# a buffer that keeps the usage count 0 is the next that any other session takes, out of the ring
-	$aio->scenario('a ring uses buffers that nobody has used lately', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('a ring uses buffers that nobody has used lately', with('alice', 40, sub ($alice, $t) {
 		my $large = $aio->table('l', 2500);
 		my $with_usage_count = sub {
 			return split /\n/, $aio->sql("SELECT bufferid || '/' || relblocknumber FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND usagecount = $_[0]");
@@ -78,7 +75,7 @@ with_each_io_method(sub {
 		$alice->sql("SET vacuum_buffer_usage_limit = '128kB'");
 		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
 		is(join(' ', grep { my $buffer = $_; grep { $_ eq $buffer } @buffers } $with_usage_count->(1)), join(' ', @buffers), 'VACUUM with a ring takes it to 1');
-	}, skip => $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_buffercache'));
 });
 
 # The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as
@@ -97,8 +94,7 @@ with_each_io_method(sub {
 	my $skip = $aio->lacks('pg_buffercache')
 	  // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_evict_relation'") ? undef : 'pg_buffercache is older than 1.6');
 
-	$aio->scenario('dirty and pinned buffers', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
+	$aio->scenario('dirty and pinned buffers', with('alice bob', 30, sub ($alice, $bob, $t) {
 		my $gone = join "\n", map { "block $_ has no row" } 20 .. 24;
 		$aio->sql("DELETE FROM $t WHERE blk BETWEEN 20 AND 24");
 		# two cursors stand on clean pages, one on a dirty one
@@ -122,10 +118,9 @@ with_each_io_method(sub {
 		$alice->gives('SELECT buffers_skipped BETWEEN 1 AND 4, buffers_evicted > 0 FROM pg_buffercache_evict_all()', 't|t', 'pg_buffercache_evict_all() skips what is pinned');
 		$bob->sql('ROLLBACK');
 		$aio->proves($t, except => "block 19 has no row\n$gone");
-	}, skip => $skip);
+	}), skip => $skip);
 
-	$aio->scenario('superusers only', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 3);
+	$aio->scenario('superusers only', with('alice', 3, sub ($alice, $t) {
 		$alice->sql('BEGIN; CREATE ROLE clerk; GRANT USAGE ON SCHEMA scenario TO clerk; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO clerk; SET ROLE clerk');
 		my %arguments = (evict_relation => "'$t'", evict => 1, mark_dirty_relation => "'$t'", mark_dirty => 1);
 		for my $function (split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_buffercache_(evict|mark_dirty)'"))
@@ -137,11 +132,10 @@ with_each_io_method(sub {
 		}
 		# no role is left
 		$alice->sql('ROLLBACK');
-	}, skip => $skip);
+	}), skip => $skip);
 
 	# a buffer without a valid page cannot be evicted
-	$aio->scenario('under a read', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
+	$aio->scenario('under a read', with('alice bob', 30, sub ($alice, $bob, $t) {
 		$aio->warm($t, 0 .. 2, 7 .. 29);
 		my ($all) = buffers_of($aio, $t);
 		$aio->hold(relation => $t);
@@ -154,10 +148,9 @@ with_each_io_method(sub {
 		$aio->release;
 		$alice->returns(4, 'the read ends');
 		is($aio->cached($t), '3,4,5,6', 'its blocks are there');
-	}, skip => $skip // $aio->no_faults);
+	}), skip => $skip // $aio->no_faults);
 
-	$aio->scenario('marked as dirty', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 30);
+	$aio->scenario('marked as dirty', with('alice bob', 30, sub ($alice, $bob, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk = 4; CHECKPOINT");
 		$aio->evict($t);
 		$alice->sql("SELECT count(*) FROM $t; CHECKPOINT; DELETE FROM $t WHERE blk = 5");
@@ -186,11 +179,10 @@ with_each_io_method(sub {
 		$alice->sql('CHECKPOINT; SELECT count(*) FROM pg_buffercache_mark_dirty_all()');
 		$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$all|0", 'evicted, flushed, skipped');
 		$aio->proves($t, except => join "\n", map { "block $_ has no row" } 4 .. 6);
-	}, skip => $skip // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_mark_dirty_relation'") ? undef : 'pg_buffercache is older than 1.7'));
+	}), skip => $skip // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_mark_dirty_relation'") ? undef : 'pg_buffercache is older than 1.7'));
 
 	# larger than the pool, and read without a ring
-	$aio->scenario('from the first to the last buffer', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 2100);
+	$aio->scenario('from the first to the last buffer', with('alice', 2100, sub ($alice, $t) {
 		my $ends = "SELECT min(bufferid), max(bufferid) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t')";
 		my $fill = sub {
 			# a catalog may have taken one of the two
@@ -208,19 +200,18 @@ with_each_io_method(sub {
 		$fill->();
 		$alice->sql('SELECT pg_buffercache_evict_all()');
 		is((buffers_of($aio, $t))[0], 0, 'nothing is left when all are evicted');
-	}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
+	}), skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
-	$aio->scenario('what is refused', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 5, kind => 'TEMP');
+	$aio->scenario('what is refused', with('alice', 5, kind => 'TEMP', sub ($alice, $t) {
 		$alice->fails("SELECT pg_buffercache_evict_relation('$t')", '22023', qr/relation uses local buffers/, 'a temporary table');
 		$alice->fails("SELECT pg_buffercache_evict($_)", 'XX000', qr/bad buffer ID: $_/, "buffer $_") for -1, 0, 2049;
-	}, skip => $skip);
+	}), skip => $skip);
 }, conf => { shared_buffers => '16MB' });
 
 # pg_buffercache_summary() and pg_buffercache_usage_counts() agree with pg_buffercache: on buffers
 # that were used once or often, that are dirty, and that are pinned.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# buffers follow one another in memory, and begin with a page of memory
 	$aio->scenario('pages of memory', sub {
 		my ($buffers, $rows, $pages, $most, $gaps) = split /\|/, $aio->sql(<<'END');
@@ -260,5 +251,3 @@ END
 		$bob->sql('ROLLBACK');
 	}, skip => $aio->lacks('pg_buffercache'));
 }, conf => { shared_buffers => '16MB' });
-
-done_testing();

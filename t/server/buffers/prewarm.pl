@@ -9,12 +9,22 @@ use PostgreSQL::Test::Utils ();
 # autoprewarm, and pg_buffercache_evict() and its kin.
 sub blocks ($from, $to) { return join ',', $from .. $to }
 
+# Restarts the server, and calls a function meanwhile.  Returns how many blocks autoprewarm has loaded then, and
+# how many it was to load.
+sub loaded_after_restart ($aio, $function = sub { })
+{
+	my $size = $aio->log_size;
+	while_stopped($aio, $function);
+	my @blocks;
+	$aio->poll(sub { @blocks = $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
+	return @blocks;
+}
+
 with_each_io_method(sub {
 	return $aio->scenario('pg_prewarm', sub { }, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'))
 	  if $aio->lacks('pg_prewarm') || $aio->lacks('pg_buffercache');
 
-	$aio->scenario('ranges', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('ranges', with('alice', 60, sub ($alice, $t) {
 		my @cases = ([ 'NULL, NULL', 0, 59 ], [ '0, 0', 0, 0 ], [ '59, 59', 59, 59 ], [ '7, 40', 7, 40 ], [ '50, NULL', 50, 59 ], [ 'NULL, 3', 0, 3 ]);
 		for my $mode ('buffer', 'read', 'prefetch')
 		{
@@ -38,10 +48,9 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'vm')", 1, 'the visibility map');
 		is($aio->cached($t), '', 'no block of the main fork');
-	});
+	}));
 
-	$aio->scenario('privileges', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('privileges', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
 		$alice->sql('SET ROLE reader');
 		$alice->fails("SELECT pg_prewarm('$_')", '42501', qr/permission denied for (?:table|index|relation)/, "without a privilege: $_") for $t, 'scenario.t_i';
@@ -50,19 +59,17 @@ with_each_io_method(sub {
 		$alice->gives("SELECT pg_prewarm('$_') > 0", 't', "with SELECT on the table: $_") for $t, $aio->setting('server_version_num') < 180001 ? () : 'scenario.t_i';
 		$alice->sql('RESET ROLE');
 		$aio->sql('DROP OWNED BY reader; DROP ROLE reader');
-	});
+	}));
 
-	$aio->scenario('pg_prewarm of a bad block', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+	$aio->scenario('pg_prewarm of a bad block', with('alice', 40, changes => 1, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 20, corrupt_header => true)");
 		$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 30)", 'XX001', qr/invalid page in block 20 of relation/, 'buffer');
 		$alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 10, 30)", 21, 'read does not look at pages');
 		$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'main', 21, 39)", 19, 'buffer, behind the bad block');
 		is(join(',', grep { $_ > 20 } split /,/, $aio->cached($t)), blocks(21, 39), 'the blocks behind it are cached');
-	}, log => qr/LOG:  invalid page in block 20 of relation/);
+	}), log => qr/LOG:  invalid page in block 20 of relation/);
 
-	$aio->scenario('pg_buffercache_evict and its kin', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('pg_buffercache_evict and its kin', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = map { $aio->table($_, 30) } qw(t u);
 		$alice->sql("SELECT count(*) FROM $_") for $t, $u;
 		my $of = sub ($table, $block) { return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
@@ -80,7 +87,7 @@ with_each_io_method(sub {
 		is($aio->cached($t) . $aio->cached($u), '', 'no block of the tables is cached');
 		$aio->proves($u, except => "block 9 has no row\nblock 10 has no row");
 		$alice->fails('SELECT pg_buffercache_evict(0)', 'XX000', qr/bad buffer ID: 0/, 'no such buffer');
-	}, skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname IN ('pg_buffercache_evict_all', 'pg_buffercache_evict_relation')") == 2 ? undef : 'pg_buffercache is older than 1.6');
+	}), skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname IN ('pg_buffercache_evict_all', 'pg_buffercache_evict_relation')") == 2 ? undef : 'pg_buffercache is older than 1.6');
 
 	# loads the blocks that a file lists, after a restart
 	$aio->scenario('autoprewarm', sub {
@@ -97,13 +104,11 @@ with_each_io_method(sub {
 		my @dump = <$fh>;
 		close $fh;
 		# the shutdown writes a new dump; the test puts the old one back
-		ok($aio->stop, 'the server stops');
-		open $fh, '>', $file or die "$file: $!";
-		print $fh @dump or die "$file: $!";
-		close $fh or die "$file: $!";
-		$aio->start_again;
-		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
-		my ($loaded, $known) = $aio->log_text =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/;
+		my ($loaded, $known) = loaded_after_restart($aio, sub {
+			open $fh, '>', $file or die "$file: $!";
+			print $fh @dump or die "$file: $!";
+			close $fh or die "$file: $!";
+		});
 		cmp_ok($loaded, '>=', 50, "autoprewarm loads $loaded of $known blocks");
 		cmp_ok($loaded, '<=', $known - 50, 'without blocks that no longer exist');
 		is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
@@ -124,25 +129,21 @@ with_each_io_method(sub {
 		};
 		my $before = join "\n", sort split /\n/, $there->();
 		like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0\n\Q$v\E main 7,8$/, 'before the restart');
-		ok($aio->stop, 'the server stops');
-		$aio->start_again;
-		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+		loaded_after_restart($aio);
 		is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
 	}, skip => $aio->lacks('pg_prewarm'));
 
-	$aio->scenario('a dump that cannot be written', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a dump that cannot be written', with('alice', 10, sub ($alice, $t) {
 		$aio->warm($t);
 		my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
 		mkdir $file or die "cannot make $file: $!\n";
 		$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
 		rmdir $file or die "cannot remove $file: $!\n";
 		$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
-	}, skip => $aio->lacks('pg_prewarm'));
+	}), skip => $aio->lacks('pg_prewarm'));
 
 	# one worker after the other loads the blocks of a database
-	$aio->scenario('databases', sub {
-		my $t = $aio->table('t', 30);
+	$aio->scenario('databases', with('', 30, sub ($t) {
 		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
 		my $bob = $aio->session('bob', dbname => 'other');
 		$bob->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 3, 9)");
@@ -153,24 +154,17 @@ with_each_io_method(sub {
 		my $before = 'other: 3,4,5,6,7,8,9; postgres: 20,21,22,23,24,25';
 		$aio->gives($there, $before, 'before the restart');
 		$aio->end_session($bob);
-		ok($aio->stop, 'the server stops');
-		$aio->start_again;
-		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
+		loaded_after_restart($aio);
 		$aio->gives($there, $before, 'after it, the same blocks in each');
-	}, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 
 	# the last scenario: it leaves the pool small
-	$aio->scenario('a smaller pool', sub {
-		my $t = $aio->table('t', 1500);
+	$aio->scenario('a smaller pool', with('', 1500, sub ($t) {
 		$aio->sql("SELECT pg_prewarm('$t')");
-		ok($aio->stop, 'the server stops');
-		$aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n");
-		$aio->start_again;
-		$aio->poll(sub { $aio->log_text =~ /autoprewarm successfully prewarmed \d+ of \d+ previously-loaded blocks/ }) or fail('autoprewarm ends');
-		my ($loaded, $wanted) = $aio->log_text =~ /successfully prewarmed (\d+) of (\d+) previously-loaded/;
+		my ($loaded, $wanted) = loaded_after_restart($aio, sub { $aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n") });
 		is($wanted, 1024, 'it wants to load as many blocks as there are buffers');
 		cmp_ok($loaded, '<=', 1024, 'and loads no more');
-	}, skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
+	}), skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
 }, conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
 
 # What autoprewarm loads where tablespaces have files of the same number, and that it begins again after
@@ -183,12 +177,9 @@ with_each_io_method(sub {
 		# gives the table a number that is no object's
 		$aio->sql("VACUUM (FULL, FREEZE) $tables[0]; VACUUM pg_class");
 		my $number = $aio->sql("SELECT pg_relation_filenode('$tables[0]')");
-		ok($aio->stop, 'the server stops');
-		PostgreSQL::Test::Utils::system_or_bail('pg_resetwal', '--pgdata' => $aio->node->data_dir, '--next-oid' => $number - 60);
-		my $size = $aio->log_size;
-		my $loaded = sub { $aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously-loaded blocks/ }) or fail('autoprewarm loads all blocks') };
-		$aio->start_again;
-		$loaded->();
+		my ($loaded, $wanted) = loaded_after_restart($aio,
+			sub { PostgreSQL::Test::Utils::system_or_bail('pg_resetwal', '--pgdata' => $aio->node->data_dir, '--next-oid' => $number - 60) });
+		is($loaded, $wanted, 'autoprewarm loads all blocks');
 		$aio->sql("DO \$\$ BEGIN WHILE lo_create(0) <> $number - 1 LOOP END LOOP; END \$\$");
 		$aio->sql("SET default_tablespace = elsewhere; CREATE TABLE scenario.u (LIKE $tables[0] INCLUDING ALL); RESET default_tablespace");
 		push @tables, 'scenario.u';
@@ -199,18 +190,15 @@ with_each_io_method(sub {
 		$aio->warm($tables[$_], @{ $blocks[$_] }) for 0, 1;
 		my $there = sub { return $aio->sql("SELECT string_agg(reltablespace || ':' || relblocknumber, ' ' ORDER BY reltablespace, relblocknumber) FROM pg_buffercache WHERE relfilenode = $number AND relforknumber = 0") };
 		my $before = $there->();
-		ok($aio->stop, 'the server stops again');
-		$size = $aio->log_size;
-		$aio->start_again;
-		$loaded->();
+		($loaded, $wanted) = loaded_after_restart($aio);
+		is($loaded, $wanted, 'autoprewarm loads all blocks again');
 		is($there->(), $before, 'the same blocks of each');
 		$aio->proves($tables[0]);
 		$aio->proves($tables[1], blocks => 20);
 		$aio->sql('DROP TABLE scenario.u');
 	}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
 
-	$aio->scenario('a crash', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a crash', with('alice', sub ($alice) {
 		# pg_stat_activity has no row for its process
 		my $leader = sub ($session) {
 			$session->starts('SELECT autoprewarm_start_worker()')->wait_for_end;
@@ -230,7 +218,7 @@ with_each_io_method(sub {
 			$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
 		}
 		$aio->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump by another session');
-	}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
+	}), dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace },
 	conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', restart_after_crash => 'on' });
 
@@ -246,8 +234,7 @@ with_each_io_method(sub {
 	{
 		for my $end (qw(cancel terminate))
 		{
-			$aio->scenario("$function, $end", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+			$aio->scenario("$function, $end", with('alice', 100, sub ($alice, $t) {
 				$aio->sql("UPDATE $t SET gen = gen");
 				my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
 				my $before = $aio->sql($dirty);
@@ -259,7 +246,7 @@ with_each_io_method(sub {
 				cmp_ok($left, '>=', $before - 10, "$left of $before buffers are as they were");
 				$aio->sql("VACUUM (FULL, FREEZE) $t");
 				$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 100, 'the rows');
-			}, skip => $skip, $end eq 'terminate' ? (log => $aio->terminated('alice')) : ());
+			}), skip => $skip, $end eq 'terminate' ? (log => $aio->terminated('alice')) : ());
 		}
 	}
 }, leaves => 'nothing');
@@ -267,7 +254,7 @@ with_each_io_method(sub {
 # What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
 # read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# the extension, the call, whether it accepts an index or a sequence, and the error
 	my @calls = (
 		(map { [ 'pg_prewarm', "pg_prewarm('%s', '$_')", 'index sequence', '42809' ] } qw(buffer read prefetch)),
@@ -278,8 +265,7 @@ with_each_io_method(sub {
 		[ 'pgstattuple', "pgstattuple_approx('%s')", '', '0A000' ],
 		[ 'amcheck', "verify_heapam('%s')", 'sequence', '42809' ]);
 
-	$aio->scenario('relations without blocks', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 3);
+	$aio->scenario('relations without blocks', with('alice', 3, sub ($alice, $t) {
 		$aio->sql("CREATE VIEW scenario.v AS SELECT 1; CREATE TYPE scenario.c AS (n int); CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE INDEX p_n ON scenario.p (n);"
 			  . "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE scenario.f (n int) SERVER s; CREATE SEQUENCE scenario.sequence; CREATE INDEX index ON $t (blk)");
 		for my $call (@calls)
@@ -295,11 +281,10 @@ with_each_io_method(sub {
 			$alice->sql('SELECT count(*) FROM ' . sprintf($function, $_)) for $t, map { "scenario.$_" } split ' ', $accepts;
 		}
 		$aio->sql('DROP FOREIGN DATA WRAPPER w CASCADE');
-	});
+	}));
 
 	# a caller of a function that returns any row names its columns
-	$aio->scenario('rows of another shape', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('rows of another shape', with('alice', sub ($alice) {
 		$aio->lacks($_) for qw(pg_buffercache pg_walinspect pageinspect);
 		my @functions = split /\n/, $aio->sql(q{SELECT oid::regprocedure FROM pg_proc p WHERE prorettype = 'record'::regtype AND proargmodes IS NULL AND proretset AND provolatile <> 'c'
 			AND pronargs <= 1 AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e') ORDER BY 1});
@@ -313,11 +298,10 @@ with_each_io_method(sub {
 			}
 		}
 		cmp_ok(scalar @functions, '>=', 1, join ' ', @functions);
-	}, skip => $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_buffercache'));
 
 	# a stream that is left before its end
-	$aio->scenario('amcheck ends at the first corruption', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('amcheck ends at the first corruption', with('alice', 60, sub ($alice, $t) {
 		for my $bad ([ 0 ], [ 7, 30 ], [ 59 ])
 		{
 			my $file = $aio->file_of($t);
@@ -329,7 +313,5 @@ with_each_io_method(sub {
 			$aio->sql("DROP TABLE $t");
 			$t = $aio->table('t', 60);
 		}
-	}, skip => $aio->lacks('amcheck'));
+	}), skip => $aio->lacks('amcheck'));
 }, leaves => 'nothing');
-
-done_testing();

@@ -5,21 +5,36 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Pins the buffers of the first blocks of a table, each by a cursor.
+# Begins a transaction that pins the buffers of the first blocks of a table, each by a cursor.
 sub pin_blocks ($session, $table, $count)
 {
+	$session->sql('BEGIN');
 	$session->sql("DECLARE c$_ CURSOR FOR SELECT blk FROM $table WHERE ctid = '($_,1)'; MOVE 1 FROM c$_") for 0 .. $count - 1;
 	return;
 }
 
+# Test: blocks that cannot be read leave their buffers to those of another table.  Parameters are those of table().
+sub bad_blocks ($aio, $session, $pages, %params)
+{
+	my ($t, $u) = map { $aio->table($_, $pages, %params) } qw(t u);
+	$session->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+	for (1 .. 3)
+	{
+		$session->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
+		$session->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, $pages - 1)))", $pages, 'all buffers are used for others');
+	}
+	$aio->proves($u, session => $session);
+	$session->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
+	$aio->proves($t, session => $session, except => "block 7 has no row\nblock 8 has no row");
+	return;
+}
+
 with_each_io_method(sub {
-	$aio->scenario('local buffers that are pinned', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('local buffers that are pinned', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
 		for my $pinned (50, 90, 99)
 		{
-			$alice->sql('BEGIN');
 			pin_blocks($alice, $t, $pinned);
 			my @queries = ("SELECT problems('$t')", "SELECT count(*) - 150 FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 149)))",
 				"SELECT sum(nblocks) - 1 FROM read_buffers('$t', 120, 1)");
@@ -38,15 +53,12 @@ with_each_io_method(sub {
 			$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
 			$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
 		}
-		$alice->sql('BEGIN');
 		pin_blocks($alice, $t, 100);
 		$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: read_buffers()');
 		$alice->sql('ROLLBACK');
-		$alice->sql('BEGIN');
 		pin_blocks($alice, $t, 100);
 		$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: a scan');
 		$alice->sql('ROLLBACK');
-		$alice->sql('BEGIN');
 		pin_blocks($alice, $t, 100);
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
 		$alice->sql('ROLLBACK');
@@ -55,28 +67,17 @@ with_each_io_method(sub {
 		$aio->sql('CREATE ROLE later');
 		$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
 		$aio->sql('DROP ROLE later');
-	});
+	}));
 
-	$aio->scenario('a block of a temporary table that cannot be read, and later ones', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a block of a temporary table that cannot be read, and later ones', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
-		my ($t, $u) = map { $aio->table($_, 150, kind => 'TEMP', session => $alice) } qw(t u);
-		$alice->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
-		for (1 .. 3)
-		{
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 149)))", 150, 'all buffers are used for others');
-		}
-		$aio->proves($u, session => $alice);
-		$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
-		$aio->proves($t, session => $alice, except => "block 7 has no row\nblock 8 has no row");
-	}, log => qr/LOG:  invalid page in block [78] of relation/);
+		bad_blocks($aio, $alice, 150, kind => 'TEMP', session => $alice);
+	}), log => qr/LOG:  invalid page in block [78] of relation/);
 }, suffix => 'local');
 
 # INSERT would run out of buffers with 16, which is the minimum
 with_each_io_method(sub {
-	$aio->scenario('thirty-two buffers', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+	$aio->scenario('thirty-two buffers', with('alice bob', 60, sub ($alice, $bob, $t) {
 		$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
 		$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
 		for my $concurrency (0, 1, 200)
@@ -107,27 +108,16 @@ with_each_io_method(sub {
 		$aio->sql("CREATE INDEX t_i ON $t (blk)");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$alice->gives("SELECT sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", 1770, 'an index scan');
-	});
+	}));
 
 	# its buffer is the next one's
-	$aio->scenario('a block that cannot be read, and later ones', sub {
-		my ($alice) = $aio->sessions('alice');
-		my ($t, $u) = map { $aio->table($_, 60) } qw(t u);
-		$aio->sql("SELECT modify_rel_block('$t', $_, corrupt_header => true)") for 7, 8;
+	$aio->scenario('a block that cannot be read, and later ones', with('alice', sub ($alice) {
 		$alice->sql('SET io_combine_limit = 4');
-		for (1 .. 3)
-		{
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 59)))", 60, 'all buffers are used for others');
-		}
-		$aio->proves($u);
-		$aio->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
-		$aio->proves($t, except => "block 7 has no row\nblock 8 has no row");
-	}, log => qr/LOG:  invalid page in block [78] of relation/);
+		bad_blocks($aio, $alice, 60);
+	}), log => qr/LOG:  invalid page in block [78] of relation/);
 
 	# while it lasts, no other session gets a buffer, not even for a catalog
-	$aio->scenario('all buffers are pinned', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('all buffers are pinned', with('alice', 60, sub ($alice, $t) {
 		for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
 		{
 			# so that nothing has to be looked up later
@@ -147,7 +137,7 @@ with_each_io_method(sub {
 			$alice->sql('ROLLBACK');
 			$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
 		}
-	});
+	}));
 }, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
 
 # By default io_max_concurrency is the number of buffers for each process, at most 64.

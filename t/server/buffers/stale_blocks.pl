@@ -7,8 +7,7 @@ use TestAio;
 # Commands after which cached blocks are stale: ALTER DATABASE SET TABLESPACE, TRUNCATE, ON COMMIT
 # DELETE ROWS, VACUUM that truncates.  No session gets an old block.
 with_each_io_method(sub {
-	$aio->scenario('ALTER DATABASE SET TABLESPACE', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('ALTER DATABASE SET TABLESPACE', with('alice', sub ($alice) {
 		$aio->make_tablespace;
 		for my $strategy ('wal_log', 'file_copy')
 		{
@@ -38,7 +37,7 @@ with_each_io_method(sub {
 			$bob->sql('DROP TABLE t, u');
 			$aio->end_session($bob);
 		}
-	});
+	}));
 
 	# way => SQL that replaces the rows of a table %1$s; %2$s inserts the new rows
 	my $columns = '(rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)';
@@ -49,8 +48,7 @@ with_each_io_method(sub {
 		'DELETE and VACUUM' => 'DELETE FROM %1$s; VACUUM (TRUNCATE on) %1$s; %2$s');
 	for my $way (sort keys %ways)
 	{
-		$aio->scenario("new rows after $way", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->scenario("new rows after $way", with('alice', 60, sub ($alice, $t) {
 			for my $gen (1 .. 3)
 			{
 				my $blocks = 20 + 10 * $gen;
@@ -61,11 +59,10 @@ with_each_io_method(sub {
 				$aio->evict($t);
 				$aio->proves($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
 			}
-		});
+		}));
 	}
 
-	$aio->scenario('new rows after ON COMMIT DELETE ROWS', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('new rows after ON COMMIT DELETE ROWS', with('alice', sub ($alice) {
 		$alice->note_temporary_tables;
 		$alice->sql("CREATE TEMP TABLE o $columns ON COMMIT DELETE ROWS");
 		for my $gen (1 .. 3)
@@ -78,11 +75,10 @@ with_each_io_method(sub {
 			$aio->proves('o', session => $alice, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
 			$alice->sql('COMMIT');
 		}
-	});
+	}));
 
 	# storage that several statements or transactions have used in turn
-	$aio->scenario('TOAST tables', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('TOAST tables', with('alice', sub ($alice) {
 		$alice->note_temporary_tables;
 		my $fill = "INSERT INTO %s SELECT i, string_agg(md5(i || '/' || j), '') FROM generate_series(1, 10) i, generate_series(1, 200) j GROUP BY i";
 		my $blocks = "SELECT pg_relation_size(oid) / 8192, pg_relation_size(reltoastrelid) / 8192 FROM pg_class WHERE oid = '%s'::regclass";
@@ -99,7 +95,7 @@ with_each_io_method(sub {
 		$alice->gives((sprintf $blocks, $u), '0|0', 'TRUNCATE in the transaction of CREATE');
 		$alice->sql("${\sprintf $fill, $u}; COMMIT");
 		$alice->gives("SELECT count(*), sum(length(body)) FROM $u", '10|64000', 'the rows');
-	});
+	}));
 },
 	prepare => sub ($aio) { $aio->sql('CREATE DATABASE other TEMPLATE postgres') });
 
@@ -112,15 +108,14 @@ sub buffers_behind_the_end ($server, $table)
 	return $server->sql("SELECT coalesce(string_agg(blockno::text, ',' ORDER BY blockno), '') FROM buffers_in_file(pg_relation_filenode('$table')) WHERE fork = 'main' AND blockno >= pg_relation_size('$table') / 8192");
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# DropRelationsAllBuffers() looks for more than twenty files in another way
 	my %order = ('in order' => 'n', 'backward' => '-n', 'mixed up' => '(n * 7) % 30, n');
 	for my $how (sort keys %order)
 	{
 		for my $count (3, 30)
 		{
-			$aio->scenario("DROP of $count tables, $how", sub {
-				my ($alice) = $aio->sessions('alice');
+			$aio->scenario("DROP of $count tables, $how", with('alice', sub ($alice) {
 				my ($names, $files) = split /\|/, $aio->sql(<<"END");
 DO \$\$ BEGIN FOR i IN 1 .. $count LOOP EXECUTE format('CREATE TABLE scenario.d%s (n int); INSERT INTO scenario.d%s SELECT generate_series(1, 400)', i, i); END LOOP; END \$\$;
 SELECT string_agg(format('scenario.d%s', n), ', ' ORDER BY $order{$how}), string_agg(pg_relation_filenode(format('scenario.d%s', n))::text, ',') FROM generate_series(1, $count) n
@@ -134,7 +129,7 @@ END
 				$aio->gives($buffers, 0, 'DROP leaves no buffer');
 				# a checkpoint fails if a dirty buffer of a dropped table is left
 				$aio->sql('CHECKPOINT');
-			});
+			}));
 		}
 	}
 
@@ -144,8 +139,7 @@ END
 		'TRUNCATE that is rolled back' => [ 'BEGIN; TRUNCATE %1$s; INSERT INTO %1$s SELECT \'x\', 1, 1, \'x\' FROM generate_series(1, 300); ROLLBACK', 40 ],
 		'SET UNLOGGED' => [ 'ALTER TABLE %s SET UNLOGGED', 40 ],
 		'VACUUM FULL' => [ 'VACUUM FULL %s', 40 ]);
-	$aio->scenario('a new file for the old one', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a new file for the old one', with('alice', sub ($alice) {
 		for my $end (sort keys %ends)
 		{
 			my ($statement, $rows) = @{ $ends{$end} };
@@ -161,11 +155,10 @@ END
 			$aio->gives("SELECT count(*) FROM $t", $rows, 'the rows');
 			$aio->proves($t) if $rows;
 		}
-	});
+	}));
 
 	# RELEASE hands the pending deletions of files over to the transaction around it
-	$aio->scenario('savepoints', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('savepoints', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 40, changes => 1), $aio->table('u', 40));
 		my %file = map { $_ => $aio->file_of($_) } $t, $u;
 		$aio->sql("SELECT evict_rel('$_')") for $t, $u;
@@ -179,13 +172,12 @@ END
 		ok(-e $file{$u}, 'the file of a table whose DROP is rolled back stays');
 		ok(!-e $file{$t}, 'that of the truncated table goes');
 		ok(!-e $not_kept, 'and that of the table whose creation is rolled back');
-	});
+	}));
 
 	# a byte of the visibility map has the bits of four pages: the table is cut off at each place in a byte
 	for my $kind ('', 'UNLOGGED', 'TEMP')
 	{
-		$aio->scenario("truncation by VACUUM $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("truncation by VACUUM $kind", with('alice', sub ($alice) {
 			for my $size (8 .. 12)
 			{
 				$alice->sql('DROP TABLE IF EXISTS ' . ($kind eq 'TEMP' ? 't' : 'scenario.t'));
@@ -207,12 +199,11 @@ END
 				$alice->sql("SELECT evict_rel('$t')");
 				$aio->proves($t, session => $alice, blocks => 30, name => 'and from disk');
 			}
-		});
+		}));
 	}
 
 	# count_nondeletable_pages(): an index still points to dead items
-	$aio->scenario('truncation, and dead items that indexes point to', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+	$aio->scenario('truncation, and dead items that indexes point to', with('alice', 40, changes => 1, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk >= 10");
 		$alice->sql("VACUUM (INDEX_CLEANUP off, TRUNCATE on) $t");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'no page is cut off');
@@ -221,7 +212,7 @@ END
 		$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 10, 'the pages are cut off');
 		$alice->gives("SELECT count(gen) FROM $t WHERE blk >= 0", 10, 'by the index');
-	});
+	}));
 
 	# A synchronized scan begins where another one was; the table ends there by now
 	$aio->scenario('truncation, and a scan that begins where another was', sub {
@@ -238,5 +229,3 @@ END
 		}
 	});
 }, conf => { shared_buffers => '16MB' });
-
-done_testing();

@@ -57,10 +57,9 @@ sub one_round ($aio, $t, $has_bug)
 }
 
 with_each_io_method(sub {
-	$aio->scenario('a wait for a read that is not submitted yet', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('a wait for a read that is not submitted yet', with('', 20, sub ($t) {
 		one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
-	}, skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
+	}), skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 });
 
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
@@ -88,32 +87,26 @@ sub one_round_at_the_buffer ($aio, $t, $has_bug)
 	return;
 }
 
-with_each_io_method(sub {
-	$aio->scenario('a wait for a buffer without a wait reference', sub {
-		my $t = $aio->table('t', 20);
+for_each_io_method(sub {
+	$aio->scenario('a wait for a buffer without a wait reference', with('', 20, sub ($t) {
 		one_round_at_the_buffer($aio, $t, expects_hang($aio, 'io_uring-buffer-wait-hang')) for 1 .. 2;
-	});
+	}));
 
-	$aio->scenario('the waiter is cancelled', sub {
-		my ($owner, $waiter, $t) = $aio->sessions_and_table('owner waiter', 20);
+	$aio->scenario('the waiter is cancelled', with('owner waiter', 20, sub ($owner, $waiter, $t) {
 		my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
 		$owner->sql("SELECT buffer_call_read($b)");
 		# a waiter that has been woken sleeps
 		$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
-		$aio->sql("SELECT pg_cancel_backend(${\$waiter->pid})");
-		$waiter->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->cancels($waiter);
 		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
-	});
+	}));
 
-	$aio->scenario('no session wants the block', sub {
-		my ($owner, $t) = $aio->sessions_and_table('owner', 20);
+	$aio->scenario('no session wants the block', with('owner', 20, sub ($owner, $t) {
 		my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
 		$owner->fails("SELECT buffer_call_read($b)", '55000', qr/no I\/O on buffer $b has been started/, 'not started');
 		$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
 		$owner->sql("SELECT buffer_call_read($b)");
 		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'the block can be read');
 		$owner->fails("SELECT buffer_call_terminate_io($b, true, false, false, true)", '55000', qr/no I\/O on buffer $b has been started/, 'the read has ended the I/O');
-	});
+	}));
 });
-
-done_testing();

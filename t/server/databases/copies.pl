@@ -124,8 +124,7 @@ sub cancelled_when_full ($aio, $creator, $times)
 with_each_io_method(sub {
 	$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
 
-	$aio->scenario('cancelled while it waits for a handle', sub {
-		my ($creator) = $aio->sessions('creator');
+	$aio->scenario('cancelled while it waits for a handle', with('creator', sub ($creator) {
 		# caches the catalogs, so that the hold holds no other read
 		$creator->sql('SELECT count(*) FROM pg_tablespace; SELECT count(*) FROM pg_database');
 		$creator->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 64; SET maintenance_io_concurrency = 64');
@@ -133,14 +132,14 @@ with_each_io_method(sub {
 		if ($aio->has_bug('create-database-error')) { cmp_ok($left, '>', 0, "files are left, $left of 6 times") }
 		else                          { is($left, 0, 'no files are left') }
 		$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 }, conf => { io_max_concurrency => $handles });
 
 # CREATE DATABASE with wal_level = minimal and a template that has unlogged tables
 # (doc/reports.md#create-database-minimal).  On a server that has the bug, nobody can use their
 # indexes in the new database after a crash.
 # io_methods: io_uring; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $strategy ('wal_log', 'file_copy')
 	{
 		$aio->scenario("STRATEGY $strategy, and a crash", sub {
@@ -175,5 +174,3 @@ with_each_io_method(sub {
 		}, dies => 1, log => qr/ERROR:  XX002: index "u_n" contains unexpected zero page at block 0|ERROR:  index "u_n" contains unexpected zero page/);
 	}
 }, leaves => 'nothing', conf => { wal_level => 'minimal', max_wal_senders => 0, shared_buffers => '128MB' });
-
-done_testing();

@@ -10,12 +10,11 @@ use POSIX ();
 with_each_io_method(sub {
 	my $start = sub ($t, $b, $n) { return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
 
-	$aio->scenario('closed by the reader', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('closed by the reader', with('alice', 60, sub ($alice, $t) {
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
 		is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';
-	});
+	}));
 
 	for my $case (
 		[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
@@ -27,8 +26,7 @@ with_each_io_method(sub {
 		my ($what, $sql, $stays) = @$case;
 		for my $who ('itself', 'another')
 		{
-			$aio->scenario("$what, by $who", sub {
-				my ($alice, $bob) = $aio->sessions(qw(alice bob));
+			$aio->scenario("$what, by $who", with('alice bob', sub ($alice, $bob) {
 				my ($t, $u) = ($aio->table('t', 30, changes => 1), $aio->table('u', 10));
 				$alice->sql($start->($t, 0, 16));
 				$alice->sql($start->($u, 0, 4));
@@ -40,12 +38,11 @@ with_each_io_method(sub {
 				$aio->proves($t) if $stays && $what ne 'TRUNCATE';
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
 				$aio->sql("DROP TABLE $t") if $what eq 'SET TABLESPACE';
-			});
+			}));
 		}
 	}
 
-	$aio->scenario('DROP DATABASE', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('DROP DATABASE', with('alice', sub ($alice) {
 		my $carol = $aio->session('carol', dbname => 'gone');
 		$carol->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
 		$carol->sql("CREATE TABLE g (i int); SELECT grow_rel('g', 40); SELECT evict_rel('g')");
@@ -54,11 +51,10 @@ with_each_io_method(sub {
 		$alice->sql($start->($t, 0, 16));
 		$aio->end_session($carol);
 		$aio->sql('DROP DATABASE gone');
-	});
+	}));
 
 	# more backends than processors, at once and one after another
-	$aio->scenario('backends come and go', sub {
-		my $t = $aio->table('t', 60);
+	$aio->scenario('backends come and go', with('', 60, sub ($t) {
 		for my $round (1 .. 3)
 		{
 			my @all = $aio->sessions(map { "s$round$_" } 1 .. 6);
@@ -69,7 +65,7 @@ with_each_io_method(sub {
 			$aio->end_session($_) for @all;
 			$aio->evict($t);
 		}
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 }, prepare => sub ($aio) {
 		$aio->make_tablespace;
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
@@ -126,8 +122,7 @@ sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 
 with_each_io_method(sub {
 	# the session opens a file before an I/O worker does
-	$aio->scenario('what is used between all others stays open', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('what is used between all others stays open', with('alice', sub ($alice) {
 		my ($often, $once, @others) = map { $aio->table("t$_", 2) } 1 .. 60;
 		my $read = sub ($t, $block) { return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
 		my %file = map { $_ => $aio->file_of($_) } $often, $once;
@@ -143,10 +138,9 @@ with_each_io_method(sub {
 		}
 		is($closed, 0, 'the one that is read from again and again is never closed');
 		is($is_open->($once), 0, 'the other one has made room');
-	});
+	}));
 
-	$aio->scenario('more tables than descriptors', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('more tables than descriptors', with('alice bob', sub ($alice, $bob) {
 		my $n = 60;
 		my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
 		# the session has opened each file
@@ -183,15 +177,14 @@ with_each_io_method(sub {
 		slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 		$bob->sql('ROLLBACK');
 		$aio->proves($tables[$_]) for 0 .. 2;
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 }, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
 
 # The background writer: it closes the files of dropped tables, or it would keep a descriptor of
 # each, and counts the rounds that end early.
 # io_methods: worker; long: all
-with_each_io_method(sub {
-	$aio->scenario('a table is dropped', sub {
-		my ($alice) = $aio->sessions('alice');
+for_each_io_method(sub {
+	$aio->scenario('a table is dropped', with('alice', sub ($alice) {
 		my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		my ($writer) = $aio->pids_of_type('background writer');
@@ -203,11 +196,10 @@ with_each_io_method(sub {
 			}), 'the background writer has its file open');
 		$aio->sql("DROP TABLE $t; CHECKPOINT");
 		ok($aio->poll(sub { $open->() == 0 }), 'and closes it after a checkpoint');
-	});
+	}));
 
 	# a round ends when it has written so many; with one each, both counts are the same
-	$aio->scenario('rounds that end early', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('rounds that end early', with('alice', sub ($alice) {
 		my ($t, $u) = map { $aio->table($_, 100, changes => 1) } qw(t u);
 		my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
 		my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';
@@ -219,7 +211,5 @@ with_each_io_method(sub {
 		my ($clean, $ended);
 		ok($aio->poll(sub { $work->(); ($clean, $ended) = split /\|/, $aio->sql($counts); $ended >= 5 }), 'rounds are counted that end early');
 		is($clean, $ended, 'each after one buffer');
-	});
+	}));
 }, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });
-
-done_testing();

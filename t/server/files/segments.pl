@@ -41,8 +41,7 @@ with_each_io_method(sub {
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("at the boundaries, $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("at the boundaries, $kind", with('alice', sub ($alice) {
 			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
 			$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
 			is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
@@ -101,10 +100,9 @@ with_each_io_method(sub {
 				}
 			}
 			$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
-		}, leaves => 'nothing');
+		}), leaves => 'nothing');
 
-		$aio->scenario("scans, $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("scans, $kind", with('alice', sub ($alice) {
 			my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
 			my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
 			my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
@@ -131,7 +129,7 @@ with_each_io_method(sub {
 			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
 			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
 			is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
-		});
+		}));
 	}
 });
 
@@ -142,8 +140,7 @@ with_each_io_method(sub {
 	my @boundaries = boundaries($aio);
 	my $segment = $boundaries[0];
 
-	$aio->scenario('written and extended', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('written and extended', with('alice', sub ($alice) {
 		my ($t, $file) = long_table($aio, 't');
 		# dirty pages on both sides are written at once
 		$aio->sql('CHECKPOINT');
@@ -162,12 +159,11 @@ with_each_io_method(sub {
 		is(file_sizes($file), "$segment $segment 12", 'extended into the third segment');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2 * $segment - 15, 27)", 27, 'all blocks are there');
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), 2 * SIDE, 'the rows beside the first boundary');
-	});
+	}));
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("TRUNCATE, $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("TRUNCATE, $kind", with('alice', sub ($alice) {
 			$alice->sql('BEGIN');
 			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
 			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
@@ -182,7 +178,7 @@ with_each_io_method(sub {
 			$alice->sql("DROP TABLE $t");
 			# the first file of a permanent table stays, empty, until the next checkpoint
 			like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
-		});
+		}));
 	}
 
 	$aio->scenario('a crash', sub {
@@ -201,8 +197,7 @@ with_each_io_method(sub {
 	}, dies => 1, skip => $aio->method eq 'worker' ? undef : 'recovery does not depend on the io_method');
 
 	# the last row that stays is on the last page of the first segment
-	$aio->scenario('a scan of everything, and VACUUM truncates', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a scan of everything, and VACUUM truncates', with('alice', sub ($alice) {
 		my ($t, $file) = long_table($aio, 't');
 		$aio->evict($t);
 		$alice->gives("SELECT count(*), sum(blk) FROM $t WHERE body = proof('$t', blk, 0)", 4 * SIDE . '|' . (2 * SIDE * 3 * $segment - 2 * SIDE), 'a scan');
@@ -216,7 +211,7 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', $segment - 5, 10)", 10, 'read again');
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows that stay');
-	}, skip => only_long());
+	}), skip => only_long());
 });
 
 # Tables of three segments: reads at a boundary of segments that are held, are short or fail, and
@@ -224,8 +219,7 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	my $segment = (boundaries($aio))[0];
 
-	$aio->scenario('a read that is held, is short, or fails', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a read that is held, is short, or fails', with('alice bob', sub ($alice, $bob) {
 		my ($t) = long_table($aio, 't');
 		$aio->evict($t);
 		my $boundary = 2 * $segment;
@@ -272,10 +266,9 @@ with_each_io_method(sub {
 		$aio->sql("SELECT modify_rel_block('$t', $boundary + 1)");
 		$aio->evict($t);
 		is(right_rows($bob, $t, $boundary - 4, 8), 8, 'mended');
-	}, skip => $aio->no_faults, log => qr/LOG:  (?:could not read blocks|invalid page in block|page verification failed, calculated checksum) \d/);
+	}), skip => $aio->no_faults, log => qr/LOG:  (?:could not read blocks|invalid page in block|page verification failed, calculated checksum) \d/);
 
-	$aio->scenario('the third segment is gone', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('the third segment is gone', with('alice', sub ($alice) {
 		my ($t, $file) = long_table($aio, 't');
 		$aio->evict($t);
 		my $first = 2 * $segment - SIDE;
@@ -287,15 +280,14 @@ with_each_io_method(sub {
 		rename "$file.away", "$file.2" or die "$file.2: $!";
 		$alice->sql('ROLLBACK');
 		is(right_rows($alice, $t, $first, 2 * SIDE), 2 * SIDE, 'the rows, when it is there again');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 });
 
 # Forks and relations other than a table's main fork: each block belongs to its fork.
 # Pages of the free space and visibility maps can be made anew; the server reads them with
 # RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
-with_each_io_method(sub {
-	$aio->scenario('forks', sub {
-		my ($alice) = $aio->sessions('alice');
+for_each_io_method(sub {
+	$aio->scenario('forks', with('alice', sub ($alice) {
 		my $t = $aio->table('t', 40, kind => 'UNLOGGED');
 		# the init fork of a heap is empty, that of an index is not
 		$aio->sql("CREATE INDEX i ON $t (blk)");
@@ -319,12 +311,11 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->overwrite($aio->file_of($t) . "_fsm", 100, 'broken');
 		$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
-	}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /, skip => $aio->lacks('pg_prewarm'));
+	}), log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /, skip => $aio->lacks('pg_prewarm'));
 
 	for my $fork (qw(vm fsm))
 	{
-		$aio->scenario("a bad page of the $fork", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+		$aio->scenario("a bad page of the $fork", with('alice', 40, sub ($alice, $t) {
 			$aio->evict($t);
 			$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
 			is($aio->checksum_failures_during(sub {
@@ -335,11 +326,10 @@ with_each_io_method(sub {
 			$aio->evict($t);
 			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
 			$aio->proves($t, blocks => 41);
-		}, log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
+		}), log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
 	}
 
-	$aio->scenario('indexes', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+	$aio->scenario('indexes', with('alice', 300, sub ($alice, $t) {
 		my %methods = (btree => 'blk', hash => 'blk', gist => 'int4range(blk, blk + 1)', gin => 'array[blk]', brin => 'blk', spgist => 'rel');
 		my @gone;
 		for my $method (sort keys %methods)
@@ -367,10 +357,9 @@ with_each_io_method(sub {
 			$aio->sql("DROP INDEX $index");
 		}
 		$aio->proves($t, except => join "\n", @gone);
-	});
+	}));
 
-	$aio->scenario('a bitmap scan, a TID range, ANALYZE', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+	$aio->scenario('a bitmap scan, a TID range, ANALYZE', with('alice', 300, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ON $t (blk)");
 		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
 		for my $eic (0, 1, 16)
@@ -388,7 +377,5 @@ with_each_io_method(sub {
 		$alice->sql("ANALYZE $t");
 		$alice->gives("SELECT n_distinct, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE schemaname = 'scenario' AND tablename = 't' AND attname = 'blk'",
 			'-1|101|0', 'ANALYZE has seen each block');
-	});
+	}));
 }, leaves => 'nothing');
-
-done_testing();

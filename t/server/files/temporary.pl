@@ -7,8 +7,7 @@ use TestAio;
 # Temporary files: those of a cursor that outlives its transaction, and those that a start finds and
 # removes.
 with_each_io_method(sub {
-	$aio->scenario('a cursor WITH HOLD', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a cursor WITH HOLD', with('alice', sub ($alice) {
 		my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };
 		$alice->sql("SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
 		is($files->(), 1, 'has a file');
@@ -24,7 +23,7 @@ with_each_io_method(sub {
 		is($files->(), 1, 'another one');
 		$aio->end_session($alice);
 		is($files->(), 0, 'goes with the session');
-	});
+	}));
 
 	# a start knows temporary files of relations and of the executor by their names
 	$aio->scenario('a start removes temporary files', sub {
@@ -33,9 +32,7 @@ with_each_io_method(sub {
 		my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0');
 		my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_other t3x_99999 t3_99999.1x);
 		mkdir "$base/pgsql_tmp";
-		ok($aio->stop, 'the server stops');
-		PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept;
-		$aio->start_again;
+		while_stopped($aio, sub { PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept });
 		is(join(' ', grep { -e "$base/$_" } @removed), '', 'removes files of temporary relations, segments and forks, too');
 		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
 		unlink map { "$base/$_" } @kept;
@@ -75,8 +72,7 @@ with_each_io_method(sub {
 	# corrected in 18.5 and in the second beta version of 19
 	my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
 
-	$aio->scenario('what is refused', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, kind => 'TEMP');
+	$aio->scenario('what is refused', with('alice bob', 20, kind => 'TEMP', sub ($alice, $bob, $t) {
 		my $e = $aio->table('e', 0, kind => 'TEMP', session => $alice);
 		$alice->sql('CREATE INDEX t_i ON t (blk); SET enable_seqscan = off; SELECT gen FROM t WHERE blk = 7; RESET enable_seqscan');
 		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
@@ -105,7 +101,7 @@ with_each_io_method(sub {
 		# none of the other session's local buffers is taken
 		$bob->sql('SET temp_buffers = 100');
 		my $own = $aio->table('own', 150, kind => 'TEMP', session => $bob);
-	});
+	}));
 }, conf => { shared_buffers => '16MB' });
 
 # Names of temporary tables' files (doc/reports.md#temporary-file-names).  A server that has the bug takes
@@ -121,20 +117,16 @@ sub names_file ($aio, $text, $path, $name)
 	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
 }
 
-with_each_io_method(sub {
-	$aio->scenario('pg_aios', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => 'TEMP');
+for_each_io_method(sub {
+	$aio->scenario('pg_aios', with('alice', 10, kind => 'TEMP', sub ($alice, $t) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-		$aio->hold(pid => $alice->pid);
-		$alice->starts("SELECT count(*) FROM read_buffers('$t', 5, 2)");
-		$aio->holds(1);
+		$aio->holds_read_of($alice, "SELECT count(*) FROM read_buffers('$t', 5, 2)", pid => $alice->pid);
 		names_file($aio, $aio->sql("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'HANDED_OUT'"), $path, 'for another session');
 		$aio->release;
 		$alice->ends('reads');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('an error that another session logs', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => 'TEMP');
+	$aio->scenario('an error that another session logs', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $t) {
 		my $u = $aio->table('u', 10);
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
@@ -145,9 +137,7 @@ with_each_io_method(sub {
 		my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
 		names_file($aio, $line // 'nothing is logged', $path, 'in the log');
 		$aio->tell_truth;
-	}, skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
+	}), skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
 		: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
 		log => qr/LOG:  could not read blocks 5\.\.5/);
 });
-
-done_testing();

@@ -12,8 +12,7 @@ my $row = "SELECT concat_ws('|', state, operation, off::text, length::text, targ
 my $number = "SELECT io_id || '|' || io_generation FROM pg_aios WHERE pid = pg_backend_pid()";
 
 with_each_io_method(sub {
-	$aio->scenario('a handle that is not used yet', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a handle that is not used yet', with('alice bob', sub ($alice, $bob) {
 		$alice->gives("SELECT handle_get()::text UNION ALL $row UNION ALL SELECT handle_release_last()::text",
 			"\nHANDED_OUT\n", 'its other columns are empty');
 		$alice->gives("SELECT count(*) FROM pg_aios", 0, 'and its handle is free again');
@@ -22,10 +21,9 @@ with_each_io_method(sub {
 		isnt($hers, $his, 'each session has a handle of its own');
 		my $max = $aio->setting('io_max_concurrency');
 		isnt(int($hers / $max), int($his / $max), 'from a range of the session');
-	});
+	}));
 
-	$aio->scenario('the same handle in the next generation', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('the same handle in the next generation', with('alice', 4, sub ($alice, $t) {
 		my @ends = (
 			[ 'released' => 'SELECT handle_release_last()::text' ],
 			[ 'released later' => "SELECT handle_release_last()::text" ],
@@ -44,10 +42,9 @@ with_each_io_method(sub {
 		$alice->sql("SELECT read_rel_block_ll('$t', $_)") for 0 .. 3;
 		$alice->sql("SELECT handle_get()::text UNION ALL $number UNION ALL SELECT handle_release_last()::text") =~ /(\d+)\|(\d+)/;
 		is("$1 $2", "$id " . ($generation + 7), 'one generation on for each use');
-	}, log => qr/WARNING:  leaked AIO handle/);
+	}), log => qr/WARNING:  leaked AIO handle/);
 
-	$aio->scenario('a leak does not stick', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('a leak does not stick', with('alice', 4, sub ($alice, $t) {
 		for (1 .. 70)
 		{
 			$alice->sql('SELECT handle_get()');
@@ -55,24 +52,22 @@ with_each_io_method(sub {
 		}
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 3])", 2, 'reads');
 		$alice->sql("BEGIN; SAVEPOINT a; SELECT handle_get_release(); ROLLBACK TO a; COMMIT");
-	}, log => qr/WARNING:  leaked AIO handle/);
+	}), log => qr/WARNING:  leaked AIO handle/);
 
-	$aio->scenario('released by a session that has none', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('released by a session that has none', with('alice bob', sub ($alice, $bob) {
 		$alice->fails('SELECT handle_release_last()', '55000', qr/no handle/);
 		$alice->sql('SELECT handle_get()');
 		$alice->warns(qr/leaked AIO handle/);
 		$bob->fails('SELECT handle_release_last()', '55000', qr/no handle/);
 		$alice->fails('SELECT handle_release_last()', 'XX000', qr/release in unexpected state/);
 		$alice->gives('SELECT handle_get() UNION ALL SELECT handle_release_last()', "\n", 'and can go on');
-	}, log => qr/WARNING:  leaked AIO handle/);
+	}), log => qr/WARNING:  leaked AIO handle/);
 
-	$aio->scenario('exit with a handle', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('exit with a handle', with('alice', sub ($alice) {
 		$alice->sql('BEGIN');
 		$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
 		$alice->raises('57P01', qr/terminating connection/, 'is terminated');
-	}, log => $aio->terminated('alice'));
+	}), log => $aio->terminated('alice'));
 },
 	# the only handle of a session is always the same
 	leaves => 'nothing', conf => { io_max_concurrency => 1 });
@@ -90,8 +85,7 @@ sub for_each_io_method_of ($max)
 	with_each_io_method(sub {
 		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
-		$aio->scenario('streams', sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario('streams', with('alice', sub ($alice) {
 			for my $kind ('', 'TEMP')
 			{
 				my $t = $aio->table("t$kind", 30, kind => $kind, session => $alice);
@@ -100,10 +94,9 @@ sub for_each_io_method_of ($max)
 					'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
 				$aio->proves($t, session => $alice);
 			}
-		}, leaves => 'nothing');
+		}), leaves => 'nothing');
 
-		$aio->scenario('all staged', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+		$aio->scenario('all staged', with('alice bob', 12, sub ($alice, $bob, $t) {
 			$aio->evict($t, $alice);
 			$alice->starts($aio->batch(
 				(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. 11),
@@ -121,10 +114,9 @@ sub for_each_io_method_of ($max)
 			$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
 			$aio->proves($t);
 			$aio->evict($t, $alice);
-		});
+		}));
 
-		$aio->scenario('all in flight', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 12);
+		$aio->scenario('all in flight', with('alice', 12, sub ($alice, $t) {
 			$aio->hold(relation => $t);
 			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
 			$alice->waits_on('AioIoCompletion');
@@ -134,11 +126,10 @@ sub for_each_io_method_of ($max)
 			$alice->ends('goes on');
 			$aio->proves($t);
 			$aio->evict($t, $alice);
-		}, skip => $aio->method ne 'worker'
+		}), skip => $aio->method ne 'worker'
 			? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
-		$aio->scenario('the oldest ends, others are held', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 12);
+		$aio->scenario('the oldest ends, others are held', with('alice', 12, sub ($alice, $t) {
 			$aio->sql("SELECT io_hold('$t', max_reads => $max)");
 			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
 			$aio->gate_holds($max);
@@ -149,19 +140,17 @@ sub for_each_io_method_of ($max)
 			$aio->end_gate;
 			$aio->proves($t);
 			$aio->evict($t, $alice);
-		}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
+		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 
-		$aio->scenario('ended by others', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+		$aio->scenario('ended by others', with('alice bob', 12, sub ($alice, $bob, $t) {
 			for my $b (0 .. 5)
 			{
 				$alice->sql("SELECT read_rel_block_ll('$t', $b, wait_complete => false)");
 				$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[$b])", 1, "block $b");
 			}
-		});
+		}));
 
-		$aio->scenario('the oldest is held, others have ended', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 12);
+		$aio->scenario('the oldest is held, others have ended', with('alice bob', 12, sub ($alice, $bob, $t) {
 			$aio->sql("SELECT io_hold('$t', 0)");
 			$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
 			# with io_uring a session must look whether the reads have ended
@@ -172,7 +161,7 @@ sub for_each_io_method_of ($max)
 			$aio->end_gate;
 			$aio->proves($t);
 			$aio->evict($t, $alice);
-		}, skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
+		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $max }, suffix => $max);
 	return;
 }
@@ -181,9 +170,11 @@ sub for_each_io_method_of ($max)
 # before it waits, before it closes a file, and when a batch is full.  A batch that is left
 # open over ROLLBACK is a gap in the server's own tests.
 # io_methods: sync; long: all
-sub staged ($aio, $session)
+
+# Returns how many handles of a session are in one of these states.
+sub handles ($aio, $session, @states)
 {
-	return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state = 'STAGED'");
+	return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state = ANY ('{${\join ',', @states}}')");
 }
 
 # Makes a table, and a session that has staged a read of blocks 0 and 1 and has paused in
@@ -199,7 +190,7 @@ sub stage ($aio, %params)
 		"SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)",
 		@{ $params{more} // [] }, $aio->pause, @{ $params{then} // [] });
 	$alice->waits_on('advisory');
-	is(staged($aio, $alice), $aio->method eq 'sync' ? 0 : $params{staged} // 1, 'staged');
+	is(handles($aio, $alice, 'STAGED'), $aio->method eq 'sync' ? 0 : $params{staged} // 1, 'staged');
 	return ($alice, $t);
 }
 
@@ -223,14 +214,13 @@ with_each_io_method(sub {
 	{
 		my ($what, $then, $transaction, @expected) = @$end;
 		my $kill = @expected && !ref $expected[0] ? shift @expected : undef;
-		$aio->scenario("a read is staged, and $what", sub {
-			my ($bob) = $aio->sessions('bob');
+		$aio->scenario("a read is staged, and $what", with('bob', sub ($bob) {
 			my ($alice, $t) = stage($aio, then => [$then]);
 			$aio->sql("SELECT $kill(${\$alice->pid})") if $kill;
 			$aio->resume;
 			$transaction ? $alice->wait_for_end : $alice->quit;
 			my $warning = $sync && @expected ? shift @expected : undef;
-			is(staged($aio, $alice), 0, 'nothing is staged any more');
+			is(handles($aio, $alice, 'STAGED'), 0, 'nothing is staged any more');
 			is($aio->io_during($bob, 'relation/normal', sub {
 						$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
 					}), '0/0', 'without reading them');
@@ -240,38 +230,27 @@ with_each_io_method(sub {
 			$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
 			$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
 			$aio->proves($t);
-		}, log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
+		}), log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
 	}
 
-	$aio->scenario('more than a batch can take', sub {
-		my ($alice, $t) = stage($aio, staged => 32, then => ['SELECT batch_end()'],
-			more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 32) b"]);
-		$aio->resume;
-		$alice->wait_for_end->sql('COMMIT');
-		$aio->proves($t);
-	});
-
-	$aio->scenario('one more than a batch can take', sub {
-		my ($alice, $t) = stage($aio, staged => 1, then => ['SELECT batch_end()'],
-			more => ["SELECT read_rel_block_ll('scenario.t', b, wait_complete => false) FROM generate_series(2, 33) b"]);
-		$aio->resume;
-		$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 60)", 60, 'all blocks are there');
-		$alice->sql('COMMIT');
-		$aio->proves($t);
-	});
-
-	$aio->scenario('files are closed', sub {
-		my ($alice, $t) = stage($aio, staged => 0, then => ['SELECT batch_end()'],
-			more => ["SELECT read_rel_block_ll('scenario.t', 10, nblocks => 3, wait_complete => false, smgrreleaseall => true)"]);
-		$aio->resume;
-		$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 16)", 16, 'all blocks are there');
-		$alice->sql('COMMIT');
-		$aio->proves($t);
-	});
+	# reads of other blocks, how many are staged after them, and how many blocks are there in the end
+	for my $case (
+		[ 'more than a batch can take' => 'b, wait_complete => false) FROM generate_series(2, 32) b', 32, 60 ],
+		[ 'one more than a batch can take' => 'b, wait_complete => false) FROM generate_series(2, 33) b', 1, 60 ],
+		[ 'files are closed' => '10, nblocks => 3, wait_complete => false, smgrreleaseall => true)', 0, 16 ])
+	{
+		my ($what, $read, $staged, $blocks) = @$case;
+		$aio->scenario($what, sub {
+			my ($alice, $t) = stage($aio, staged => $staged, then => ['SELECT batch_end()'], more => ["SELECT read_rel_block_ll('scenario.t', $read"]);
+			$aio->resume;
+			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $blocks)", $blocks, 'all blocks are there');
+			$alice->sql('COMMIT');
+			$aio->proves($t);
+		});
+	}
 
 	# pgaio_closing_fd() submits what is staged, be it one read or a full batch
-	$aio->scenario('a file is closed under one staged read, and under many', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a file is closed under one staged read, and under many', with('alice', 60, sub ($alice, $t) {
 		for my $staged (1, 2, 31, 32)
 		{
 			# opens the relation, so that the batch reads no catalogs
@@ -284,10 +263,9 @@ with_each_io_method(sub {
 		}
 		$aio->evict($t, $alice);
 		$alice->gives("SELECT read_rel_block_ll('$t', 7, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true)", '', 'one that is waited for');
-	});
+	}));
 
-	$aio->scenario('another session waits for a staged read', sub {
-		my ($bob) = $aio->sessions('bob');
+	$aio->scenario('another session waits for a staged read', with('bob', sub ($bob) {
 		# with io_uring a session must look for the completion, and bob does not (18.6, 19rc1)
 		my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 		$bob->starts(sprintf $both, $t);
@@ -297,77 +275,61 @@ with_each_io_method(sub {
 		$bob->returns(2, 'gets it');
 		$alice->wait_for_end->sql('COMMIT');
 		$aio->proves($t);
-	});
+	}));
 }, conf => { io_max_concurrency => 64 });
 
 # A session in batch mode submits its staged reads before it waits for another session, so
 # that two sessions cannot wait for each other (ReadBuffersCanStartIO in 18,
 # StartSharedBufferIO in 19, pgaio_io_wait_for_free).
 # io_methods: worker; long: all
+
+# Alice stages a read of blocks 0 and 1 and then reads other blocks.
+sub stage_and_want ($alice, $t, $want)
 {
-	my $both = q{SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[0, 1])};
-
-	sub begun ($aio, $session)
-	{
-		return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$session->pid} AND state IN ('DEFINED', 'STAGED')");
-	}
-
-	# Alice stages a read of blocks 0 and 1 and then reads other blocks.
-	sub stage_and_want ($alice, $t, $want)
-	{
-		return $alice->starts('SELECT batch_start()::text UNION ALL'
-			  . " SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)::text UNION ALL"
-			  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
-	}
-
-	with_each_io_method(sub {
-		for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
-		{
-			$aio->scenario("a wait for the buffer I/O of another: $want", sub {
-				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
-				$aio->evict($t, $alice);
-				my $b = $bob->sql("SELECT buffer_create_toy('$t', 5)");
-				$bob->gives("SELECT buffer_call_start_io($b, true, true)", 't', 'starts');
-				stage_and_want($alice, $t, sprintf $want, $t);
-				$alice->waits_on('BufferIo');
-				is(begun($aio, $alice), 0, 'she has submitted before she waits');
-				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-				$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
-				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-			});
-
-			$aio->scenario("a wait for the read of another: $want", sub {
-				my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 60);
-				$aio->evict($t, $alice);
-				$aio->hold(pid => $bob->pid);
-				$bob->starts("SELECT read_rel_block_ll('$t', 5)");
-				$aio->holds(1);
-				stage_and_want($alice, $t, sprintf $want, $t);
-				$alice->waits_on('AioIoCompletion');
-				is(begun($aio, $alice), 0, 'she has submitted before she waits');
-				$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-				$aio->release;
-				$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-				$bob->returns('', 'goes on, too');
-			}, skip => $aio->no_faults);
-		}
-
-		# each has staged what the other wants
-		$aio->scenario('two batches that cross', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
-			my $batch = sub ($mine, $wanted) {
-				return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "
-				  . $aio->pause . "::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $wanted, 1)"
-				  . " UNION ALL SELECT batch_end()::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $mine, 1)";
-			};
-			$aio->evict($t, $_) for $alice, $bob;
-			$alice->starts($batch->(1, 2))->waits_on('advisory');
-			$bob->starts($batch->(2, 1))->waits_on('advisory');
-			$aio->resume;
-			$alice->returns("\n\n\n2\n\n1", 'has both');
-			$bob->returns("\n\n\n1\n\n2", 'has both');
-		});
-	});
+	return $alice->starts('SELECT batch_start()::text UNION ALL'
+		  . " SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)::text UNION ALL"
+		  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
 }
 
-done_testing();
+for_each_io_method(sub {
+	for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
+	{
+		$aio->scenario("a wait for the buffer I/O of another: $want", with('alice bob carol', 60, sub ($alice, $bob, $carol, $t) {
+			$aio->evict($t, $alice);
+			my $b = starts_io($bob, $t, 5);
+			stage_and_want($alice, $t, sprintf $want, $t);
+			$alice->waits_on('BufferIo');
+			is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
+			$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+			$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+			$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
+		}));
+
+		$aio->scenario("a wait for the read of another: $want", with('alice bob carol', 60, sub ($alice, $bob, $carol, $t) {
+			$aio->evict($t, $alice);
+			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
+			stage_and_want($alice, $t, sprintf $want, $t);
+			$alice->waits_on('AioIoCompletion');
+			is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
+			$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+			$aio->release;
+			$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
+			$bob->returns('', 'goes on, too');
+		}), skip => $aio->no_faults);
+	}
+
+	# each has staged what the other wants
+	$aio->scenario('two batches that cross', with('alice bob', 60, sub ($alice, $bob, $t) {
+		my $batch = sub ($mine, $wanted) {
+			return "SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', $mine, wait_complete => false)::text UNION ALL "
+			  . $aio->pause . "::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $wanted, 1)"
+			  . " UNION ALL SELECT batch_end()::text UNION ALL SELECT string_agg(blocknum::text, ',') FROM read_buffers('$t', $mine, 1)";
+		};
+		$aio->evict($t, $_) for $alice, $bob;
+		$alice->starts($batch->(1, 2))->waits_on('advisory');
+		$bob->starts($batch->(2, 1))->waits_on('advisory');
+		$aio->resume;
+		$alice->returns("\n\n\n2\n\n1", 'has both');
+		$bob->returns("\n\n\n1\n\n2", 'has both');
+	}));
+});

@@ -9,8 +9,7 @@ use TestAio;
 my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
 
 with_each_io_method(sub {
-	$aio->scenario('index scans', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('index scans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 100);
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
 		for my $column ('n', 'k')
@@ -34,21 +33,19 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
 				sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY k OFFSET 0) s") }, $alice, $aio), '100/300', 'by k: once for each row');
-	});
+	}));
 
 	# with a ring, but for the metapage
-	$aio->scenario('bloom indexes', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('bloom indexes', with('alice', sub ($alice) {
 		$aio->sql('CREATE TABLE scenario.b (n int, k int) WITH (autovacuum_enabled = off); INSERT INTO scenario.b SELECT i, -i FROM generate_series(1, 20000) i; CREATE INDEX b_i ON scenario.b USING bloom (n, k)');
 		$alice->sql('SET enable_seqscan = off; SET track_io_timing = off');
 		$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 20000;
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.b_i') / 8192");
 		$aio->evict('scenario.b_i');
 		is($aio->io_counts_during($alice, 'relation/bulkread', sub { $alice->sql('SELECT count(*) FROM scenario.b WHERE n = 7 AND k = -7') })->{read_bytes}, ($pages - 1) * 8192, "all $pages pages but one, in context bulkread");
-	}, skip => $aio->lacks('bloom'));
+	}), skip => $aio->lacks('bloom'));
 
-	$aio->scenario('index-only scans', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('index-only scans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 100);
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off');
 		my $fetches = sub { my $plan = $alice->sql("$explain SELECT n FROM $t WHERE n < 300"); return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan };
@@ -62,7 +59,7 @@ with_each_io_method(sub {
 		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
 		is($fetches->(), 0, 'all-visible again');
 		$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
-	});
+	}));
 }, conf => { shared_buffers => '32MB' });
 
 # CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its
@@ -70,8 +67,7 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	for my $workers (0, 2)
 	{
-		$aio->scenario("each kind of index, $workers workers", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("each kind of index, $workers workers", with('alice', sub ($alice) {
 			my $t = 'scenario.c';
 			$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
 				  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
@@ -100,14 +96,13 @@ with_each_io_method(sub {
 				$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
 				$aio->sql("DROP INDEX scenario.c_$am");
 			}
-		});
+		}));
 	}
 
 	# rows that are deleted, but not for each snapshot, have their entries
 	for my $am ('btree', 'hash')
 	{
-		$aio->scenario("a snapshot that is older than the index: $am", sub {
-			my ($bob, $t) = $aio->sessions_and_table('bob', 40, changes => 1);
+		$aio->scenario("a snapshot that is older than the index: $am", with('bob', 40, changes => 1, sub ($bob, $t) {
 			$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
 			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
 			my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
@@ -115,11 +110,10 @@ with_each_io_method(sub {
 			$bob->gives($query, '40|780', 'all rows');
 			$bob->sql('COMMIT');
 			$bob->gives($query, '30|590', 'the rows that are left');
-		});
+		}));
 	}
 
-	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 200);
+	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 200, sub ($alice, $bob, $t) {
 		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
 		$alice->starts("CREATE INDEX CONCURRENTLY t_i ON $t (blk)");
 		$alice->waits_on('virtualxid');
@@ -129,7 +123,7 @@ with_each_io_method(sub {
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '210|21945', 'the rows, by the index');
 		$aio->proves($t, blocks => 210);
-	});
+	}));
 });
 
 # Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a
@@ -138,8 +132,7 @@ with_each_io_method(sub {
 # has freed are used again.
 # io_methods: worker
 with_each_io_method(sub {
-	$aio->scenario('a scan in the bucket that is split', sub {
-		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+	$aio->scenario('a scan in the bucket that is split', with('alice bob carol', sub ($alice, $bob, $carol) {
 		my ($t, $i) = ('scenario.h', 'scenario.h_i');
 		# a key of bucket 1, before and after the split, with more entries than a page holds
 		my $key = $aio->sql('SELECT min(k) FROM generate_series(1, 1000) k WHERE hashint4(k) & 7 = 1');
@@ -153,9 +146,7 @@ with_each_io_method(sub {
 
 		# bucket 1 is the first to be split, into 1 and 5; the split reads the bucket's second page
 		my $other_keys = "FROM generate_series(1001, 9000) k WHERE hashint4(k) & 3 <> 1";
-		$aio->hold(relation => $i, pid => $bob->pid);
-		$bob->starts("INSERT INTO $t SELECT k $other_keys LIMIT 300");
-		$aio->holds(1);
+		$aio->holds_read_of($bob, "INSERT INTO $t SELECT k $other_keys LIMIT 300", relation => $i, pid => $bob->pid);
 		$carol->sql("BEGIN; DECLARE c CURSOR FOR SELECT k FROM $t WHERE k = $key; MOVE 1 FROM c");
 		$aio->release;
 		$bob->returns('', 'the split goes on');
@@ -169,13 +160,12 @@ with_each_io_method(sub {
 		$bob->sql("INSERT INTO $t SELECT -i FROM generate_series(1, 300) i");
 		$alice->gives("SELECT count(*) FILTER (WHERE s.found > 0) FROM (SELECT k $other_keys LIMIT 300) g, LATERAL (SELECT count(*) AS found FROM $t WHERE h.k = g.k) s", 0, 'deleted keys have no row');
 		$alice->gives("SELECT count(*) FROM $t WHERE k = $key", 1500, 'the rows of the key');
-	}, skip => $aio->no_faults // $aio->lacks('pageinspect'));
+	}), skip => $aio->no_faults // $aio->lacks('pageinspect'));
 
 	# pages that the index has freed are used again without being read
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("overflow pages that are used again $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("overflow pages that are used again $kind", with('alice', sub ($alice) {
 			my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
 			$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
 			my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
@@ -186,7 +176,7 @@ with_each_io_method(sub {
 			$aio->evict('h_i', $alice);
 			$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
 			$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
-		});
+		}));
 	}
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
@@ -195,8 +185,7 @@ with_each_io_method(sub {
 # io_methods: io_uring; long: all
 with_each_io_method(sub {
 	# hashbulkdelete() begins with the copy of the metapage that the session has
-	$aio->scenario('a hash index that another session has split', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a hash index that another session has split', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.h';
 		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
@@ -209,10 +198,9 @@ with_each_io_method(sub {
 		$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
 		$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
 			'0|6000', 'each key has its row, and deleted keys have none');
-	});
+	}));
 
-	$aio->scenario('a B-tree that grows meanwhile', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a B-tree that grows meanwhile', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.g';
 		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 2999) i; DELETE FROM $t WHERE k % 30 = 0");
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
@@ -229,14 +217,13 @@ with_each_io_method(sub {
 		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
 		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '9200|58800000', 'the rows by the index');
 		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 });
 
 # pgstattuple's functions, which read by streams since 19, count what is there, whatever they skip.
 # io_methods: worker
 with_each_io_method(sub {
-	$aio->scenario('of a table whose pages are visible to all in part', sub {
-		my $t = $aio->table('t', 100, changes => 1);
+	$aio->scenario('of a table whose pages are visible to all in part', with('', 100, changes => 1, sub ($t) {
 		# VACUUM notes the free space that is left
 		$aio->sql("DELETE FROM $t WHERE blk = 50; VACUUM (TRUNCATE off) $t");
 		# what is deleted, live rows, and dead ones: each DELETE prunes what the one before has left
@@ -249,7 +236,7 @@ with_each_io_method(sub {
 			$aio->gives("SELECT tuple_count, dead_tuple_count FROM pgstattuple('$t')", "$live|$dead", "$deleted: live and dead rows");
 			$aio->gives("SELECT scanned_percent, dead_tuple_count, table_len FROM pgstattuple_approx('$t')", join('|', 100 - $skipped, $dead, 819200), 'pgstattuple_approx() reads what is not visible to all');
 		}
-	}, skip => $aio->lacks('pgstattuple') // $aio->lacks('pg_visibility'));
+	}), skip => $aio->lacks('pgstattuple') // $aio->lacks('pg_visibility'));
 
 	$aio->scenario('of indexes', sub {
 		my $t = 'scenario.i';
@@ -269,7 +256,7 @@ with_each_io_method(sub {
 # count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
 # 684a745f55.
 # io_methods: worker; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# access method, column, condition, number of rows, whether pgstattuple knows it
 	my @methods = (
 		[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],
@@ -278,8 +265,7 @@ with_each_io_method(sub {
 	for my $method (@methods)
 	{
 		my ($am, $column, $condition, $rows, $known) = @$method;
-		$aio->scenario($am, sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario($am, with('alice', sub ($alice) {
 			$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
 			my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
 			my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
@@ -296,8 +282,6 @@ with_each_io_method(sub {
 			$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
 			$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
 			$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
-		});
+		}));
 	}
 }, leaves => 'nothing');
-
-done_testing();

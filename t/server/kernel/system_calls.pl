@@ -16,8 +16,7 @@ with_each_io_method(sub {
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("pg_prewarm, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
+		$aio->scenario("pg_prewarm, $kind", with('alice', 60, kind => $kind, sub ($alice, $t) {
 			for my $range ([ 0, 59 ], [ 7, 40 ], [ 59, 59 ])
 			{
 				my ($first, $last) = @$range;
@@ -31,11 +30,10 @@ with_each_io_method(sub {
 			$aio->evict($t, $alice);
 			$alice->sql("SELECT read_rel_block_ll('$t', 10, nblocks => 10)");
 			is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks');
-		}, skip => $skip);
+		}), skip => $skip);
 	}
 
-	$aio->scenario('streams', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('streams', with('alice', 120, sub ($alice, $t) {
 		my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
 		my $stream = sub { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @_) . '])' };
 		$alice->sql($stream->(@blocks));
@@ -66,22 +64,20 @@ with_each_io_method(sub {
 			if ($aio->method eq 'sync' || !$concurrency) { is(join(',', @read), join(',', @wanted), 'the session reads all blocks in order') }
 			elsif ($aio->method eq 'io_uring') { cmp_ok(scalar @read, '<', 20, 'few reads by pread') }
 		}
-	}, skip => $reason);
+	}), skip => $reason);
 
 	# the kernel sees reads of one block after the other, from the first block on
-	$aio->scenario('one block after the other', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('one block after the other', with('alice', 200, sub ($alice, $t) {
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))";
 		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 16; $stream");
 		$aio->evict($t);
 		my @calls = system_calls($aio, $alice, $t, $stream);
 		is(scalar blocks_of('read', @calls), 200, 'reads all blocks');
 		is(join(',', blocks_of('advice', @calls)), '', 'no advice');
-	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 	# a run of blocks is one read, and its advice is about all of them
-	$aio->scenario('combined reads', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 160);
+	$aio->scenario('combined reads', with('alice', 160, sub ($alice, $t) {
 		my @blocks = map { my $run = ($_ * 7 + 3) % 40; map { 4 * $run + $_ } 0 .. 3 } 0 .. 39;
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
 		$alice->sql($stream);
@@ -93,12 +89,11 @@ with_each_io_method(sub {
 		cmp_ok(scalar @advised, '>', 120, 'advice about nearly all blocks');
 		cmp_ok(scalar(grep { $_->[0] eq 'advice' } @calls), '<', 50, 'one for a run of four');
 		is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 	# There is advice about a run until the first of its reads has been waited for, whatever else is
 	# waited for.  The look-ahead goes beyond each run.
-	$aio->scenario('runs of three reads', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 240);
+	$aio->scenario('runs of three reads', with('alice', 240, sub ($alice, $t) {
 		my @blocks = map { my $run = ($_ * 7 + 3) % 20; map { 12 * $run + $_ } 0 .. 11 } 0 .. 19;
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @blocks) . '])';
 		$alice->sql("$stream; SET effective_io_concurrency = 16; SET io_combine_limit = 4");
@@ -106,21 +101,19 @@ with_each_io_method(sub {
 		my @calls = system_calls($aio, $alice, $t, $stream);
 		cmp_ok(scalar blocks_of('advice', @calls), '>', 200, 'advice about nearly all blocks');
 		is(join(',', blocks_of('read', @calls)), join(',', @blocks), 'reads them in this order');
-	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
-	$aio->scenario('one block that is not there', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('one block that is not there', with('alice', 120, sub ($alice, $t) {
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 29)) || 100 || ARRAY(SELECT generate_series(0, 29)))";
 		$alice->sql("$stream; SET effective_io_concurrency = 16");
 		$alice->sql("SELECT invalidate_rel_block('$t', 100)");
 		my @calls = system_calls($aio, $alice, $t, $stream);
 		is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
-	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 	# a scan that promises to come in order gives no advice, even if it jumps over blocks that
 	# are cached
-	$aio->scenario('sequential scans', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 160);
+	$aio->scenario('sequential scans', with('alice', 160, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk)");
 		$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
 		my @warm = map { 10 * $_ .. 10 * $_ + 3 } 0 .. 15;
@@ -136,11 +129,10 @@ with_each_io_method(sub {
 		}
 		is($advised{seqscan}, 0, 'a sequential scan: no advice');
 		cmp_ok($advised{bitmapscan}, '>', 0, 'a bitmap heap scan gives some');
-	}, skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
+	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
 	# nothing shortens a file between pg_prewarm()'s look at its size and the read
-	$aio->scenario('a file that ends early', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('a file that ends early', with('alice', 40, sub ($alice, $t) {
 		$aio->evict($t);
 		raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
 	  SKIP: {
@@ -148,11 +140,10 @@ with_each_io_method(sub {
 			$alice->sql('SET zero_damaged_pages = on');
 			at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
 		}
-	}, skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
+	}), skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
 	# the kernel says EINTR to every second call
-	$aio->scenario('calls that are interrupted', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('calls that are interrupted', with('alice', 60, sub ($alice, $t) {
 		my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 59) i))";
 		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; $stream; SELECT pg_prewarm('$t', 'read')");
 		my @cases = ([ fadvise64 => "SELECT pg_prewarm('$t', 'prefetch')", 60 ], [ 'pread64,preadv' => "SELECT pg_prewarm('$t', 'read')", 60 ], $aio->method eq 'io_uring' ? [ io_uring_enter => $stream, 1 ] : ());
@@ -165,11 +156,10 @@ with_each_io_method(sub {
 			# a wait for io_uring does not, if the read has ended meanwhile
 			cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
 		}
-	}, skip => $skip);
+	}), skip => $skip);
 
 	# a session waits in the kernel only if the reads take longer than the submission
-	$aio->scenario('waits for io_uring that are interrupted', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 600);
+	$aio->scenario('waits for io_uring that are interrupted', with('alice', 600, sub ($alice, $t) {
 		my @staged = map { "SELECT read_rel_block_ll('$t', 16 * $_, nblocks => 16, wait_complete => false)" } 0 .. 30;
 		my $read = $aio->batch(@staged) . " UNION ALL SELECT read_rel_block_ll('$t', 480, nblocks => 16)";
 		$alice->sql('SET io_combine_limit = 16');
@@ -184,11 +174,10 @@ with_each_io_method(sub {
 			skip 'all reads are faster than strace', 1 if !@waits;
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
 		}
-	}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+	}), skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
 	# sessions that stand still in a system call
-	$aio->scenario('wait events', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('wait events', with('alice', 40, sub ($alice, $t) {
 		$alice->sql("SELECT count(*) FROM $t; SELECT pg_prewarm('$t', 'prefetch')");
 		$aio->evict($t);
 		for my $case ([ fadvise64 => DataFilePrefetch => "SELECT pg_prewarm('$t', 'prefetch')" ], [ 'pread64,preadv' => DataFileRead => "SELECT count(*) FROM $t" ],
@@ -206,18 +195,16 @@ with_each_io_method(sub {
 			ok($aio->poll(sub { $alice->sql('SHOW file_extend_method') eq 'write_zeros' }), 'the session knows the setting');
 			ok(wait_event_at($aio, $alice, 'pwrite64,pwritev', 'DataFileExtend', "SELECT grow_rel('$t', 40)"), 'file_extend_method = write_zeros: DataFileExtend') || diag($aio->activity($alice->pid));
 		}
-	}, skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
+	}), skip => $skip // ($aio->method ne 'sync' ? 'the same with each io_method, but for reads' : undef));
 
-	$aio->scenario('the wait event of a submission', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('the wait event of a submission', with('alice', 40, sub ($alice, $t) {
 		my $read = "SELECT count(*) FROM read_buffers('$t', 0, 4)";
 		$alice->sql($read);
 		$aio->evict($t);
 		ok(wait_event_at($aio, $alice, 'io_uring_enter', 'AioIoUringSubmit', $read), 'in the first call of io_uring_enter()') || diag($aio->activity($alice->pid));
-	}, skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
+	}), skip => $reason // ($aio->method ne 'io_uring' ? 'needs io_uring' : undef));
 
-	$aio->scenario('VACUUM that truncates', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('VACUUM that truncates', with('alice', 120, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 40; VACUUM (TRUNCATE off) $t");
 		$aio->evict($t);
 		my @calls = system_calls($aio, $alice, $t, "VACUUM (TRUNCATE on) $t");
@@ -226,42 +213,39 @@ with_each_io_method(sub {
 		is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
 		$aio->proves($t, blocks => 40);
-	}, skip => $reason);
+	}), skip => $reason);
 });
 
 # Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if
 # several others are in flight; since 19, also if it is large.  Other reads of cached data are
 # performed when they are submitted.
 # io_methods: io_uring
-{
-	my $at_once = directory_that_reads_at_once();
-	my $reason = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
+my $at_once = directory_that_reads_at_once();
+my $no_threads = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
 
-	# The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
-	sub kernel_threads ($pid) { return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
+# The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
+sub kernel_threads ($pid) { return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
 
-	with_each_io_method(sub {
-		$aio->scenario('cached data', sub {
-			my $t = $aio->table('t', 64);
-			$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
-			$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
-			$aio->proves($t);
-			my ($most, $large) = $aio->major < 19 ? (5, 0) : (4, 1);
-			# reads that are in flight together, and their blocks: are there threads?
-			for my $case ([ $most, 1, 0 ], [ $most + 1, 1, 1 ], [ 1, 3, 0 ], [ 1, 4, $large ], [ 1, 16, $large ])
-			{
-				my ($reads, $blocks, $threads) = @$case;
-				$aio->evict($t);
-				my $reader = $aio->session('reader');
-				$reader->sql("SELECT read_rel_block_ll('$t', n * $blocks, nblocks => $blocks, wait_complete => false) FROM generate_series(0, $reads - 1) n");
-				# a thread that has performed a read has its name
-				$reader->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $reads * $blocks)", $reads * $blocks, 'they end');
-				is(kernel_threads($reader->pid) ? 1 : 0, $threads, "$reads in flight, of $blocks blocks: " . ($threads ? 'a thread' : 'no thread'));
-				$aio->end_session($reader);
-			}
-		}, skip => $reason);
-	});
-}
+with_each_io_method(sub {
+	$aio->scenario('cached data', with('', 64, sub ($t) {
+		$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
+		$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
+		$aio->proves($t);
+		my ($most, $large) = $aio->major < 19 ? (5, 0) : (4, 1);
+		# reads that are in flight together, and their blocks: are there threads?
+		for my $case ([ $most, 1, 0 ], [ $most + 1, 1, 1 ], [ 1, 3, 0 ], [ 1, 4, $large ], [ 1, 16, $large ])
+		{
+			my ($reads, $blocks, $threads) = @$case;
+			$aio->evict($t);
+			my $reader = $aio->session('reader');
+			$reader->sql("SELECT read_rel_block_ll('$t', n * $blocks, nblocks => $blocks, wait_complete => false) FROM generate_series(0, $reads - 1) n");
+			# a thread that has performed a read has its name
+			$reader->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $reads * $blocks)", $reads * $blocks, 'they end');
+			is(kernel_threads($reader->pid) ? 1 : 0, $threads, "$reads in flight, of $blocks blocks: " . ($threads ? 'a thread' : 'no thread'));
+			$aio->end_session($reader);
+		}
+	}), skip => $no_threads);
+});
 
 # Reads with debug_io_direct = data: the kernel does not cache, buffers are aligned, and pg_aios
 # shows f_buffered = f (PGAIO_HF_BUFFERED, buffers_to_iovec).
@@ -285,32 +269,26 @@ sub opened_for_direct_io ($session, $path)
 	return join ', ', sort keys %found;
 }
 
-if ($unable)
+SKIP:
 {
-  SKIP: { skip $unable, 1 }
-}
-else
-{
+	skip $unable, 1 if $unable;
+
 	with_each_io_method(sub {
-		$aio->scenario('pg_aios shows that reads are not buffered', sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario('pg_aios shows that reads are not buffered', with('alice', sub ($alice) {
 			for my $kind ('', 'TEMP')
 			{
 				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
-				$aio->hold(pid => $alice->pid);
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-				$aio->holds(1);
+				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", pid => $alice->pid);
 				$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
 				$aio->release;
 				$alice->ends;
 				$aio->proves($t, session => $alice);
 			}
-		}, skip => $aio->no_faults);
+		}), skip => $aio->no_faults);
 
 		for my $kind ('', 'UNLOGGED', 'TEMP')
 		{
-			$aio->scenario("reads, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+			$aio->scenario("reads, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
 				$aio->proves($t, session => $alice);
 				for my $limit (1, 5, 16)
 				{
@@ -325,11 +303,10 @@ else
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
 					$aio->proves($t, session => $alice);
 				}
-			});
+			}));
 		}
 
-		$aio->scenario('short reads and errors', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario('short reads and errors', with('alice', 20, sub ($alice, $t) {
 			for my $bytes (8192, 20000)
 			{
 				$aio->evict($t);
@@ -342,11 +319,10 @@ else
 			$aio->falsify('EIO', pid => $alice->pid, relation => $t);
 			$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
 			$aio->tell_truth;
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
+		}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
 
 		# t/server/kernel/system_calls.pl has the advice that is given without direct I/O
-		$aio->scenario('no advice', sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario('no advice', with('alice', sub ($alice) {
 			for my $kind ('', 'TEMP')
 			{
 				my $t = $aio->table("t$kind", 20, kind => $kind, session => $alice);
@@ -354,15 +330,14 @@ else
 				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), '', "pg_prewarm() gives the kernel none, $kind");
 				is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 19, 3)))"))), '', "nor does a stream, $kind");
 			}
-		}, skip => no_strace() // $aio->lacks('pg_prewarm'));
+		}), skip => no_strace() // $aio->lacks('pg_prewarm'));
 
 		for my $case ([ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ])
 		{
 			my ($setting, $data, $wal) = @$case;
 			$aio->scenario("files that are open with debug_io_direct = '$setting'", sub {
 				$aio->node->append_conf('postgresql.conf', "debug_io_direct = '$setting'");
-				ok($aio->stop, 'the server stops');
-				$aio->start_again;
+				while_stopped($aio);
 				my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 				# a session has a file of the WAL open if it has written WAL itself
 				$alice->sql("SELECT count(*) FROM $t; SELECT pg_logical_emit_message(false, '', '', flush => true)");
@@ -388,8 +363,7 @@ else
 #
 # io_methods: worker
 for_each_io_method(sub {
-	$aio->scenario('requests to write back that are interrupted', sub {
-		my $t = $aio->table('t', 40, changes => 1);
+	$aio->scenario('requests to write back that are interrupted', with('', 40, changes => 1, sub ($t) {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		for my $inject ('EINTR:when=1+2', 'EINTR:when=1')
 		{
@@ -400,13 +374,12 @@ for_each_io_method(sub {
 			unlike($aio->log_text($size), qr/could not flush|PANIC/, $inject);
 		}
 		$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 40, 'the rows');
-	}, skip => $reason);
+	}), skip => $reason);
 
 	# the deleted rows are dead for good, on disk or by recovery
 	for my $error ('EIO', 'EINTR:when=1')
 	{
-		$aio->scenario("a truncation that fails: $error", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->scenario("a truncation that fails: $error", with('alice', 60, sub ($alice, $t) {
 			$aio->sql("CHECKPOINT; DELETE FROM $t WHERE blk >= 20");
 			my $size = $aio->log_size;
 			while_injected($alice->pid, "ftruncate:error=$error", undef, sub { $alice->starts("VACUUM (TRUNCATE on) $t")->wait_for_end });
@@ -419,12 +392,11 @@ for_each_io_method(sub {
 			$aio->proves($t, blocks => 20);
 			$aio->sql("CALL add_pages('$t', 20, 29); SELECT evict_rel('$t')");
 			$aio->proves($t, blocks => 30);
-		}, skip => $reason, $error eq 'EIO' ? (dies => 1, log => [ qr/client backend alice PANIC:  could not truncate file/, qr/postmaster LOG:  client backend .* was terminated by signal 6/ ]) : ());
+		}), skip => $reason, $error eq 'EIO' ? (dies => 1, log => [ qr/client backend alice PANIC:  could not truncate file/, qr/postmaster LOG:  client backend .* was terminated by signal 6/ ]) : ());
 	}
 
 	# the checkpoint may not begin before the file is as the WAL says, so that it syncs the file
-	$aio->scenario('a checkpoint during a truncation', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+	$aio->scenario('a checkpoint during a truncation', with('alice bob', 60, sub ($alice, $bob, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 20");
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		ok(while_stopped_in($aio, $alice, 'ftruncate', $aio->file_of($t), "VACUUM (TRUNCATE on) $t", sub { $aio->wait_event($alice->pid) eq 'DataFileTruncate' }, sub {
@@ -434,11 +406,10 @@ for_each_io_method(sub {
 		$alice->ends('VACUUM');
 		$bob->ends('CHECKPOINT');
 		$aio->proves($t, blocks => 20);
-	}, skip => $reason);
+	}), skip => $reason);
 
 	# what has failed is not counted, as number, in bytes or in time
-	$aio->scenario('WAL that cannot be read', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('WAL that cannot be read', with('alice', sub ($alice) {
 		my $from = $aio->sql('SELECT pg_current_wal_lsn()');
 		$aio->table('t', 3);
 		my $read = "SELECT count(*) > 0 FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn())";
@@ -449,7 +420,7 @@ for_each_io_method(sub {
 		is($counts->(sub {
 				while_injected($alice->pid, 'pread64:error=EIO', undef, sub { $alice->fails($read, '58030', qr/could not read from WAL segment/, 'an error') });
 			}), '0/0', 'reads that fail');
-	}, skip => $reason // $aio->lacks('pg_walinspect'));
+	}), skip => $reason // $aio->lacks('pg_walinspect'));
 
 	$aio->scenario('the files of a database', sub {
 		$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY wal_log');

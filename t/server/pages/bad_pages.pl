@@ -73,8 +73,7 @@ with_each_io_method(sub {
 		for my $case ($kind ? @cases[ 2, 4, 7, 9, 13 ] : @cases)
 		{
 			my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
-			$aio->scenario("$what, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$aio->scenario("$what, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 				$alice->sql("SET $_ = on") for split / /, $settings;
 				damage($alice, $t, %$damage);
@@ -112,12 +111,11 @@ with_each_io_method(sub {
 				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
 				$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
 				$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
-			}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
+			}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 		}
 
 		# a session completes reads of its temporary tables itself
-		$aio->scenario("DEBUG1 tells of the whole read, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind, changes => 1);
+		$aio->scenario("DEBUG1 tells of the whole read, $kind", with('alice', 10, kind => $kind, changes => 1, sub ($alice, $t) {
 			damage($alice, $t, 3 => 'c', 4 => 'c');
 			$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
 			$alice->notices;
@@ -125,16 +123,15 @@ with_each_io_method(sub {
 			my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
 			is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
 			$alice->warns($pattern);
-		}, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
+		}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
 	}
 
-	$aio->scenario('a read with a warning counts each block once', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
+	$aio->scenario('a read with a warning counts each block once', with('alice', 10, changes => 1, sub ($alice, $t) {
 		damage($alice, $t, 3 => 'h');
 		$alice->sql('SET zero_damaged_pages = on');
 		is($aio->blocks_during($t, sub { $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 5)", 5, 'zeroes a page') }, $alice), '5/0', 'reads, and no hits');
 		$alice->warns(qr/invalid page in block 3 of relation/);
-	}, log => qr/LOG:  invalid page in block 3 of relation/);
+	}), log => qr/LOG:  invalid page in block 3 of relation/);
 });
 
 # Checksum failures count for the database of the page, whichever process completes the
@@ -198,12 +195,9 @@ with_each_io_method(sub {
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
 	}, log => $bad_page, leaves => 'COMPLETED_SHARED');
 
-	$aio->scenario('another session reads the same block', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, changes => 1);
+	$aio->scenario('another session reads the same block', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-		$aio->hold(pid => $alice->pid);
-		$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
-		$aio->holds(1);
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 2, nblocks => 3)", pid => $alice->pid);
 		$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
 		$bob->waits_on('AioIoCompletion');
 		$aio->release;
@@ -211,11 +205,10 @@ with_each_io_method(sub {
 		$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
 		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
 		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 1) WHERE NOT io_reqd", 1, 'block 2 is valid');
-	}, skip => $aio->no_faults, log => $bad_page);
+	}), skip => $aio->no_faults, log => $bad_page);
 
 	# RelationCopyStorage() reads without the buffer pool
-	$aio->scenario('a table that moves to another tablespace', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a table that moves to another tablespace', with('alice', 10, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 		my $move = "ALTER TABLE $t SET TABLESPACE elsewhere";
 		for my $case ([ 'off', 0 ], [ 'on', 1 ])
@@ -228,11 +221,10 @@ with_each_io_method(sub {
 			$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
 		}
 		$aio->sql("DROP TABLE $t");
-	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+	}), skip => $aio->repeats ? 'the same with each io_method' : undef);
 
 	# blocks after the end of a short read are not verified
-	$aio->scenario('a bad page beyond the end of a short read', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a bad page beyond the end of a short read', with('alice', 10, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 		$aio->falsify(16384, pid => $alice->pid, relation => $t);
 		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
@@ -244,10 +236,9 @@ with_each_io_method(sub {
 		$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
 		$aio->tell_truth;
 		$aio->proves($t, except => 'block 4 has no row');
-	}, skip => $aio->no_faults, log => $bad_page);
+	}), skip => $aio->no_faults, log => $bad_page);
 
-	$aio->scenario('reads of good pages', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('reads of good pages', with('alice', sub ($alice) {
 		for my $kind ('', 'TEMP')
 		{
 			my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
@@ -255,17 +246,16 @@ with_each_io_method(sub {
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
 			$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
 		}
-	});
+	}));
 
 	# a page of zeroes is valid
-	$aio->scenario('new pages', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('new pages', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
 		is($aio->checksum_failures_during(sub {
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
 					$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
 				}, $alice), '0/0/0', 'no failure');
-	});
+	}));
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Page headers that the server must refuse, and headers that it must accept, with and without
@@ -329,8 +319,7 @@ for my $checksums (1, 0)
 		my $with = $checksums ? 'with checksums' : 'without checksums';
 		my $skip = $checksums ? $aio->lacks('pageinspect') : undef;
 
-		$aio->scenario("broken headers, $with", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+		$aio->scenario("broken headers, $with", with('alice', 20, changes => 1, sub ($alice, $t) {
 			$aio->sql("INSERT INTO $t SELECT 'x', 20, 0, 'x'");
 			my $original = page_of($aio, $t, 7);
 			my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
@@ -348,12 +337,11 @@ for my $checksums (1, 0)
 			}
 			$aio->evict($t);
 			$aio->gives($counted, $failures, 'no checksum failure is counted');
-		}, skip => $skip, log => qr/LOG:  invalid page in block 7/);
+		}), skip => $skip, log => qr/LOG:  invalid page in block 7/);
 
 		for my $kind ('', 'TEMP')
 		{
-			$aio->scenario("broken headers under each setting, $with, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+			$aio->scenario("broken headers under each setting, $with, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
 				my $original = page_of($aio, $t, 7, $alice);
 				my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
 				my $invalid = qr/invalid page in block 7 of relation/;
@@ -388,19 +376,18 @@ for my $checksums (1, 0)
 					}
 				}
 				break_page($aio, $t, 7, $original, {}, $checksums, $alice);
-			}, skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
+			}), skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
 				log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 		}
 
-		$aio->scenario('a wrong checksum in a cluster without checksums', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario('a wrong checksum in a cluster without checksums', with('alice', 20, sub ($alice, $t) {
 			my $original = page_of($aio, $t, 7);
 			break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
 			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');
 			$aio->proves($t);
 			$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
 			$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
-		}) if !$checksums;
+		})) if !$checksums;
 	}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 
@@ -445,7 +432,7 @@ sub while_worker_waits ($aio, $t, $function)
 	return;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $cannot = $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs';
 	my $early = $cannot // ($aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : undef);
 
@@ -504,8 +491,7 @@ with_each_io_method(sub {
 	}, log => [ qr/datachecksums worker FATAL:  terminating .* due to administrator command/, $exits ], skip => $early);
 
 	# its files stay, without checksums; server commits 51f55b13a4 and 6a6e99f859
-	$aio->scenario('a database that is invalid', sub {
-		my $t = $aio->table('t', 30);
+	$aio->scenario('a database that is invalid', with('', 30, sub ($t) {
 		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
 		my $invalid = "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half'";
 		my ($alice) = $aio->sessions('alice');
@@ -517,16 +503,13 @@ with_each_io_method(sub {
 		$aio->sql('DROP DATABASE half; SELECT pg_enable_data_checksums()');
 		becomes($aio, 'on');
 		until_no_process($aio);
-	}, log => [ $exits, qr/datachecksums worker FATAL:  cannot connect to invalid database "half"/, qr/datachecksums launcher (?:WARNING|ERROR):  /, qr/alice ERROR:  / ], skip => $early);
+	}), log => [ $exits, qr/datachecksums worker FATAL:  cannot connect to invalid database "half"/, qr/datachecksums launcher (?:WARNING|ERROR):  /, qr/alice ERROR:  / ], skip => $early);
 
-	$aio->scenario('a database that is dropped meanwhile', sub {
-		my $t = $aio->table('t', 30);
+	$aio->scenario('a database that is dropped meanwhile', with('', 30, sub ($t) {
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres');
 		disable($aio);
 		while_worker_waits($aio, $t, sub { $aio->sql('DROP DATABASE gone') });
 		becomes($aio, 'on');
 		until_no_process($aio);
-	}, log => [ $exits, qr/datachecksums worker FATAL:  /, qr/datachecksums launcher WARNING:  / ], skip => $early);
+	}), log => [ $exits, qr/datachecksums worker FATAL:  /, qr/datachecksums launcher WARNING:  / ], skip => $early);
 }, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
-
-done_testing();

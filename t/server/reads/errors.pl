@@ -16,21 +16,15 @@ with_each_io_method(sub {
 		for my $case ($kind ? @cases[ 1, 4, 5 ] : @cases)
 		{
 			my ($bytes, $blocks) = @$case;
-			$aio->scenario("$bytes bytes of four blocks, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$aio->scenario("$bytes bytes of four blocks, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 				$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
 				$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
 
 				# each short read leaves fewer blocks
 				$aio->evict($t, $alice);
-				my ($reads, $sum, $left) = (0, 0, 4);
-				while ($left > 0)
-				{
-					$reads++;
-					$sum += $left;
-					$left -= $blocks;
-				}
+				my ($reads, $sum) = (0, 0);
+				for (my $left = 4; $left > 0; $left -= $blocks) { $reads++; $sum += $left }
 				$alice->sql('SET client_min_messages = debug1');
 				$alice->notices;
 				is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
@@ -48,12 +42,11 @@ with_each_io_method(sub {
 				$aio->proves($t, session => $alice);
 				$aio->tell_truth;
 				$aio->evict($t, $alice);
-			}, leaves => 'nothing', skip => $aio->no_faults);
+			}), leaves => 'nothing', skip => $aio->no_faults);
 		}
 
 		# a short read, and a bad page
-		$aio->scenario("a bad page among what has come, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+		$aio->scenario("a bad page among what has come, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 			$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 			$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 			$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
@@ -62,12 +55,11 @@ with_each_io_method(sub {
 			$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
 			$aio->tell_truth;
 			$aio->proves($t, session => $alice, except => 'block 3 has no row');
-		}, skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
+		}), skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
 
 		for my $bytes (0, 4096, 8191)
 		{
-			$aio->scenario("not even a block: $bytes bytes, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$aio->scenario("not even a block: $bytes bytes, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 				my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
 				$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
@@ -77,7 +69,7 @@ with_each_io_method(sub {
 				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
 				$aio->tell_truth;
 				$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
-			}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+			}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 		}
 	}
 });
@@ -99,8 +91,7 @@ my %errors = (
 with_each_io_method(sub {
 	for my $kind ('', 'UNLOGGED', 'TEMP')
 	{
-		$aio->scenario("errors of all kinds, $kind", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10, kind => $kind);
+		$aio->scenario("errors of all kinds, $kind", with('alice bob', 10, kind => $kind, sub ($alice, $bob, $t) {
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
 			for my $errno (sort keys %errors)
@@ -119,11 +110,10 @@ with_each_io_method(sub {
 				$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}$/, $aio->method eq 'worker' && $kind ne 'TEMP' ? '>0' : 0, 'the log names the owner');
 			}
 			$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+		}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 	}
 
-	$aio->scenario('other forks', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('other forks', with('alice', 10, sub ($alice, $t) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		for my $fork (qw(fsm vm))
 		{
@@ -138,10 +128,9 @@ with_each_io_method(sub {
 			$aio->tell_truth;
 			$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
 		}
-	}, skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
+	}), skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('the error is its owner\'s alone', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+	$aio->scenario('the error is its owner\'s alone', with('alice bob', 10, sub ($alice, $bob, $t) {
 		$aio->falsify('EIO', pid => $alice->pid);
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'another process');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 3)", 3, 'no read');
@@ -149,11 +138,10 @@ with_each_io_method(sub {
 		$aio->falsify('EIO', relfilenode => 1);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 4, 'another relation');
 		$aio->tell_truth;
-	}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
+	}), leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.3/);
 
 	# since 19 the session performs a lone miss at once
-	$aio->scenario('in the middle of a stream', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('in the middle of a stream', with('alice', 200, sub ($alice, $t) {
 		$aio->warm($t, 0 .. 99, 101 .. 199);
 		$aio->falsify('EIO', pid => $alice->pid);
 		for my $query ("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 199)))", "SELECT count(*) FROM $t")
@@ -167,27 +155,24 @@ with_each_io_method(sub {
 		$aio->tell_truth;
 		$alice->gives("SELECT count(*) FROM $t", 200, 'which can be undone');
 		$alice->sql('COMMIT');
-	}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 100\.\.100/);
+	}), leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 100\.\.100/);
 
-	$aio->scenario('with others under way', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('with others under way', with('alice', 60, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 1');
 		$aio->falsify('EIO', pid => $alice->pid, relation => $t);
 		$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", '58030', qr/could not read blocks 0\.\.0 in file/);
 		$aio->tell_truth;
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 58, 2)))", 30, 'all can be read');
-	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 
 	# only a page that was never written may have one
-	$aio->scenario('a header of zeros', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4, changes => 1);
+	$aio->scenario('a header of zeros', with('alice', 4, changes => 1, sub ($alice, $t) {
 		$aio->overwrite($aio->file_of($t), 2 * 8192, "\0" x 24);
 		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 2 of relation/, 'is not an empty page');
-	}, log => qr/LOG:  invalid page in block 2/);
+	}), log => qr/LOG:  invalid page in block 2/);
 
 	# AbortBufferIO() ends the I/O of the blocks
-	$aio->scenario('the file is gone when a read is to start', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('the file is gone when a read is to start', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
 		my $file = $aio->file_of($t);
 		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
@@ -197,7 +182,7 @@ with_each_io_method(sub {
 		rename "$file.away", $file or die "$file: $!";
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
 		$alice->sql('ROLLBACK');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # Reads of 128 blocks of which some are bad or missing: the report, and which blocks are
@@ -225,7 +210,7 @@ my @cases = (
 	[ '254', '{[127,254)}', 'invalid page in block 254 of' ],
 	[ '127, 190, 254', '{[128,190),[191,254)}', '3 invalid pages among blocks 127..254 of' ]);
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
 		# Returns a session, a table that it reads, and the table's file.
@@ -285,5 +270,3 @@ with_each_io_method(sub {
 		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 127\.\.254/);
 	}
 }, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
-
-done_testing();

@@ -16,9 +16,7 @@ use TestAio;
 sub meet ($aio, $t, $blocks, $during = undef)
 {
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
-	$aio->hold(pid => $alice->pid);
-	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-	$aio->holds(1, 'the read is held');
+	$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
 	my $io;
 	my $blocks_got = $aio->blocks_during($t, sub {
 			$io = $aio->io_during($bob, 'relation/normal', sub {
@@ -37,20 +35,17 @@ sub meet ($aio, $t, $blocks, $during = undef)
 with_each_io_method(sub {
 	my $joins = $aio->major >= 19;
 
-	$aio->scenario('the other succeeds', sub {
-		my $t = $aio->table('t', 10);
+	$aio->scenario('the other succeeds', with('', 10, sub ($t) {
 		is(meet($aio, $t, '2,3,4,5'), '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'reads two blocks, gets two');
 		$aio->sessions('alice')->returns('', 'succeeds');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('the other succeeds, only its second block is wanted', sub {
-		my $t = $aio->table('t', 10);
+	$aio->scenario('the other succeeds, only its second block is wanted', with('', 10, sub ($t) {
 		is(meet($aio, $t, '4,9,0'), '2/16384/1', 'reads two blocks, gets one as a hit');
 		$aio->sessions('alice')->returns('', 'succeeds');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('the other fails', sub {
-		my $t = $aio->table('t', 10);
+	$aio->scenario('the other fails', with('', 10, sub ($t) {
 		my $alice = $aio->sessions('alice');
 		$aio->falsify('EIO', pid => $alice->pid);
 		# after its wait 18 starts again, 19 only for the block that it has joined
@@ -58,20 +53,18 @@ with_each_io_method(sub {
 			'reads all blocks itself');
 		$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
 		$aio->tell_truth;
-	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
+	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
-	$aio->scenario('the other reads one of two blocks only', sub {
-		my $t = $aio->table('t', 10);
+	$aio->scenario('the other reads one of two blocks only', with('', 10, sub ($t) {
 		my $alice = $aio->sessions('alice');
 		$aio->falsify(8192, pid => $alice->pid);
 		is(meet($aio, $t, '3,4'), '1/8192/1', 'gets one and reads the other');
 		$alice->returns('', 'ends');
 		$alice->warns(qr/could not read blocks 3\.\.4 in file "base\S+": read only 8192 of 16384 bytes/);
 		$aio->tell_truth;
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('the other is cancelled', sub {
-		my $t = $aio->table('t', 10);
+	$aio->scenario('the other is cancelled', with('', 10, sub ($t) {
 		my $io = meet($aio, $t, '2,3,4,5', sub ($alice, $) {
 			$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
 			# a session that completes its read itself is cancelled afterwards
@@ -80,17 +73,16 @@ with_each_io_method(sub {
 		});
 		is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
 		$aio->sessions('alice')->wait_for_end;
-	}, skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
+	}), skip => $aio->no_faults, leaves => 'COMPLETED_SHARED');
 
 	# 19 looks further ahead than the blocks that it has joined
-	$aio->scenario('look-ahead beyond the blocks of the other', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('look-ahead beyond the blocks of the other', with('alice bob', 20, sub ($alice, $bob, $t) {
 		meet($aio, $t, '3,4,10,12,14', sub {
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE operation = 'readv' AND pid = ${\$bob->pid}",
 				$joins && $aio->method ne 'sync' ? 3 : 0, 'reads started while waiting');
 		});
 		$alice->returns('', 'succeeds');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 }, leaves => 'nothing');
 
 # Reads that a process other than their owner completes: an I/O worker, or with io_uring the first
@@ -98,8 +90,7 @@ with_each_io_method(sub {
 # perform, whichever session waits for them (pgaio_io_wait()).
 # io_methods: io_uring; long: all
 with_each_io_method(sub {
-	$aio->scenario('an unreferenced read, wanted by another', sub {
-		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+	$aio->scenario('an unreferenced read, wanted by another', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 		is($aio->io_during($reader, 'relation/normal', sub {
 					$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
@@ -109,10 +100,9 @@ with_each_io_method(sub {
 			'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
 		$aio->proves($t);
 		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
-	});
+	}));
 
-	$aio->scenario('a wait for one read collects all that have ended', sub {
-		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+	$aio->scenario('a wait for one read collects all that have ended', with('owner reader', 10, sub ($owner, $reader, $t) {
 		# the kernel may be slower than the reader
 		ok($aio->poll(sub {
 				$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
@@ -121,10 +111,9 @@ with_each_io_method(sub {
 				$owner->sql("SELECT evict_rel('$t')");
 				return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
 			}), 'three by one look into the ring');
-	}, skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
+	}), skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
-	$aio->scenario('an unreferenced read that fails is nobody\'s error', sub {
-		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+	$aio->scenario('an unreferenced read that fails is nobody\'s error', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$aio->falsify('EIO', pid => $owner->pid);
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 		$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
@@ -138,10 +127,9 @@ with_each_io_method(sub {
 		$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
 		$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'the log names the owner')
 		  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
-	}, log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
+	}), log => qr/LOG:  could not read blocks 2\.\.4/, skip => $aio->no_faults);
 
-	$aio->scenario('the owner exits', sub {
-		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+	$aio->scenario('the owner exits', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 		$aio->end_session($owner);
 		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
@@ -149,10 +137,9 @@ with_each_io_method(sub {
 		is($aio->io_during($reader, 'relation/normal', sub {
 					$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
 				}), '0/0', 'without another read');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('the owner exits before the read has ended', sub {
-		my ($owner, $reader, $t) = $aio->sessions_and_table('owner reader', 10);
+	$aio->scenario('the owner exits before the read has ended', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$aio->hold(pid => $owner->pid);
 		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 		$owner->disconnect;
@@ -165,17 +152,16 @@ with_each_io_method(sub {
 		$aio->release;
 		$reader->returns('3', 'reads');
 		$aio->end_session($owner);
-	}, leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
+	}), leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
-	$aio->scenario('six reads in a batch, four handles', sub {
-		my ($owner, $t) = $aio->sessions_and_table('owner', 12);
+	$aio->scenario('six reads in a batch, four handles', with('owner', 12, sub ($owner, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $owner);
 		$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
 		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
 		$aio->proves($t);
 		is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
-	});
+	}));
 
 	$aio->scenario('their owner performs them and others wait', sub {
 		my @sessions = $aio->sessions(qw(alice bob carol));
@@ -214,8 +200,7 @@ with_each_io_method(sub {
 	{
 		for my $where (sort keys %ranges)
 		{
-			$aio->scenario("staged by itself, $where, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 10, kind => $kind);
+			$aio->scenario("staged by itself, $where, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
 				my ($range, $rows) = @{ $ranges{$where} };
 				# I/O workers cannot perform the read, so the session has
 				$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
@@ -224,7 +209,7 @@ with_each_io_method(sub {
 				$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
 					  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
 					"\n\n$rows\n", 'operations');
-			});
+			}));
 		}
 	}
 
@@ -234,12 +219,9 @@ with_each_io_method(sub {
 		for my $outcome ([ succeeds => undef, $rows ], [ fails => 'EIO', undef ])
 		{
 			my ($how, $result, $expected) = @$outcome;
-			$aio->scenario("read by another session, which $how, $where", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+			$aio->scenario("read by another session, which $how, $where", with('alice bob', 10, sub ($alice, $bob, $t) {
 				$aio->falsify($result, pid => $alice->pid) if $result;
-				$aio->hold(pid => $alice->pid);
-				$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
-				$aio->holds(1);
+				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
 				$bob->starts("SELECT $columns FROM read_buffers('$t', $range)");
 				$bob->waits_on('AioIoCompletion');
 				$aio->release;
@@ -252,15 +234,12 @@ with_each_io_method(sub {
 				my $joined = grep { $_->[3] eq 't' } @found;
 				is($joined > 0, $joins, 'joined or not') if !$expected;
 				$aio->tell_truth if $result;
-			}, leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
+			}), leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 		}
 	}
 
-	$aio->scenario('read by two others', sub {
-		my ($alice, $bob, $carol, $t) = $aio->sessions_and_table('alice bob carol', 10);
-		$aio->hold(relation => $t, block => 2);
-		$alice->starts("SELECT read_rel_block_ll('$t', 1, nblocks => 2)");
-		$aio->holds(1);
+	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
 		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
 		$bob->starts("SELECT $columns FROM read_buffers('$t', 0, 9)");
 		$bob->waits_on('AioIoCompletion');
@@ -271,109 +250,96 @@ with_each_io_method(sub {
 		$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
 		is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
 		is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 });
 
 # Reads that nobody waits for (start_read_buffers): they complete, leave nothing behind, and
 # do not hinder other sessions.
 # io_methods: io_uring; long: all
-{
-	my $columns = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
+my $operation = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
 
-	with_each_io_method(sub {
-		for my $kind ('', 'UNLOGGED', 'TEMP')
-		{
-			$aio->scenario("several operations, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-				$alice->sql('SET io_combine_limit = 4');
-				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
-				$alice->gives("SELECT $columns FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
-				$aio->proves($t, session => $alice);
-				$alice->sql("SELECT evict_rel('$t')");
-				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-				$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
-			});
-
-			$aio->scenario("more reads than handles, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-				$alice->sql('SET io_combine_limit = 1');
-				$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
-			});
-
-			$aio->scenario("the statement fails after it has started reads, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-				$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
-				$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
-			});
-
-			$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-				$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
-			});
-		}
-
-		$aio->scenario('in a batch', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			# opens the relation, so that the batch reads no catalogs
-			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
-			$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
-		});
-
-		$aio->scenario('the session ends', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+for_each_io_method(sub {
+	for my $kind ('', 'UNLOGGED', 'TEMP')
+	{
+		$aio->scenario("several operations, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
+			$alice->sql('SET io_combine_limit = 4');
+			$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
+			$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
+			$aio->proves($t, session => $alice);
+			$alice->sql("SELECT evict_rel('$t')");
 			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-			$aio->end_session($alice);
-			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
-		});
+			$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
+		}));
 
-		$aio->scenario('the function does not wait', sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
-			$aio->hold(relation => $t);
-			$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
-			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
-			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-			# alice does not reap her ring; bob reaps it and is held at the completion
-			my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
-			ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
+		$aio->scenario("more reads than handles, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
+			$alice->sql('SET io_combine_limit = 1');
+			$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
+		}));
+
+		$aio->scenario("the statement fails after it has started reads, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
+			$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
+			$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
+		}));
+
+		$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
+			my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+			$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
+		});
+	}
+
+	$aio->scenario('in a batch', with('alice', 20, sub ($alice, $t) {
+		# opens the relation, so that the batch reads no catalogs
+		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
+		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
+	}));
+
+	$aio->scenario('the session ends', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
+		$aio->end_session($alice);
+		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
+	}));
+
+	$aio->scenario('the function does not wait', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->hold(relation => $t);
+		$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+		# alice does not reap her ring; bob reaps it and is held at the completion
+		my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
+		ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
+		$aio->release;
+		$bob->returns('1', 'gets the block');
+	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+
+	# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
+	for my $kind ('', 'TEMP')
+	{
+		$aio->scenario("a stream of the same session meets it, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
+			$aio->hold(pid => $alice->pid);
+			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
+			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
+			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
 			$aio->release;
-			$bob->returns('1', 'gets the block');
-		}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+			$alice->returns(4, 'all blocks');
+		}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+	}
 
-		# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("a stream of the same session meets it, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-				$aio->hold(pid => $alice->pid);
-				$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
-				$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
-				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-				$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
-				$aio->release;
-				$alice->returns(4, 'all blocks');
-			}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
-		}
+	$aio->scenario('a read that fails', with('alice', 20, sub ($alice, $t) {
+		$aio->falsify('EIO', relation => $t);
+		$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
+		$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
+		$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
+		$aio->tell_truth;
+	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
 
-		$aio->scenario('a read that fails', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			$aio->falsify('EIO', relation => $t);
-			$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
-			$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
-			$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
-			$aio->tell_truth;
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
-
-		$aio->scenario('arguments', sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
-			$aio->table('mine', 10, kind => 'TEMP', session => $alice);
-			my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-			$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
-			$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
-			$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
-			$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
-		});
-	});
-}
-
-done_testing();
+	$aio->scenario('arguments', with('alice bob', sub ($alice, $bob) {
+		$aio->table('mine', 10, kind => 'TEMP', session => $alice);
+		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
+		$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
+		$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
+		$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
+		$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
+	}));
+});

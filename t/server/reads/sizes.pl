@@ -7,8 +7,7 @@ use TestAio;
 # How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are
 # cached already, the end of a relation.  files/segments.pl has boundaries of segments.
 with_each_io_method(sub {
-	$aio->scenario('io_combine_limit', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 41);
+	$aio->scenario('io_combine_limit', with('alice', 41, sub ($alice, $t) {
 		$alice->gives('SHOW io_max_combine_limit', '256kB', 'io_max_combine_limit');
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 		for my $case ([ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ])
@@ -31,19 +30,17 @@ with_each_io_method(sub {
 				41 * 8192, 'bytes');
 			$aio->proves($t);
 		}
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
 	# the vectors of handles are adjacent in shared memory
-	$aio->scenario('several of the longest in a batch', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('several of the longest in a batch', with('alice', 64, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 32');
 		# reads the catalogs that the batch needs
 		$aio->evict($t, $alice);
 		$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 32, nblocks => 32, wait_complete => false)" } 0, 1));
-	});
+	}));
 
-	$aio->scenario('what may not be combined', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 41);
+	$aio->scenario('what may not be combined', with('alice', 41, sub ($alice, $t) {
 		for my $case (
 			[ 'a hit' => [5], '0,1,2,3,4,5,6,7,8,9', 2, 9 ],
 			[ 'two hits' => [ 5, 7 ], '0,1,2,3,4,5,6,7,8,9', 3, 8 ],
@@ -65,13 +62,13 @@ with_each_io_method(sub {
 				'these and no others are in the buffer pool');
 			$aio->proves($t);
 		}
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 }, conf => { io_max_combine_limit => '256kB', io_combine_limit => '128kB', shared_buffers => '64MB' });
 
 # Reads of more than 32 blocks, up to the 128 that io_max_combine_limit allows: how many
 # blocks become one read, alone and in a batch.  errors.pl has their errors.
 # io_methods: sync; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
 		my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
@@ -82,8 +79,7 @@ with_each_io_method(sub {
 		for my $case ([ 33 => '33,33,33,29', 10, 14 ], [ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ], [ 128 => '128', 3, 9 ])
 		{
 			my ($limit, $sizes, $reads, $scanned) = @$case;
-			$aio->scenario("io_combine_limit = $limit, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
+			$aio->scenario("io_combine_limit = $limit, $kind", with('alice', 300, kind => $kind, sub ($alice, $t) {
 				$alice->sql("SET io_combine_limit = $limit");
 				is($aio->io_during($alice, $counted, sub {
 							$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
@@ -98,11 +94,10 @@ with_each_io_method(sub {
 				is($read =~ s{.*/}{}r, 300 * 8192, 'bytes');
 				# reads of 1, 2, 4 ... blocks; elsewhere the sizes also depend on time
 				is($read =~ s{/.*}{}r, $scanned, 'reads') if $aio->method eq 'sync';
-			}, leaves => 'nothing');
+			}), leaves => 'nothing');
 		}
 
-		$aio->scenario("one I/O, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind);
+		$aio->scenario("one I/O, $kind", with('alice', 300, kind => $kind, sub ($alice, $t) {
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
 			$alice->gives("SELECT min(blocknum), max(blocknum), count(*) FROM read_buffers('$t', 127, 128) WHERE NOT io_reqd", '127|254|128', 'all blocks are there');
@@ -112,17 +107,14 @@ with_each_io_method(sub {
 				$is_listed ? 'readv|' . 127 * 8192 . '|' . 128 * 8192 . "|blocks 127..254 in file \"$path\"" : '', 'pg_aios');
 			$alice->fails("SELECT read_rel_block_ll('$t', 127, nblocks => 129)", '22023', qr/nblocks/);
 			$alice->fails('SET io_combine_limit = 129', '22023', qr/129 .*is outside the valid range/);
-		});
+		}));
 
 		# the vectors of handles are adjacent in shared memory
-		$aio->scenario("several in a batch, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 512, kind => $kind);
+		$aio->scenario("several in a batch, $kind", with('alice', 512, kind => $kind, sub ($alice, $t) {
 			# reads the catalogs that the batch needs
 			$aio->evict($t, $alice);
 			$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
 			$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
-		});
+		}));
 	}
 }, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
-
-done_testing();

@@ -44,8 +44,7 @@ with_each_io_method(sub {
 
 	for my $victim ('the reader', 'another backend', 'an I/O worker or the checkpointer')
 	{
-		$aio->scenario("$victim is killed", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+		$aio->scenario("$victim is killed", with('alice bob', 40, sub ($alice, $bob, $t) {
 			$aio->sql('CHECKPOINT');
 			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
 			my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
@@ -62,7 +61,7 @@ with_each_io_method(sub {
 			$aio->proves($t);
 			$aio->note_state;
 			push @seen, resources($aio);
-		}, dies => 1);
+		}), dies => 1);
 	}
   SKIP: {
 		skip 'no /proc to look at', 1 if grep { !defined } @seen;
@@ -84,10 +83,9 @@ with_each_io_method(sub {
 	for my $who (sort keys %killed)
 	{
 		next if $who eq 'io worker' && $aio->method ne 'worker';
-		$aio->scenario("kill -9: $who", sub {
-			my $t = $aio->table('t', 20);
+		$aio->scenario("kill -9: $who", with('', 20, sub ($t) {
 			my %pid;
-			@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, $killed{$who});
+			@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, $killed{$who} // ());
 			$pid{gate} = $pid{'gate while it serves'} = $aio->sql('SELECT worker FROM io_gate');
 			($pid{'io worker'}) = $aio->pids_of_type('io worker');
 			$aio->kill_process($pid{$who});
@@ -95,7 +93,7 @@ with_each_io_method(sub {
 			$aio->restarted;
 			$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 				'0|0|0', 'nothing is held, and nothing in force');
-		}, dies => 1,
+		}), dies => 1,
 			skip => $aio->lacks('gate'));
 	}
 }, leaves => 'nothing', # each crash leaves rings behind, one for each possible process
@@ -106,9 +104,6 @@ with_each_io_method(sub {
 # prefetch, which counts what it does.  On a standby, replay waits for sessions that hold pins, or
 # cancels them.
 # io_methods: io_uring; long: all
-
-# What ps shows of a process.
-sub title ($pid) { open my $fh, '<', "/proc/$pid/cmdline" or return; local $/; return <$fh> =~ tr/\0/ /r }
 
 with_each_io_method(sub {
 	# makes the extension before the standby copies the server
@@ -254,8 +249,7 @@ with_each_io_method(sub {
 		}, dies => 1, skip => $aio->repeats && $prefetch eq 'off' ? 'the same with each io_method' : undef);
 	}
 
-	$aio->scenario('crash after DROP, TRUNCATE and extension', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('crash after DROP, TRUNCATE and extension', with('alice', sub ($alice) {
 		my ($t, $u, $v) = map { $aio->table($_, 40) } qw(t u v);
 		$aio->sql('CHECKPOINT');
 		$alice->sql("DELETE FROM $t WHERE blk > 9; VACUUM (TRUNCATE on) $t; UPDATE $u SET gen = 1, body = proof('$u', blk, 1) WHERE blk < 7;"
@@ -265,7 +259,7 @@ with_each_io_method(sub {
 		$aio->proves($t, blocks => 30);
 		$aio->proves($v, gen => 5, blocks => 5);
 		$aio->gives("SELECT to_regclass('$u') IS NULL", 't', 'the table is dropped');
-	}, dies => 1);
+	}), dies => 1);
 }, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
 
 # Recovery with a buffer pool that is smaller than the blocks that it works on: a buffer in which
@@ -274,8 +268,7 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	for my $prefetch ('on', 'off')
 	{
-		$aio->scenario("recovery_prefetch = $prefetch", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("recovery_prefetch = $prefetch", with('alice', sub ($alice) {
 			# forty rows a page, and records that come to the pages at random
 			my $t = 'scenario.s';
 			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100);"
@@ -293,12 +286,11 @@ with_each_io_method(sub {
 			$aio->sql('ALTER SYSTEM RESET ALL');
 			$aio->node->restart;
 			$aio->observe;
-		}, dies => 1);
+		}), dies => 1);
 	}
 
 	# the file ends before the block now, so prefetch leaves the block out
-	$aio->scenario('records of a block that has been cut off since', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('records of a block that has been cut off since', with('alice', sub ($alice) {
 		my $t = 'scenario.c';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100); INSERT INTO $t SELECT i, repeat('x', 160) FROM generate_series(0, 9999) i; VACUUM (FREEZE) $t");
 		my $last = $aio->sql("SELECT pg_relation_size('$t') / 8192 - 2");
@@ -311,7 +303,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*), sum(n) FROM $t", $expected, 'the rows');
 		my $new = $aio->sql('SELECT skip_new FROM pg_stat_recovery_prefetch');
 		cmp_ok($new, '>=', 40, "skip_new: $new");
-	}, dies => 1);
+	}), dies => 1);
 }, conf => { shared_buffers => '16MB', full_page_writes => 'off', maintenance_io_concurrency => 32, max_connections => 10, autovacuum => 'off' });
 
 # A server whose startup process fails: it ends only after all its other processes.  Guards server commit
@@ -324,18 +316,15 @@ sub processes_of ($directory)
 	for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*')
 	{
 		next if (readlink("/proc/$pid/cwd") // '') ne $directory;
-		open my $title, '<', "/proc/$pid/cmdline" or next;
-		local $/;
-		$processes{ (<$title> // '') =~ tr/\0/ /r } = $pid;
+		$processes{ title($pid) // next } = $pid;
 	}
 	return \%processes;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $stopped ('checkpointer', 'background writer', 'io worker 0')
 	{
-		$aio->scenario("while the $stopped stands still", sub {
-			my $t = $aio->table('t', 20);
+		$aio->scenario("while the $stopped stands still", with('', 20, sub ($t) {
 			ok($aio->stop, 'the server stops');
 			my ($directory, $log, $go) = map { $aio->node->$_ } qw(data_dir basedir basedir);
 			$log .= '/start.log';
@@ -344,14 +333,8 @@ with_each_io_method(sub {
 			open my $signal, '>', "$directory/recovery.signal" or die "recovery.signal: $!";
 			close $signal;
 			# the startup process waits, and then fails
-			my $child = fork // die "fork: $!";
-			if (!$child)
-			{
-				open STDIN, '<', '/dev/null';
-				open STDOUT, '>', $log;
-				open STDERR, '>&', \*STDOUT;
-				exec 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99', '-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false" or exit 99;
-			}
+			my $child = start_program($log, 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99',
+				'-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false");
 			my $pid;
 			$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
 			kill 'STOP', $pid;
@@ -370,8 +353,6 @@ with_each_io_method(sub {
 			unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
 			unlink "$directory/recovery.signal";
 			$aio->start_again;
-		}, dies => 1);
+		}), dies => 1);
 	}
 }, leaves => 'nothing');
-
-done_testing();

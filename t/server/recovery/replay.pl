@@ -139,8 +139,7 @@ with_each_io_method(sub {
 	}, dies => 1);
 
 	# the map may be older than the file: it names blocks that are not there
-	$aio->scenario('a map of blocks that are not there', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a map of blocks that are not there', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 		my $map = $aio->file_of($t) . '_fsm';
 		open my $fh, '<:raw', $map or die "$map: $!";
@@ -148,16 +147,14 @@ with_each_io_method(sub {
 		close $fh;
 		$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
-		ok($aio->stop, 'the server stops');
-		$aio->overwrite($map, 0, $old);
-		$aio->start_again;
+		while_stopped($aio, sub { $aio->overwrite($map, 0, $old) });
 		$aio->sql("CALL add_pages('$t', 20, 29)");
 		$aio->proves($t, blocks => 30);
-	}, dies => 1);
+	}), dies => 1);
 
 });
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $no_map = $aio->lacks('pg_freespacemap');
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
@@ -209,8 +206,7 @@ with_each_io_method(sub {
 	}, skip => $aio->method eq 'worker' ? only_long() : 'the same with each method');
 
 	# or an incremental backup lacks it; server commit ed62d26cac
-	$aio->scenario('the summary of WAL has the map of which a bit is cleared', sub {
-		my $t = $aio->table('t', 10, changes => 1);
+	$aio->scenario('the summary of WAL has the map of which a bit is cleared', with('', 10, changes => 1, sub ($t) {
 		$aio->sql("VACUUM (FREEZE) $t; CHECKPOINT");
 		my $begin = $aio->sql('SELECT redo_lsn FROM pg_control_checkpoint()');
 		$aio->sql("DELETE FROM $t WHERE blk = 3; CHECKPOINT");
@@ -219,7 +215,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT relforknumber, relblocknumber FROM pg_available_wal_summaries() s, pg_wal_summary_contents(s.tli, s.start_lsn, s.end_lsn) WHERE start_lsn >= '$begin' AND relfilenode = pg_relation_filenode('$t') AND NOT is_limit_block ORDER BY 1",
 			"0|3\n2|0", 'the block, and that of the visibility map');
 		$aio->proves($t, except => 'block 3 has no row');
-	}, skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'mended with 18.6 and after the betas of 19' : undef);
+	}), skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'mended with 18.6 and after the betas of 19' : undef);
 
 	# the startup process forgets the files of dropped tables
 	$aio->scenario('memory for dropped tables', sub {
@@ -243,5 +239,3 @@ with_each_io_method(sub {
 		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
 	}, log => qr/LOG:  /);
 }, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
-
-done_testing();

@@ -25,8 +25,7 @@ sub heap_blocks ($plan)
 my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
 
 with_each_io_method(sub {
-	$aio->scenario('bitmap heap scans', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('bitmap heap scans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 1700);
 		# condition on an index => the same condition without an index
 		my %conditions = (
@@ -59,11 +58,10 @@ with_each_io_method(sub {
 				is("$fetched/$hit", ($exact + $lossy) . '/0', 'each heap block is read once');
 			}
 		}
-	});
+	}));
 
 	# by equality GIN finds arrays with these elements; in which order, and how often, it does not know
-	$aio->scenario('an index that does not know exactly', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('an index that does not know exactly', with('alice', sub ($alice) {
 		my $t = 'scenario.g';
 		$aio->sql("CREATE TABLE $t (n int, a int[], filler text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
 			  . "INSERT INTO $t SELECT i, CASE i % 4 WHEN 0 THEN ARRAY[1, 2] WHEN 1 THEN ARRAY[2, 1] WHEN 2 THEN ARRAY[1, 2, 2] ELSE ARRAY[i] END, repeat('x', 1900) FROM generate_series(0, 199) i;"
@@ -75,10 +73,9 @@ with_each_io_method(sub {
 		is("$exact|$lossy|$removed", '50|0|100', 'exact pages, and rows that a recheck removes') || diag($plan);
 		$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 1) FROM $t WHERE a = ARRAY[2, 1]", '50|50', 'the rows');
 		$alice->gives("SELECT count(*), count(*) FILTER (WHERE n % 4 = 2) FROM $t WHERE a = ARRAY[1, 2, 2]", '50|50', 'the rows');
-	});
+	}));
 
-	$aio->scenario('rescans', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('rescans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 100);
 		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_memoize = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off');
 		$aio->evict($t);
@@ -91,13 +88,12 @@ with_each_io_method(sub {
 		$aio->sql("DELETE FROM $t WHERE n BETWEEN 200 AND 299; UPDATE $t SET body = body WHERE n = 12");
 		$aio->evict($t);
 		$alice->gives("SELECT string_agg(n::text, ',' ORDER BY n) FROM $t WHERE m = 12", '12,62,112,162,312,362', 'no deleted row, and the new version of a row');
-	});
+	}));
 
 	# the new version of the row is compared with the conditions again (EvalPlanQual)
 	for my $scan (qw(bitmap index seq tid))
 	{
-		$aio->scenario("a row that another session has changed, by a $scan scan", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$aio->scenario("a row that another session has changed, by a $scan scan", with('alice bob', sub ($alice, $bob) {
 			my $t = indexed_table($aio, 100);
 			my $condition = $scan eq 'tid' ? "ctid = ANY ('{\"(25,1)\",\"(26,1)\",\"(27,1)\"}'::tid[]) AND n < 1000" : 'n IN (100, 104, 108)';
 			for my $change ('n = n + 1000', 'm = -1')
@@ -112,12 +108,11 @@ with_each_io_method(sub {
 				$aio->sql("UPDATE $t SET n = 104, m = 4 WHERE n = 1104 OR m < 0; UPDATE $t SET k = -k - 1 WHERE k < 0");
 				last if $scan eq 'tid';
 			}
-		});
+		}));
 	}
 
 	# two rows of a page are locked as rows, more as a page (max_pred_locks_per_page)
-	$aio->scenario('what serializable transactions lock', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('what serializable transactions lock', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 100);
 		my %scans = ('bitmap' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'index' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'seq' => 'relation');
 		for my $scan (sort keys %scans)
@@ -127,10 +122,9 @@ with_each_io_method(sub {
 			$aio->gives("SELECT string_agg(concat(locktype, ' ' || page, '.' || tuple), ', ' ORDER BY page, tuple) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock'", $scans{$scan}, "$scan scan");
 			$alice->sql('COMMIT');
 		}
-	});
+	}));
 
-	$aio->scenario('and of lossy pages', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('and of lossy pages', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 1700);
 		$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'");
 		$alice->sql('BEGIN ISOLATION LEVEL SERIALIZABLE');
@@ -138,10 +132,9 @@ with_each_io_method(sub {
 		cmp_ok($lossy, '>', 0, 'a lossy bitmap');
 		$aio->gives("SELECT locktype, count(*) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock' GROUP BY 1", 'page|1700', 'each page');
 		$alice->sql('COMMIT');
-	});
+	}));
 
-	$aio->scenario('parallel bitmap heap scans', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('parallel bitmap heap scans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 1700);
 		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET max_parallel_workers_per_gather = 2;'
 			  . ' SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
@@ -178,11 +171,10 @@ with_each_io_method(sub {
 		like($alice->sql("$explain $join"), qr/Gather \(actual rows=1360\S* loops=2\).*Parallel Bitmap Heap Scan/s, 'a parallel scan is rescanned');
 		my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 6799) i WHERE i % 50 < 10');
 		$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
-	});
+	}));
 
 	# an index names rows that are dead, and VACUUM may remove them before the scan gets to their pages
-	$aio->scenario('dead rows', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('dead rows', with('alice bob', sub ($alice, $bob) {
 		my $t = indexed_table($aio, 1700);
 		$aio->sql("DELETE FROM $t WHERE n % 3 = 1 OR n BETWEEN 2000 AND 2999");
 		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
@@ -205,7 +197,7 @@ with_each_io_method(sub {
 		$alice->sql("DO \$\$ DECLARE c refcursor := 'c'; n int; BEGIN MOVE FORWARD ALL FROM c; GET DIAGNOSTICS n = ROW_COUNT; RAISE NOTICE 'moved %', n; END \$\$; COMMIT");
 		my ($moved) = map { /moved (\d+)/ } $alice->notices;
 		is($moved + 1, $aio->sql('SELECT count(*) FROM generate_series(1000, 3999) n WHERE n % 3 <> 1 AND n NOT BETWEEN 2000 AND 2999'), 'rows that are not dead');
-	});
+	}));
 }, conf => { shared_buffers => '32MB', max_pred_locks_per_relation => 2000 });
 
 # Bitmaps of several indexes (BitmapAnd, BitmapOr), exact and lossy, serial and parallel:
@@ -246,8 +238,7 @@ sub expected ($aio, $condition)
 with_each_io_method(sub {
 	for my $workers (0, 2)
 	{
-		$aio->scenario("$workers workers", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("$workers workers", with('alice', sub ($alice) {
 			my $t = indexed_table($aio, $pages);
 			$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"
 				  . ' SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;'
@@ -278,22 +269,21 @@ with_each_io_method(sub {
 				}
 				$alice->sql('DEALLOCATE q');
 			}
-		});
+		}));
 	}
 }, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
 # Scans that begin again, and again before anything was read, or end so: each kind of scan, of which a
 # join asks for rows now and then.  Guards server commit 754c610e13.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my %scans = (
 		'Seq Scan' => [ 'n < 100', qw(seqscan) ], 'Index Scan' => [ 'n < 100', qw(indexscan) ], 'Index Only Scan' => [ 'n < 100', qw(indexonlyscan) ],
 		'Bitmap Heap Scan' => [ 'n < 100', qw(bitmapscan) ], 'Tid Range Scan' => [ "ctid < '(10,0)'", qw(tidscan) ], 'Sample Scan' => [ 'n < 100', qw(seqscan) ]);
 
 	for my $scan (sort keys %scans)
 	{
-		$aio->scenario($scan, sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario($scan, with('alice', sub ($alice) {
 			my ($condition, @enabled) = @{ $scans{$scan} };
 			$aio->sql("CREATE TABLE scenario.t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, repeat('x', 700) FROM generate_series(0, 1999) i; CREATE INDEX t_n ON scenario.t (n); VACUUM ANALYZE scenario.t");
 			my $found = $aio->sql("SELECT count(*) FROM scenario.t WHERE $condition");
@@ -310,8 +300,6 @@ with_each_io_method(sub {
 					$alice->gives($query, ($limit ? 3 : $found) * (grep { $_ } @$asked), "rows are asked for: @$asked$limit");
 				}
 			}
-		});
+		}));
 	}
 }, leaves => 'nothing');
-
-done_testing();

@@ -9,8 +9,7 @@ use TestAio;
 with_each_io_method(sub {
 	for my $kind ('cold', 'cached')
 	{
-		$aio->scenario("forward and backward, $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("forward and backward, $kind", with('alice', sub ($alice) {
 			my $t = numbered_table($aio, 'r', 50, 4);
 			my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
 			$prepare->();
@@ -30,11 +29,10 @@ with_each_io_method(sub {
 				$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
 			}
 			$alice->sql('COMMIT');
-		});
+		}));
 	}
 
-	$aio->scenario('each block is read once', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('each block is read once', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 50, 4);
 		$alice->sql("SELECT count(*) FROM $t");
 		for my $direction ('FORWARD', 'BACKWARD')
@@ -49,10 +47,9 @@ with_each_io_method(sub {
 			is($io =~ s{.*/}{}r, 50 * 8192, "$direction: bytes");
 		}
 		is($aio->blocks_during($t, sub { $alice->sql("SELECT count(*) FROM $t") }, $alice), '50/50', 'a second scan finds all blocks cached');
-	});
+	}));
 
-	$aio->scenario('a scan that ends early', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a scan that ends early', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 50, 4);
 		for my $rows (1, 4, 5, 60)
 		{
@@ -63,10 +60,9 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT n FROM $t LIMIT 1") });
 		cmp_ok($bytes, '<=', 16 * 8192, 'LIMIT 1 reads a small part of the table');
-	});
+	}));
 
-	$aio->scenario('a range of TIDs', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a range of TIDs', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 50, 4);
 		$alice->sql("SELECT count(*) FROM $t");
 		my %ranges = (
@@ -88,10 +84,9 @@ with_each_io_method(sub {
 			$alice->sql('COMMIT');
 		}
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid >= '(50,0)'", 0, 'no rows beyond the end');
-	});
+	}));
 
-	$aio->scenario('TABLESAMPLE', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('TABLESAMPLE', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 200, 2);
 		# SYSTEM takes whole blocks: both rows of a block or none
 		$aio->evict($t);
@@ -109,7 +104,7 @@ with_each_io_method(sub {
 		{
 			$alice->gives("SELECT count(*) FROM scenario.e TABLESAMPLE $method (100)", 0, "$method: no rows of an empty table");
 		}
-	});
+	}));
 });
 
 # Sequential scans that several processes share.  A synchronized scan begins where another scan
@@ -117,8 +112,7 @@ with_each_io_method(sub {
 # io_methods: worker; long: all
 with_each_io_method(sub {
 	# scans of tables larger than a quarter of the buffer pool are synchronized
-	$aio->scenario('synchronized', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('synchronized', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 600, 1);
 		$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
 		$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t; MOVE 300 FROM c");
@@ -144,10 +138,9 @@ with_each_io_method(sub {
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $small; MOVE 300 FROM c");
 		$bob->gives("SELECT n FROM $small LIMIT 1", 0, 'a smaller table, from its beginning');
 		$alice->sql('COMMIT');
-	});
+	}));
 
-	$aio->scenario('a parallel scan says where it stands', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a parallel scan says where it stands', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 600, 1);
 		$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;
 		$alice->sql('SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET plan_cache_mode = force_generic_plan');
@@ -156,9 +149,7 @@ with_each_io_method(sub {
 		# it is planned for two processes, and one of them reads
 		$alice->sql('SET parallel_leader_participation = off');
 		$aio->evict($t);
-		$aio->hold(relation => $t, block => 300);
-		$alice->starts('EXECUTE parallel');
-		$aio->holds(1);
+		$aio->holds_read_of($alice, 'EXECUTE parallel', relation => $t, block => 300);
 		ok($aio->poll(sub {
 				$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
 			}), 'the parallel worker waits for block 300') || return $aio->release;
@@ -166,11 +157,10 @@ with_each_io_method(sub {
 		ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
 		$aio->release;
 		$alice->returns('600|179700', 'each row once');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
 	# a chunk has 6200 / 2048 blocks, rounded up to a power of two: 4
-	$aio->scenario('parallel', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('parallel', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 6200, 1);
 		$aio->sql("CREATE FUNCTION scenario.me() RETURNS int LANGUAGE plpgsql PARALLEL SAFE VOLATILE AS 'BEGIN RETURN pg_backend_pid(); END'");
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
@@ -201,7 +191,7 @@ with_each_io_method(sub {
 		my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t OFFSET 0) s ON true GROUP BY g ORDER BY g";
 		like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) $join"), qr/Gather \(actual rows=6200\S* loops=2\).*Parallel Seq Scan/s, 'a parallel scan is rescanned');
 		$alice->gives($join, "1|6200|19216900\n2|6200|19216900", 'each row once in each scan');
-	});
+	}));
 });
 
 # Scans and index builds by several processes: each process has a share of the table, each
@@ -224,7 +214,7 @@ sub all_wait ($aio, $session)
 	return is($count, 3, 'the session and two workers wait for a read');
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $can_hold = !$aio->no_faults;
 	my $no_trace = $aio->lacks('trace');
 
@@ -306,5 +296,3 @@ with_each_io_method(sub {
 			qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 	}
 }, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
-
-done_testing();

@@ -14,8 +14,7 @@ with_each_io_method(sub {
 	my $sync = $aio->method eq 'sync';
 
 	# without faults, at any point
-	$aio->scenario('cancelled at any time', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('cancelled at any time', with('alice', 120, sub ($alice, $t) {
 		# works for minutes: it names i, so it runs again for each i
 		my $reads = "SELECT count(*) FROM generate_series(1, 100000) i, LATERAL (SELECT count(*) FROM evict_rel(CASE WHEN i > 0 THEN '$t'::regclass END),"
 		  . " read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + j * 13) % 120 FROM generate_series(0, 59) j))) r";
@@ -29,11 +28,10 @@ with_each_io_method(sub {
 			$alice->raises('57014', qr/canceling statement due to user request/, "round $round");
 		}
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", 120, 'reads');
-	});
+	}));
 
 	# A message in the log is a point at which a session ends what it does: the first, the second, and so on.
-	$aio->scenario('cancelled at each debug message', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('cancelled at each debug message', with('alice', 20, sub ($alice, $t) {
 		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', '{0,1,2,10,11,19}')";
 		$alice->sql($read);
 		my ($messages, $end) = (0, 57014);
@@ -48,12 +46,11 @@ with_each_io_method(sub {
 		}
 		is($end, 6, "cancelled at each of $messages messages, then at none");
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
-	}, skip => no_strace());
+	}), skip => no_strace());
 
 	for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
 	{
-		$aio->scenario("$how with reads under way", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("$how with reads under way", with('alice', sub ($alice) {
 			for my $kind ('', 'TEMP')
 			{
 				my $t = $aio->table("t$kind", 40, kind => $kind, session => $alice);
@@ -64,27 +61,25 @@ with_each_io_method(sub {
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
 				$aio->proves($t, session => $alice);
 			}
-		});
+		}));
 	}
 
 	# a temporary table cannot be dropped while its session still writes to its memory
-	$aio->scenario('exit with reads of a temporary table', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => 'TEMP');
+	$aio->scenario('exit with reads of a temporary table', with('alice', 40, kind => 'TEMP', sub ($alice, $t) {
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
 		$aio->end_session($alice);
 		my ($bob) = $aio->sessions('bob');
 		my $u = $aio->table('u', 40, kind => 'TEMP', session => $bob);
 		$bob->sql("SELECT read_rel_block_ll('$u', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b; DROP TABLE u");
 		$bob->gives('SELECT 1', 1, 'lives');
-	});
+	}));
 
 	# the last two truncate the file in place while it is read
 	for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
 		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
 	{
 		my ($begin, $options, $end) = @$case;
-		$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), with('alice', sub ($alice) {
 			$alice->sql('SET temp_buffers = 100');
 			for my $round (1 .. 2)
 			{
@@ -98,7 +93,7 @@ with_each_io_method(sub {
 				$alice->sql("DROP TABLE $t");
 				$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
 			}
-		});
+		}));
 	}
 }, conf => { io_max_concurrency => 64 });
 
@@ -126,8 +121,7 @@ with_each_io_method(sub {
 		for my $end (sort keys %ends)
 		{
 			my $others = $wait =~ /another/;
-			$aio->scenario("$end while it waits for $wait", sub {
-				my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+			$aio->scenario("$end while it waits for $wait", with('alice bob', 40, sub ($alice, $bob, $t) {
 				$alice->sql('SELECT count(*) FROM pg_class');
 				# a longer timeout is tried if it comes before the wait
 				for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
@@ -153,7 +147,7 @@ with_each_io_method(sub {
 				is($bob->error, undef, 'the other has no error');
 				$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
 				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
-			}, log => $aio->terminated('alice'),
+			}), log => $aio->terminated('alice'),
 			skip => $aio->no_faults);
 		}
 	}
@@ -176,8 +170,7 @@ with_each_io_method(sub {
 	my $answer = sub ($value, $from) { return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
 	my $all = "ARRAY(SELECT generate_series(0, 39))";
 
-	$aio->scenario('reads', sub {
-		my $t = $aio->table('t', 40);
+	$aio->scenario('reads', with('', 40, sub ($t) {
 		ok($aio->stop, 'the server stops');
 		my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
 			$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
@@ -187,10 +180,9 @@ with_each_io_method(sub {
 		is(join(' ', @$answers), '40 40 4 0 0', 'streams, operations, single reads after barriers, no problem with the rows, and no handle in use') || diag($log);
 		unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing alarming in its log');
 		$aio->start_again;
-	});
+	}));
 
-	$aio->scenario('the gate', sub {
-		my $t = $aio->table('t', 40);
+	$aio->scenario('the gate', with('', 40, sub ($t) {
 		ok($aio->stop, 'the server stops');
 		my @calls = ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
 		my ($status, $answers, $log) = single_user($aio, (map { "SELECT $_" } @calls), $answer->('count(*)', $t));
@@ -199,7 +191,7 @@ with_each_io_method(sub {
 		is($refused, scalar @calls, 'nothing can be held, failed or delayed') || diag($log);
 		is(join(' ', @$answers), 40, 'the rows');
 		$aio->start_again;
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 }, leaves => 'nothing');
 
 # Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or
@@ -215,14 +207,7 @@ sub run_once ($aio, $limits, @settings)
 	my $node = $aio->node;
 	my $log = $node->basedir . '/start.log';
 	unlink $log;
-	my $child = fork // die "fork: $!";
-	if (!$child)
-	{
-		open STDIN, '<', '/dev/null';
-		open STDOUT, '>', $log;
-		open STDERR, '>&', \*STDOUT;
-		exec 'sh', '-c', "$limits exec \"\$\@\"", 'sh', 'postgres', '-D', $node->data_dir, map { ('-c', $_) } @settings or exit 99;
-	}
+	my $child = start_program($log, 'sh', '-c', "$limits exec \"\$\@\"", 'sh', 'postgres', '-D', $node->data_dir, map { ('-c', $_) } @settings);
 	my ($status, $stopped);
 	$aio->poll(sub {
 		$status = $? if waitpid($child, WNOHANG) == $child;
@@ -241,16 +226,7 @@ sub runs ($aio, $limits, @settings)
 	return @outcome;
 }
 
-# Calls a function while the server is stopped.
-sub while_stopped ($aio, $function)
-{
-	ok($aio->stop, 'the server stops');
-	$function->();
-	$aio->start_again;
-	return;
-}
-
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# what is limited, how, and what is logged
 	my $rings = 'FATAL:  could not setup io_uring queue: ';
 	my @limits = (
@@ -269,8 +245,7 @@ with_each_io_method(sub {
 	for my $limit (@limits)
 	{
 		my ($what, $ulimit, $reason) = @$limit;
-		$aio->scenario("not enough $what", sub {
-			my $t = $aio->table('t', 40);
+		$aio->scenario("not enough $what", with('', 40, sub ($t) {
 			while_stopped($aio, sub {
 				my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
 			  SKIP: {
@@ -286,12 +261,11 @@ with_each_io_method(sub {
 				}
 				ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
 			});
-		});
+		}));
 	}
 
 	# the rings take descriptors, and files need some more
-	$aio->scenario('as many file descriptors as the hint says', sub {
-		my $t = $aio->table('t', 40);
+	$aio->scenario('as many file descriptors as the hint says', with('', 40, sub ($t) {
 		while_stopped($aio, sub {
 			my ($hint) = (runs($aio, 'ulimit -n 60;', 'max_files_per_process=100'))[1] =~ /HINT:  Consider increasing "ulimit -n" to at least (\d+)/;
 			cmp_ok($hint // 0, '>', 130, 'a hint') or return;
@@ -302,7 +276,7 @@ with_each_io_method(sub {
 			is($status, 0, 'enough for all: the server starts, and stops when told to');
 			like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
 		});
-	}, skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
+	}), skip => $aio->method eq 'io_uring' ? undef : 'needs io_uring');
 
 	my %settings = (
 		'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
@@ -324,14 +298,13 @@ with_each_io_method(sub {
 		});
 	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
 
-	$aio->scenario('the largest and the smallest settings', sub {
-		my $t = $aio->table('t', 40);
-		while_stopped($aio, sub {});
+	$aio->scenario('the largest and the smallest settings', with('', 40, sub ($t) {
+		while_stopped($aio);
 		for my $concurrency (1, 1024)
 		{
 			my $most = $concurrency == 1 ? 4 : 128;
 			$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
-			while_stopped($aio, sub {});
+			while_stopped($aio);
 			$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
 			my ($alice) = $aio->sessions('alice');
 			# a limit beyond the maximum has no effect
@@ -346,11 +319,9 @@ with_each_io_method(sub {
 			$aio->end_sessions;
 		}
 		$aio->sql('ALTER SYSTEM RESET ALL; ALTER SYSTEM SET io_max_concurrency = -1');
-		while_stopped($aio, sub {});
+		while_stopped($aio);
 		$aio->gives("SELECT current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", 't', 'io_max_concurrency = -1: as many as the buffers allow');
 		$aio->sql('ALTER SYSTEM RESET ALL');
-		while_stopped($aio, sub {});
-	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
+		while_stopped($aio);
+	}), skip => $aio->repeats ? 'the same with each io_method' : undef);
 });
-
-done_testing();

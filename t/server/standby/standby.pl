@@ -9,20 +9,21 @@ use TestAio::Waits;
 # buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
 # reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
 # or a shutdown ends the wait.  The trace records replay's reads.
+# Makes a table that both servers have and neither has cached.
+sub on_both ($aio, $standby, $nblocks = 40)
+{
+	my $t = $aio->table('t', $nblocks, changes => 1);
+	$aio->replayed_by($standby);
+	$standby->evict($t);
+	return $t;
+}
+
 with_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-	# Makes a table that both servers have and neither has cached.
-	my $table = sub ($nblocks = 40) {
-		my $t = $aio->table('t', $nblocks, changes => 1);
-		$aio->replayed_by($standby);
-		$standby->evict($t);
-		return $t;
-	};
-
 	$aio->scenario('the same on both', sub {
-		my $t = $table->(100);
+		my $t = on_both($aio, $standby, 100);
 		my ($reader) = $standby->sessions('reader');
 		$standby->is_method($aio->method);
 		$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
@@ -70,7 +71,7 @@ with_each_io_method(sub {
 	});
 
 	$aio->scenario('sessions wait, replay does not', sub {
-		my $t = $table->();
+		my $t = on_both($aio, $standby);
 		my ($startup) = $standby->pids_of_type('startup');
 		my ($controller, $issuer, $waiter) = $standby->gate_hold_read($t);
 		$standby->trace("'$t', $startup");
@@ -89,7 +90,7 @@ with_each_io_method(sub {
 
 	# replay does not read a block of which it has an image, but waits for the read of another process
 	$aio->scenario('an image of a block that a session reads', sub {
-		my $t = $table->();
+		my $t = on_both($aio, $standby);
 		$aio->alter_system(full_page_writes => 'on');
 		$aio->sql('CHECKPOINT');
 		my ($reader) = $standby->sessions('reader');
@@ -109,7 +110,7 @@ with_each_io_method(sub {
 	for my $end ('the hold timeout', 'a release', 'fast shutdown')
 	{
 		$aio->scenario("replay of DROP TABLE, until $end", sub {
-			my $t = $table->();
+			my $t = on_both($aio, $standby);
 			my ($issuer) = $standby->sessions('issuer');
 			$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
 			$standby->sql("SELECT io_hold('$t', max_reads => 1)");
@@ -118,11 +119,7 @@ with_each_io_method(sub {
 			my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
 			$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
 			$standby->sql('SELECT io_release_all()') if $end eq 'a release';
-			if ($end eq 'fast shutdown')
-			{
-				ok($standby->stop, 'stops');
-				$standby->start_again;
-			}
+			while_stopped($standby) if $end eq 'fast shutdown';
 			$aio->replayed_by($standby);
 			$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
 			$standby->sql('SELECT io_hold_end()');
@@ -306,15 +303,8 @@ sub scenarios ($aio, $has_worker)
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");
 	$standby->node->reload;
-	my $table = sub {
-		my $t = $aio->table('t', 40, changes => 1);
-		$aio->replayed_by($standby);
-		$standby->evict($t);
-		return $t;
-	};
-
 	$aio->scenario('replay of a truncation', sub {
-		my $t = $table->();
+		my $t = on_both($aio, $standby);
 		my ($reader) = $standby->sessions('reader');
 		# only the truncation is left to be replayed while the read is held
 		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");

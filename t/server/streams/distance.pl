@@ -63,8 +63,7 @@ with_each_io_method(sub {
 	my $even = 'SELECT generate_series(0, 398, 2)';
 	my $all = 'SELECT generate_series(0, 399)';
 
-	$aio->scenario('at the first block', sub {
-		my $t = $aio->table('t', 400);
+	$aio->scenario('at the first block', with('', 400, sub ($t) {
 		# a stream with READ_STREAM_FULL begins with the distance of one full read
 		for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
 		{
@@ -73,10 +72,9 @@ with_each_io_method(sub {
 			is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
 			is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 		}
-	}, skip => $no_gate);
+	}), skip => $no_gate);
 
-	$aio->scenario('when each read is waited for', sub {
-		my $t = $aio->table('t', 400);
+	$aio->scenario('when each read is waited for', with('', 400, sub ($t) {
 		my @first = map { $_ * 2 } 0 .. 7;
 		for my $case (
 			[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
@@ -88,15 +86,13 @@ with_each_io_method(sub {
 			my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
 			is($ahead, $expected, $what);
 		}
-	}, skip => $starts_none);
+	}), skip => $starts_none);
 
-	$aio->scenario('after a pause', sub {
-		my $t = $aio->table('t', 400);
+	$aio->scenario('after a pause', with('', 400, sub ($t) {
 		is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
-	}, skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
+	}), skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
-	$aio->scenario('when no read is waited for', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 90);
+	$aio->scenario('when no read is waited for', with('alice', 90, sub ($alice, $t) {
 		$alice->sql("SET effective_io_concurrency = 32; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
 		my $most = 0;
 		for my $at (0 .. 19)
@@ -109,12 +105,11 @@ with_each_io_method(sub {
 		# the session has waited for the first reads
 		cmp_ok($most, '<=', 8, 'reads that have ended leave the look-ahead as it is');
 		$alice->sql('COMMIT');
-	}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
+	}), skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle'
 		: $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : undef);
 
 	# the hits let the stream look ahead by one block only, and still combine; all reads are staged then
-	$aio->scenario('after hits, when no read is waited for', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 150);
+	$aio->scenario('after hits, when no read is waited for', with('alice', 150, sub ($alice, $t) {
 		$alice->sql("SET effective_io_concurrency = 1; SET io_combine_limit = 16; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(41, 77)))");
 		$aio->sql("SELECT io_trace_start('$t')");
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");
@@ -127,10 +122,9 @@ with_each_io_method(sub {
 		$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
 			'16|78', 'each begins where the one before it has ended, but for the hits');
 		$alice->sql('COMMIT');
-	}, skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
+	}), skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
 
-	$aio->scenario('after hits', sub {
-		my $t = $aio->table('t', 400);
+	$aio->scenario('after hits', with('', 400, sub ($t) {
 		# the distance has shrunk to one and grows again
 		is(reads_ahead_at($aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
 		# in 18 a hit undoes what a miss has gained
@@ -139,7 +133,7 @@ with_each_io_method(sub {
 		# more hits than the stream has pinned, fewer than it may pin
 		is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 			$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
-	}, skip => $starts_none);
+	}), skip => $starts_none);
 }, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
 		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
 		'test_aio.reach_synchronous_reads' => 'on' });
@@ -177,8 +171,7 @@ with_each_io_method(sub {
 	for my $case (@cases)
 	{
 		my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
-		$aio->scenario("$effective, $maintenance, $option: $statement", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->scenario("$effective, $maintenance, $option: $statement", with('alice', 60, sub ($alice, $t) {
 			$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
 			$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
 			$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
@@ -191,18 +184,17 @@ with_each_io_method(sub {
 			$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
 			$aio->proves($t);
 			$aio->sql("DROP TABLE $t");
-		}, skip => $no_trace);
+		}), skip => $no_trace);
 	}
 
 	# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
-	$aio->scenario('a lone miss after many hits', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a lone miss after many hits', with('alice', 60, sub ($alice, $t) {
 		$aio->warm($t, 0 .. 49);
 		$aio->traces_of("'$t', ${\$alice->pid}", sub {
 				$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
 			});
 		$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
-	}, skip => $no_trace);
+	}), skip => $no_trace);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Streams that are reset, ended early or paused (read_stream_run).
@@ -214,8 +206,7 @@ my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("reset, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
+		$aio->scenario("reset, $kind", with('alice', 16, kind => $kind, sub ($alice, $t) {
 			$alice->sql('SET io_combine_limit = 16');
 			my $counts = 'blocks, hits, read_bytes';
 			my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
@@ -224,10 +215,9 @@ with_each_io_method(sub {
 				$aio->evict($t, $alice);
 				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
 			}
-		});
+		}));
 
-		$aio->scenario("ended early, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+		$aio->scenario("ended early, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
 			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
 			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
 			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
@@ -237,11 +227,10 @@ with_each_io_method(sub {
 				$aio->evict($t, $alice);
 				$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
 			}
-		});
+		}));
 	}
 
-	$aio->scenario('paused', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 16);
+	$aio->scenario('paused', with('alice', 16, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 16');
 		if ($aio->major < 19)
 		{
@@ -257,18 +246,17 @@ with_each_io_method(sub {
 			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', reset_at => '{0,2,8,16}', nruns => 2, per_buffer_data => 9)", '32', "reset, $at");
 			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, pause_at => '$at', end_at => 5)", '5', "ended, $at");
 		}
-	});
+	}));
 
 	# a stream begins with small reads
-	$aio->scenario('the size of reads after a pause', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 80);
+	$aio->scenario('the size of reads after a pause', with('alice', 80, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
 		my ($until, $all) = map {
 			$aio->evict($t);
 			$alice->sql("SELECT reads FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, $_ - 1)), pause_at => '{40}')");
 		} 40, 72;
 		is($all - $until, 2, 'the 32 blocks behind it: two reads');
-	}, skip => $aio->major < 19 ? 'streams pause since 19' : undef);
+	}), skip => $aio->major < 19 ? 'streams pause since 19' : undef);
 }, conf => { shared_buffers => '64MB' });
 
 # How many buffers streams may pin: each session its share of the shared buffers
@@ -344,8 +332,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('shared, block by block', sub { streams_share($aio, \&scan_apart, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
-	$aio->scenario('local', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('local', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
 		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
 		$aio->table('another', 20, kind => 'TEMP', session => $alice);
@@ -362,17 +349,16 @@ with_each_io_method(sub {
 		cmp_ok($most, '>', 0, 'buffers are pinned');
 		cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
 		$alice->sql('COMMIT');
-	});
+	}));
 },
 	# so that the extra pins of six streams exceed the share
 	conf => { max_connections => 10, shared_buffers => '6MB' });
 
 # a session's share of the shared buffers is larger than a quarter of its local ones, and than a few pins
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('shared, a larger share', sub { streams_share($aio, \&scan_together, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
-	$aio->scenario('local, while the share of the shared buffers is larger', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('local, while the share of the shared buffers is larger', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
 		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
 		my ($most, $pins) = (0, pins(@tables));
@@ -381,7 +367,5 @@ with_each_io_method(sub {
 		cmp_ok($most, '>', 0, 'buffers are pinned');
 		cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
 		$alice->sql('COMMIT');
-	});
+	}));
 }, io_methods => 'sync', suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });
-
-done_testing();

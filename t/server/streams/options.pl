@@ -11,8 +11,7 @@ use TestAio;
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
 with_each_io_method(sub {
-	$aio->scenario('a ring of buffers', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+	$aio->scenario('a ring of buffers', with('alice', 300, sub ($alice, $t) {
 		my $all = 'ARRAY(SELECT generate_series(0, 299))';
 		for my $context (qw(bulkread bulkwrite vacuum))
 		{
@@ -26,11 +25,10 @@ with_each_io_method(sub {
 			cmp_ok(scalar @kept, '<=', 32, 'few of them stay in the buffer pool') if $context ne 'bulkread';
 		}
 		$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, context => 'vacuum')", '300', 'a ring of the default size');
-	});
+	}));
 
 	# 256 kB, and a place for each block of the reads that may be in progress
-	$aio->scenario('the default size of a ring for scans', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+	$aio->scenario('the default size of a ring for scans', with('alice', 300, sub ($alice, $t) {
 		for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
 		{
 			my ($concurrency, $combined) = @$case;
@@ -40,27 +38,24 @@ with_each_io_method(sub {
 			my @kept = split /,/, $aio->cached($t);
 			is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
 		}
-	}, skip => $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_buffercache'));
 
-	$aio->scenario('forks', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('forks', with('alice', 20, sub ($alice, $t) {
 		$alice->sql("VACUUM $t");
 		$aio->evict($t);
 		$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', '{0}', fork => 'vm')", '1|8192', 'the visibility map');
 		$alice->fails("SELECT * FROM read_stream_run('$t', '{1000}', fork => 'vm')", '22023', qr/block number 1000 is out of range for fork "vm"/, 'a block beyond its end');
 		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'init')", '22023', qr/has no fork "init"/, 'a fork that the table does not have');
 		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'x')", '22023', qr/invalid fork name/, 'no such fork');
-	});
+	}));
 
-	$aio->scenario('within a batch', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 16);
+	$aio->scenario('within a batch', with('alice', 16, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$alice->sql("SELECT read_stream_run('$t', '{15}')");
 		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
-	});
+	}));
 
-	$aio->scenario('maintenance_io_concurrency', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('maintenance_io_concurrency', with('alice', 40, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
 		for my $case ([ 'false' => 2 ], [ 'true' => 5 ])
 		{
@@ -73,7 +68,7 @@ with_each_io_method(sub {
 			$alice->returns(20, 'all blocks');
 			$aio->evict($t);
 		}
-	}, skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
+	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
 }, conf => { shared_buffers => '64MB' });
 
 # Per-buffer data of streams whose reads are split: by blocks that are cached, by reads of
@@ -89,8 +84,7 @@ my @cached = ('b % 2 = 0', 'b % 3 = 1', 'b % 16 = 15', 'b % 17 < 9', 'b IN (0, 1
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("split by blocks that are cached, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+		$aio->scenario("split by blocks that are cached, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
 			for my $data (1, 100)
 			{
 				for my $limit (1, 3, 16)
@@ -111,11 +105,10 @@ with_each_io_method(sub {
 					}
 				}
 			}
-		});
+		}));
 	}
 
-	$aio->scenario("split by another session's reads", sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 120);
+	$aio->scenario("split by another session's reads", with('alice bob', 120, sub ($alice, $bob, $t) {
 		my $read = sub ($flags) { return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
 		$alice->sql('SET effective_io_concurrency = 64');
 		for my $flags ('', ', "full" => true, use_batching => true')
@@ -124,9 +117,7 @@ with_each_io_method(sub {
 			{
 				my $count = $block == 5 ? 3 : 1;
 				$aio->evict($t);
-				$aio->hold(relation => $t, pid => $bob->pid);
-				$bob->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $count)");
-				$aio->holds(1);
+				$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
 				$alice->starts($read->($flags));
 				$alice->waits_on('AioIoCompletion');
 				$aio->release;
@@ -134,10 +125,9 @@ with_each_io_method(sub {
 				$bob->ends;
 			}
 		}
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('short reads and failed reads', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('short reads and failed reads', with('alice', 120, sub ($alice, $t) {
 		my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
 		for my $bytes (8192, 5 * 8192 + 1)
 		{
@@ -152,13 +142,12 @@ with_each_io_method(sub {
 		$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
 		$aio->tell_truth;
 		$alice->gives($read, 120, 'and again');
-	}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
+	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
 }, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
 # a session may pin few of 64 buffers
 with_each_io_method(sub {
-	$aio->scenario('split by a small pool', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('split by a small pool', with('alice', 120, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
 		for my $data (1, 24, 1000)
 		{
@@ -172,13 +161,13 @@ with_each_io_method(sub {
 			$alice->gives("SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)", 120, "$pinned and more pinned") if $pinned % 4 == 0;
 		}
 		$alice->sql('COMMIT');
-	});
+	}));
 }, conf => { shared_buffers => '512kB', max_connections => 10 }, suffix => 'small');
 
 # Which of the two concurrency settings limits the reads of maintenance: of indexes by VACUUM, and of
 # contrib modules.  Guards server commit f132815fd4.
 # io_methods: worker; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
 	my $vacuum = 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t';
 	# what is read, how, with what setting
@@ -193,8 +182,7 @@ with_each_io_method(sub {
 	for my $case (@cases)
 	{
 		my ($relation, $statement, $setting, $lacks) = @$case;
-		$aio->scenario("$relation: $statement", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("$relation: $statement", with('alice', sub ($alice) {
 			$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
 			for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
 			$aio->sql('VACUUM ANALYZE scenario.t');
@@ -209,8 +197,6 @@ with_each_io_method(sub {
 				# ReadBuffer() reads the first page of an index at once
 				$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
 			}
-		}, skip => $no_trace // $lacks);
+		}), skip => $no_trace // $lacks);
 	}
 }, leaves => 'nothing');
-
-done_testing();

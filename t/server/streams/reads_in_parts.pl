@@ -67,10 +67,9 @@ END
 for_each_io_method(sub {
 	my $rounds = only_long() ? 50 : 1000;
 
-	$aio->scenario('shared buffers', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('shared buffers', with('alice', 200, sub ($alice, $t) {
 		is(wrong_rounds($t, $rounds, $alice), '', "$rounds rounds");
-	});
+	}));
 
 	# a block that was to be read becomes valid meanwhile
 	$aio->scenario('three sessions', sub {
@@ -82,11 +81,10 @@ for_each_io_method(sub {
 	# with more local buffers than 16 bits count in a quarter of them
 	for my $buffers (100, 133_000)
 	{
-		$aio->scenario("$buffers local buffers", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("$buffers local buffers", with('alice', sub ($alice) {
 			$alice->sql("SET temp_buffers = $buffers");
 			my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
 			is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
-		});
+		}));
 	}
 }, leaves => 'nothing', conf => { io_max_combine_limit => 32 });

@@ -63,31 +63,27 @@ with_each_io_method(sub {
 	for my $limits ('', 'effective_io_concurrency = 0', 'effective_io_concurrency = 1', 'effective_io_concurrency = 1000',
 		'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5')
 	{
-		$aio->scenario('shared: ' . ($limits || 'defaults'), sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+		$aio->scenario('shared: ' . ($limits || 'defaults'), with('alice', 120, sub ($alice, $t) {
 			$alice->sql("SET $_") for split /, /, $limits;
 			all_shapes($aio, $alice, $t);
-		});
+		}));
 	}
 	for my $limits ('temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000')
 	{
-		$aio->scenario("temporary: $limits", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("temporary: $limits", with('alice', sub ($alice) {
 			$alice->sql("SET $_") for split /, /, $limits;
 			my $t = $aio->table('t', 120, kind => 'TEMP', session => $alice);
 			all_shapes($aio, $alice, $t);
-		});
+		}));
 	}
 
-	$aio->scenario('two streams at a time', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('two streams at a time', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 120), $aio->table('u', 60, kind => 'UNLOGGED'));
 		$alice->gives("SELECT count(*), sum(t.blk), count(*) FILTER (WHERE t.body = proof('$t', t.blk, 0) AND u.body = proof('$u', u.blk, 0)) FROM $t t JOIN $u u USING (blk)",
 			'60|1770|60', 'a join');
-	});
+	}));
 
-	$aio->scenario('a temporary table of another session', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a temporary table of another session', with('alice bob', sub ($alice, $bob) {
 		$aio->table('mine', 10, kind => 'TEMP', session => $alice);
 		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
 		for my $call ("read_stream_for_blocks('$schema.mine', ARRAY[1])", "read_buffers('$schema.mine', 1, 1)", "read_rel_block_ll('$schema.mine', 1)",
@@ -96,73 +92,69 @@ with_each_io_method(sub {
 		{
 			$bob->fails("SELECT * FROM $call", '0A000', qr/cannot access temporary tables of other sessions/);
 		}
-	});
+	}));
 }, leaves => 'nothing', conf => { shared_buffers => '2MB', max_connections => 10 });
 
 # read_stream_run(): streams of many shapes with all flags and with per-buffer data, the columns
 # of the result, and errors.
 # io_methods: worker; long: all
-{
-	my @some_shapes = grep { $_->[0] =~ /^(?:nothing|one block many times|all|backward|every other|at random|runs and jumps)$/ } @shapes;
+my @some_shapes = grep { $_->[0] =~ /^(?:nothing|one block many times|all|backward|every other|at random|runs and jumps)$/ } @shapes;
 
-	my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 'use_batching => true',
-		'maintenance => true, sequential => true, "full" => true, use_batching => true');
+my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 'use_batching => true',
+	'maintenance => true, sequential => true, "full" => true, use_batching => true');
 
-	# Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
-	my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
+# Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
+my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-	with_each_io_method(sub {
-		for my $kind ('', 'TEMP')
+with_each_io_method(sub {
+	for my $kind ('', 'TEMP')
+	{
+		for my $data (0, 1, 7, 8, 100, 1024)
 		{
-			for my $data (0, 1, 7, 8, 100, 1024)
-			{
-				$aio->scenario("shapes and flags, $data bytes of per-buffer data, $kind", sub {
-					my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-					for my $shape (@some_shapes)
-					{
-						my ($name, $blocks) = @$shape;
-						my $calls = join "\nUNION ALL ", map {
-							# nruns is 2; it is computed from x, so that the eviction comes first
-							"SELECT r.blocks, r.read_bytes FROM (SELECT evict_rel('$t') IS NULL AS x OFFSET 0) e,"
-							  . " LATERAL read_stream_run('$t', ARRAY($blocks), per_buffer_data => $data, nruns => CASE WHEN x THEN 2 ELSE 2 END"
-							  . ($_ ? ", $_" : '') . ($data % 2 ? ", reset_at => '{0}'" : '') . ') r'
-						} @flags;
-						$alice->gives("SELECT count(*), bool_and(blocks = 2 * n), bool_and(read_bytes = 8192 * d) FROM ($calls) c, (SELECT count(*) AS n, count(DISTINCT b) AS d FROM ($blocks) b(b)) n",
-							@flags . '|t|t', $name);
-					}
-				});
-			}
-
-			$aio->scenario("columns of the result, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 16, kind => $kind);
-				$alice->sql('SET io_combine_limit = 16');
-				my $counts = 'runs, blocks, hits, reads, read_bytes';
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead)", '1|16|0|1|131072', 'full look-ahead: one read');
-				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 3)", '3|48|48|0|0', 'three runs that find all blocks cached');
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT blocks, read_bytes, reads > 1 FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 15)))", '16|131072|t', 'without it, a stream begins with small reads');
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 2)", '2|32|16|1|131072', 'the first run reads, the second finds all blocks cached');
-				$alice->gives("SELECT $counts FROM read_stream_run('$t', '{}')", '1|0|0|0|0', 'no blocks');
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT CASE WHEN waits IS NULL THEN 'unknown' WHEN waits <= reads THEN 'as many as reads at most' END FROM read_stream_run('$t', $ahead)",
-					$aio->major >= 19 ? 'as many as reads at most' : 'unknown', 'waits');
+			$aio->scenario("shapes and flags, $data bytes of per-buffer data, $kind", sub {
+				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+				for my $shape (@some_shapes)
+				{
+					my ($name, $blocks) = @$shape;
+					my $calls = join "\nUNION ALL ", map {
+						# nruns is 2; it is computed from x, so that the eviction comes first
+						"SELECT r.blocks, r.read_bytes FROM (SELECT evict_rel('$t') IS NULL AS x OFFSET 0) e,"
+						  . " LATERAL read_stream_run('$t', ARRAY($blocks), per_buffer_data => $data, nruns => CASE WHEN x THEN 2 ELSE 2 END"
+						  . ($_ ? ", $_" : '') . ($data % 2 ? ", reset_at => '{0}'" : '') . ') r'
+					} @flags;
+					$alice->gives("SELECT count(*), bool_and(blocks = 2 * n), bool_and(read_bytes = 8192 * d) FROM ($calls) c, (SELECT count(*) AS n, count(DISTINCT b) AS d FROM ($blocks) b(b)) n",
+						@flags . '|t|t', $name);
+				}
 			});
 		}
 
-		$aio->scenario('errors and interrupts', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
-			my $all = 'ARRAY(SELECT generate_series(0, 39))';
-			$alice->sql("SELECT modify_rel_block('$t', 30, corrupt_header => true)");
-			$alice->fails("SELECT * FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 100, context => 'vacuum')", 'XX001', qr/invalid page in block 30/, 'a bad page');
-			$alice->gives("SELECT count(*) FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)))", 1, 'the session goes on');
-			# takes minutes if it is not cancelled
-			$alice->fails("SET statement_timeout = '100ms'; SELECT * FROM read_stream_run('$t', ARRAY(SELECT i % 30 FROM generate_series(0, 2999) i), nruns => 1000000)", '57014', qr/statement timeout/, 'a run can be cancelled');
-			$alice->sql('RESET statement_timeout');
-		}, log => qr/LOG:  invalid page in block 30/);
-	}, conf => { shared_buffers => '64MB' });
-}
+		$aio->scenario("columns of the result, $kind", with('alice', 16, kind => $kind, sub ($alice, $t) {
+			$alice->sql('SET io_combine_limit = 16');
+			my $counts = 'runs, blocks, hits, reads, read_bytes';
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead)", '1|16|0|1|131072', 'full look-ahead: one read');
+			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 3)", '3|48|48|0|0', 'three runs that find all blocks cached');
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT blocks, read_bytes, reads > 1 FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 15)))", '16|131072|t', 'without it, a stream begins with small reads');
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 2)", '2|32|16|1|131072', 'the first run reads, the second finds all blocks cached');
+			$alice->gives("SELECT $counts FROM read_stream_run('$t', '{}')", '1|0|0|0|0', 'no blocks');
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT CASE WHEN waits IS NULL THEN 'unknown' WHEN waits <= reads THEN 'as many as reads at most' END FROM read_stream_run('$t', $ahead)",
+				$aio->major >= 19 ? 'as many as reads at most' : 'unknown', 'waits');
+		}));
+	}
+
+	$aio->scenario('errors and interrupts', with('alice', 40, changes => 1, sub ($alice, $t) {
+		my $all = 'ARRAY(SELECT generate_series(0, 39))';
+		$alice->sql("SELECT modify_rel_block('$t', 30, corrupt_header => true)");
+		$alice->fails("SELECT * FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 100, context => 'vacuum')", 'XX001', qr/invalid page in block 30/, 'a bad page');
+		$alice->gives("SELECT count(*) FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)))", 1, 'the session goes on');
+		# takes minutes if it is not cancelled
+		$alice->fails("SET statement_timeout = '100ms'; SELECT * FROM read_stream_run('$t', ARRAY(SELECT i % 30 FROM generate_series(0, 2999) i), nruns => 1000000)", '57014', qr/statement timeout/, 'a run can be cancelled');
+		$alice->sql('RESET statement_timeout');
+	}), log => qr/LOG:  invalid page in block 30/);
+}, conf => { shared_buffers => '64MB' });
 
 # Streams that are reset while reads are split and the queue of buffers wraps around: the stream
 # drops the buffers that it has pinned ahead, and returns the blocks that it is asked for next.  A scan
@@ -178,8 +170,7 @@ sub random_numbers ($seed)
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("at random, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200, kind => $kind);
+		$aio->scenario("at random, $kind", with('alice', 200, kind => $kind, sub ($alice, $t) {
 			my @wrong;
 			for my $seed (1 .. 60)
 			{
@@ -198,11 +189,10 @@ with_each_io_method(sub {
 				push @wrong, "seed $seed: $found" if $found ne 3 * @blocks;
 			}
 			is(join("\n", @wrong), '', 'each stream has its blocks');
-		});
+		}));
 	}
 
-	$aio->scenario('rescans combine', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('rescans combine', with('alice', 120, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
 		for my $scans (1, 3)
 		{
@@ -213,7 +203,7 @@ with_each_io_method(sub {
 			# of 1, 2, 4, 8 and then 16 blocks
 			cmp_ok($reads, '<=', 14 * $scans, 'combined');
 		}
-	});
+	}));
 }, leaves => 'nothing', conf => { shared_buffers => '16MB' });
 
 # Blocks that a stream wants again while they are being read: 19 joins its own I/O (server
@@ -221,12 +211,10 @@ with_each_io_method(sub {
 # again: read_stream_reset() must forget what was read ahead, and the one block for which
 # there was no room.
 # io_methods: worker; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	for my $kind ('', 'UNLOGGED', 'TEMP')
 	{
-		$aio->scenario("blocks that repeat, $kind", sub {
-			my ($reader, $t) = $aio->sessions_and_table('reader', 40, kind => $kind);
-
+		$aio->scenario("blocks that repeat, $kind", with('reader', 40, kind => $kind, sub ($reader, $t) {
 			$reader->gives("SELECT string_agg(blockoff || ':' || blocknum, ' ' ORDER BY blockoff)"
 				  . " FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 8, 9, 8, 7, 9, 0, 39, 0, 39])",
 				'0:7 1:7 2:7 3:8 4:9 5:8 6:7 7:9 8:0 9:39 10:0 11:39', 'each where it is wanted');
@@ -235,13 +223,12 @@ with_each_io_method(sub {
 			$reader->gives("SELECT count(*), count(DISTINCT buf), min(blocknum), max(blocknum) FROM"
 				  . " read_stream_for_blocks('$t', ARRAY(SELECT i + generate_series(0, 3) FROM generate_series(0, 36) i))",
 				'148|40|0|39', 'a sliding window');
-		});
+		}));
 	}
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("rescans, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
+		$aio->scenario("rescans, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
 			$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
 			# each query gives up its scan of the table after some blocks
 			my %queries = (
@@ -267,14 +254,13 @@ with_each_io_method(sub {
 					$alice->gives($query, $expected, 'all of it there');
 				}
 			}
-		});
+		}));
 	}
 
 	# a cached block ends the read before it, and stays pinned for the next one
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("given up with blocks kept for the next read, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60, kind => $kind);
+		$aio->scenario("given up with blocks kept for the next read, $kind", with('alice', 60, kind => $kind, sub ($alice, $t) {
 			for my $rows (1 .. 24)
 			{
 				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(4, 59, 5)))");
@@ -282,12 +268,11 @@ with_each_io_method(sub {
 				$alice->gives("SELECT count(*) FROM generate_series(0, 59) b, buffer_state('$t', b) WHERE refcount > 0", 0, 'no pin is left');
 				$aio->evict($t, $alice);
 			}
-		});
+		}));
 	}
 
 	# a stream that has read nothing uses one place of its queue
-	$aio->scenario('rescans of a table that is evicted between two of them', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('rescans of a table that is evicted between two of them', with('alice', 40, sub ($alice, $t) {
 		for my $limits ('effective_io_concurrency = 1, io_combine_limit = 1', 'effective_io_concurrency = 4, io_combine_limit = 2')
 		{
 			$alice->sql("SET $_") for split /, /, $limits;
@@ -297,10 +282,9 @@ with_each_io_method(sub {
 				  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND body = proof('$t', blk, 0) AND evicted IS DISTINCT FROM 'never') s",
 				'39 38 37', $limits);
 		}
-	});
+	}));
 
-	$aio->scenario('nothing is looked at after the last row wanted', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 120);
+	$aio->scenario('nothing is looked at after the last row wanted', with('alice', 120, sub ($alice, $t) {
 		$alice->sql("SELECT count(*) FROM $t");
 		for my $rows (1, 30, 119)
 		{
@@ -311,7 +295,5 @@ with_each_io_method(sub {
 			cmp_ok($hits, '>=', $rows, 'hits');
 			cmp_ok($hits, '<=', $rows + 1, 'not many more');
 		}
-	});
+	}));
 }, leaves => 'nothing', conf => { shared_buffers => '4MB' });
-
-done_testing();

@@ -22,8 +22,7 @@ sub vacuum_all ($session, $t, $limit)
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("hits and misses, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', $pages, kind => $kind);
+		$aio->scenario("hits and misses, $kind", with('alice', $pages, kind => $kind, sub ($alice, $t) {
 			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
 			my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
 			is($slept, '0.000', 'no charges: no sleep');
@@ -50,12 +49,11 @@ with_each_io_method(sub {
 			is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
 			is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
 			is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
-		});
+		}));
 	}
 
 	# it is a hit once it is there
-	$aio->scenario('a block that another session reads', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', $pages);
+	$aio->scenario('a block that another session reads', with('alice bob', $pages, sub ($alice, $bob, $t) {
 		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1; SET vacuum_cost_page_dirty = 0; SET maintenance_io_concurrency = 0');
 		vacuum_all($alice, $t, 10000) for 1, 2;
 		my ($largest, $beyond) = ($pages, 10000);
@@ -69,9 +67,7 @@ with_each_io_method(sub {
 		{
 			my ($limit, $sleeps) = @$case;
 			$alice->sql("SELECT count(*) FROM $t; SELECT invalidate_rel_block('$t', 20); SET vacuum_cost_limit = $limit");
-			$aio->hold(relation => $t, block => 20);
-			$bob->starts("SELECT read_rel_block_ll('$t', 20)");
-			$aio->holds(1);
+			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, block => 20);
 			$alice->notices;
 			$alice->starts("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t");
 			$alice->waits_on_others_io;
@@ -81,10 +77,9 @@ with_each_io_method(sub {
 			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
 			is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
 		}
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('ANALYZE', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
+	$aio->scenario('ANALYZE', with('alice', $pages, sub ($alice, $t) {
 		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
 		for my $limit ($pages, 10000)
 		{
@@ -95,25 +90,22 @@ with_each_io_method(sub {
 			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
 			is($slept >= 1 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
 		}
-	});
+	}));
 
-	$aio->scenario('the wait event', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', $pages);
+	$aio->scenario('the wait event', with('alice', $pages, sub ($alice, $t) {
 		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
 		for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
 		{
 			$alice->starts("$command $t");
 			$alice->waits_on('VacuumDelay', "$command sleeps");
-			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-			$alice->raises('57014', qr/canceling statement due to user request/, 'and ends');
+			$aio->cancels($alice, 'and ends');
 		}
-	});
+	}));
 
 	# VACUUM makes a page dirty by its hint bits, unless a reader has set them
 	for my $reader (0, 1)
 	{
-		$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', $pages, changes => 1);
+		$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), with('alice', $pages, changes => 1, sub ($alice, $t) {
 			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
 			is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
 			# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
@@ -125,7 +117,7 @@ with_each_io_method(sub {
 				is_between($dirtied, 20, 25, 'dirtied: the pages of the rows and the maps');
 				is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
 			}
-		});
+		}));
 	}
 }, conf => { shared_buffers => '16MB' });
 
@@ -134,8 +126,7 @@ with_each_io_method(sub {
 # io_methods: worker
 with_each_io_method(sub {
 	# VACUUM cannot freeze the row, and does not wait for the page
-	$aio->scenario('a page that a cursor has pinned', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a page that a cursor has pinned', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.p';
 		my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series($_[0], $_[1]) i"); use_up_xids($aio, 20) };
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
@@ -149,11 +140,10 @@ with_each_io_method(sub {
 		$alice->sql("VACUUM (FREEZE) $t");
 		$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
-	});
+	}));
 
 	# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
-	$aio->scenario('skips visible pages, then frozen ones', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('skips visible pages, then frozen ones', with('alice', sub ($alice) {
 		my $t = 'scenario.v';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
 		$alice->sql("VACUUM (FREEZE) $t");
@@ -185,7 +175,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE ctid < '(90,0)') FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row that is not frozen');
 		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
-	});
+	}));
 
 	# the last block that is changed, and settings
 	my %cases = (
@@ -195,8 +185,7 @@ with_each_io_method(sub {
 		'eager' => [ 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ]);
 	for my $name (sort keys %cases)
 	{
-		$aio->scenario($name, sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario($name, with('alice', sub ($alice) {
 			my ($changed, $settings) = @{ $cases{$name} };
 			my $t = 'scenario.f';
 			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
@@ -217,7 +206,7 @@ with_each_io_method(sub {
 			$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
 			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
 			$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
-		});
+		}));
 	}
 }, conf => { shared_buffers => '16MB' });
 
@@ -253,9 +242,8 @@ sub analyze ($aio, $session, $t, $target, $pages)
 	return $report;
 }
 
-with_each_io_method(sub {
-	$aio->scenario('a sample of all pages', sub {
-		my ($alice) = $aio->sessions('alice');
+for_each_io_method(sub {
+	$aio->scenario('a sample of all pages', with('alice', sub ($alice) {
 		my ($t, $live, $dead) = table_with_dead_rows($aio);
 		my $report = analyze($aio, $alice, $t, 100, 1200);
 		like($report, qr/containing $live live rows and $dead dead rows; $live rows in sample, $live estimated total rows/, 'VERBOSE reports all rows');
@@ -265,11 +253,10 @@ with_each_io_method(sub {
 		$aio->gives("SELECT n_distinct FROM pg_stats WHERE tablename = 'a' AND attname = 'ten'", 10, 'ten: ten values');
 		$aio->gives("SELECT abs(null_frac - 0.75) < 0.03 FROM pg_stats WHERE tablename = 'a' AND attname = 'maybe'", 't', 'maybe: three of four are null');
 		$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
-	});
+	}));
 
 	# what ANALYZE notes is what the visibility map says
-	$aio->scenario('relallvisible and relallfrozen', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 30, changes => 1);
+	$aio->scenario('relallvisible and relallfrozen', with('alice', 30, changes => 1, sub ($alice, $t) {
 		my $noted = "SELECT relpages, relallvisible, relallfrozen FROM pg_class WHERE oid = '$t'::regclass";
 		my $shown = "SELECT pg_relation_size('$t') / 8192, all_visible, all_frozen FROM pg_visibility_map_summary('$t')";
 		$alice->sql('SET vacuum_freeze_min_age = 1000000');
@@ -282,11 +269,10 @@ with_each_io_method(sub {
 			$aio->gives($noted, $aio->sql($shown), "after $statement");
 		}
 		$aio->gives("SELECT relallvisible > relallfrozen, relallfrozen > 0 FROM pg_class WHERE oid = '$t'::regclass", 't|t', 'more pages are visible to all than frozen');
-	}, skip => $aio->lacks('pg_visibility') // ($aio->sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attname = 'relallfrozen'") ? undef : 'needs relallfrozen'));
+	}), skip => $aio->lacks('pg_visibility') // ($aio->sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attname = 'relallfrozen'") ? undef : 'needs relallfrozen'));
 
 	# a target of 2 asks for a sample of 600 rows, which ANALYZE takes from 600 pages
-	$aio->scenario('a sample of half the pages', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a sample of half the pages', with('alice', sub ($alice) {
 		my ($t, $live) = table_with_dead_rows($aio);
 		my ($seen, $seen_dead, $in_sample, $estimated) =
 		  analyze($aio, $alice, $t, 2, 600) =~ /containing (\d+) live rows and (\d+) dead rows; (\d+) rows in sample, (\d+) estimated/;
@@ -296,7 +282,5 @@ with_each_io_method(sub {
 		is($estimated, int($seen / 600 * 1200 + 0.5), 'the estimate follows from the sampled pages');
 		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", join('|', $estimated, int($seen_dead / 600 * 1200 + 0.5)), 'n_live_tup and n_dead_tup are estimates, too');
 		$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');
-	});
+	}));
 });
-
-done_testing();

@@ -7,8 +7,7 @@ use Time::HiRes qw(time);
 
 # VACUUM: the pages that it reads and those that it skips, pages that are pinned, and failsafe mode.
 with_each_io_method(sub {
-	$aio->scenario('pages that are skipped', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('pages that are skipped', with('alice', 200, sub ($alice, $t) {
 		# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
 		# of 32 all-visible pages or more, and always reads the last page.
 		my @cases = ([ '', 1 ], [ '10', 12 ], [ '10, 150', 13 ], [ '40', 2 ], [ '31', 33 ], [ '32', 2 ], [ '33', 2 ], [ '0, 33', 3 ], [ '0, 32', 34 ], [ '168', 32 ], [ '167', 33 ], [ '166', 2 ], [ '199', 1 ]);
@@ -27,10 +26,9 @@ with_each_io_method(sub {
 		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
-	});
+	}));
 
-	$aio->scenario('what the report says of I/O', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+	$aio->scenario('what the report says of I/O', with('alice', 200, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
 		$alice->sql('SET track_io_timing = on');
 		$aio->evict($t);
@@ -46,18 +44,16 @@ with_each_io_method(sub {
 		cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'the read rate and the write rate have the ratio of the blocks');
 		like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
 		like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
-	});
+	}));
 
-	$aio->scenario('a view', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a view', with('alice', sub ($alice) {
 		$alice->sql('CREATE VIEW scenario.v AS SELECT 1');
 		$alice->sql('VACUUM scenario.v');
 		$alice->warns(qr/skipping "v" --- cannot vacuum non-tables or special system tables/, 'is left out');
-	});
+	}));
 
 	# dead rows on less than a fiftieth of the pages are not worth a look at the indexes
-	$aio->scenario('few dead rows', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+	$aio->scenario('few dead rows', with('alice', 200, changes => 1, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk)");
 		for my $case ([ auto => '7, 70', 0 ], [ on => 150, 3 ], [ auto => '0, 40, 80, 120', 4 ], [ on => 3, 1 ])
 		{
@@ -71,11 +67,10 @@ with_each_io_method(sub {
 		is(pages_with_dead($aio, $t, 200), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$alice->gives("SELECT count(*), sum(gen + blk) FROM (SELECT * FROM $t ORDER BY blk OFFSET 0) s", $aio->sql("SELECT count(*), sum(i) FROM generate_series(0, 199) i WHERE i NOT IN (7, 70, 150, 0, 40, 80, 120, 3)"), 'the rows, by the index');
-	});
+	}));
 
 	# three rows a page, so that a scan does not prune the page of the deleted row
-	$aio->scenario('a pinned page', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a pinned page', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.p';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 2300) FROM generate_series(0, 59) i;"
 			  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 16");
@@ -92,27 +87,23 @@ with_each_io_method(sub {
 		is(reported(join("\n", $alice->notices), qr/tuples: (\d+) removed/), 1, 'it removes the row');
 		$aio->evict($t);
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
-	});
+	}));
 
-	$aio->scenario('what its progress says', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+	$aio->scenario('what its progress says', with('alice', 40, changes => 1, sub ($alice, $t) {
 		for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
 		{
 			my ($mode, $options) = @$case;
 			$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
 			$aio->evict($t);
-			$aio->hold(relation => $t, pid => $alice->pid);
-			$alice->starts("VACUUM ($options) $t");
-			$aio->holds(1);
+			$aio->holds_read_of($alice, "VACUUM ($options) $t", relation => $t, pid => $alice->pid);
 			$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
 			$aio->release;
 			$alice->ends('VACUUM');
 		}
-	}, skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
+	}), skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
 
 	# the catalog says that the table was frozen 2,147,483,000 transactions ago
-	$aio->scenario('failsafe', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+	$aio->scenario('failsafe', with('alice', 100, changes => 1, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX t_a ON $t USING gin ((ARRAY[blk])); DELETE FROM $t WHERE blk % 4 = 1");
 		$alice->sql('SET allow_system_table_mods = on');
 		$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
@@ -124,9 +115,7 @@ with_each_io_method(sub {
 			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
 			sub {
 				return $alice->sql($vacuum) if $aio->major < 19 || $aio->no_faults;
-				$aio->hold(relation => $t, pid => $alice->pid);
-				$alice->starts($vacuum);
-				$aio->holds(1);
+				$aio->holds_read_of($alice, $vacuum, relation => $t, pid => $alice->pid);
 				$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
 				$aio->release;
 				$alice->ends($vacuum);
@@ -145,15 +134,14 @@ with_each_io_method(sub {
 		$report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
 		is(reported($report, qr/had (\d+) dead item identifiers removed/), 25, 'the next VACUUM removes the dead line pointers');
 		is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-	});
+	}));
 
 	# VACUUM begins ten transactions before that age.  It looks again when its memory for dead rows is
 	# full, after some fifty pages, and from then on does not read into its ring any more (server commit
 	# 585181e07 of 18.6).
 	my $keeps = $aio->major == 18 && $aio->setting('server_version_num') < 180006 || $aio->setting('server_version') =~ /^19beta/
 	  ? 'before 18.6 and 19rc1, VACUUM in failsafe mode keeps its ring to the end of the scan' : undef;
-	$aio->scenario('failsafe in the middle of a scan', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 400);
+	$aio->scenario('failsafe in the middle of a scan', with('alice', 400, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1");
 		$alice->sql("SET allow_system_table_mods = on; SET maintenance_work_mem = '64kB'; SET vacuum_buffer_usage_limit = '128kB'");
 		$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2694967306) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
@@ -161,9 +149,7 @@ with_each_io_method(sub {
 		my $reads = $aio->change_during(
 			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
 			sub {
-				$aio->hold(relation => $t, pid => $alice->pid);
-				$alice->starts("VACUUM (TRUNCATE off) $t");
-				$aio->holds(1);
+				$aio->holds_read_of($alice, "VACUUM (TRUNCATE off) $t", relation => $t, pid => $alice->pid);
 				use_up_xids($aio, 30);
 				$aio->release;
 				$alice->ends('VACUUM');
@@ -173,7 +159,7 @@ with_each_io_method(sub {
 		is_between($ring, 50, 250, 'blocks read into the ring');
 		is_between($normal, 150, 400, 'blocks read elsewhere');
 		$aio->proves($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
-	}, skip => $keeps // $aio->no_faults);
+	}), skip => $keeps // $aio->no_faults);
 });
 
 # VACUUM of tables with indexes: the rows, index entries and line pointers that it removes, in one
@@ -195,8 +181,7 @@ with_each_io_method(sub {
 	# line pointer later.
 	for my $kind (sort keys %by_index)
 	{
-		$aio->scenario("index entries of dead rows: $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("index entries of dead rows: $kind", with('alice', sub ($alice) {
 			my ($using, $condition) = @{ $by_index{$kind} };
 			my $t = 'scenario.v';
 			$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
@@ -231,12 +216,11 @@ with_each_io_method(sub {
 			is($found, '0|3000', 'the number of keys with a row') if $step == 1;
 			like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
 			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
-		});
+		}));
 	}
 
 	# the root is the only page
-	$aio->scenario('indexes of one page', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('indexes of one page', with('alice', sub ($alice) {
 		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
 		for my $case (map { my $kind = $_; map { [ $kind, @$_ ] } [ 0, 4, 9 ], [6] } sort keys %by_index)
 		{
@@ -251,22 +235,20 @@ with_each_io_method(sub {
 			$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
 				$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
 		}
-	});
+	}));
 
 	# a posting list has the places of several rows with the same key
-	$aio->scenario('posting lists', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('posting lists', with('alice', sub ($alice) {
 		my $t = 'scenario.d';
 		$aio->sql("CREATE TABLE $t (g int, n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i % 20, i / 20 FROM generate_series(0, 3999) i; CREATE INDEX d_i ON $t (g); DELETE FROM $t WHERE n % 4 = 0");
 		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 1000, 'rows removed');
 		$aio->sql("INSERT INTO $t SELECT 20 + i % 20, i FROM generate_series(0, 999) i");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
 		$alice->gives("SELECT array_agg(DISTINCT (i < 20, s.*)::text) FROM generate_series(0, 39) i, LATERAL (SELECT count(*), count(*) FILTER (WHERE g <> i) FROM $t WHERE g = i) s", '{"(f,50,0)","(t,150,0)"}', 'the rows of each key, and none of another');
-	});
+	}));
 
 	# a key of many rows has a tree of its own, whose empty leaves are deleted
-	$aio->scenario('posting trees', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('posting trees', with('alice', sub ($alice) {
 		my $t = 'scenario.p';
 		$aio->sql("CREATE TABLE $t (n int, a int[]) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, ARRAY[1] FROM generate_series(0, 59999) i; CREATE INDEX p_i ON $t USING gin (a) WITH (fastupdate = off);"
 			  . "DELETE FROM $t WHERE n BETWEEN 20000 AND 49999");
@@ -279,10 +261,9 @@ with_each_io_method(sub {
 			my ($key, $expected) = @$case;
 			$alice->gives("SELECT count(*), min(n), max(n) FROM $t WHERE a @> ARRAY[$key]", $expected, "the rows with key $key, and none of another");
 		}
-	});
+	}));
 
-	$aio->scenario('several passes, or parallel workers', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('several passes, or parallel workers', with('alice', sub ($alice) {
 		# one pass with workers, since they take long to start
 		for my $case ([ 0, '64kB', 2 ], [ 2, '8MB', 1 ])
 		{
@@ -313,20 +294,18 @@ with_each_io_method(sub {
 			$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
 				$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
 		}
-	});
+	}));
 
 	# less memory than an empty list of dead rows takes: a pass for each page
-	$aio->scenario('parallel workers, least memory', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 4);
+	$aio->scenario('parallel workers, least memory', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
 		$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
 		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
 		$aio->proves($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
-	});
+	}));
 
 	# options of one relation are not those of the next one, nor of its TOAST table
-	$aio->scenario('options of relations', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('options of relations', with('alice', sub ($alice) {
 		for my $option ('vacuum_truncate', 'vacuum_index_cleanup')
 		{
 			$aio->sql("DROP TABLE IF EXISTS scenario.a, scenario.b");
@@ -342,15 +321,14 @@ with_each_io_method(sub {
 			my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
 			is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
 		}
-	});
+	}));
 });
 
 # VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts
 # meanwhile.
 # io_methods: worker; long: all
-with_each_io_method(sub {
-	$aio->scenario('empty pages at the end', sub {
-		my ($alice) = $aio->sessions('alice');
+for_each_io_method(sub {
+	$aio->scenario('empty pages at the end', with('alice', sub ($alice) {
 		# the page of the last row that stays, -1 without one
 		for my $last (99, 72, 60, 31, 32, 33, 0, -1)
 		{
@@ -371,21 +349,19 @@ with_each_io_method(sub {
 		$aio->sql("DELETE FROM $t WHERE blk > 10");
 		vacuum($alice, 'TRUNCATE off', $t);
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
-	});
+	}));
 
 	# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
 	# wal_writer_delay is over
-	$aio->scenario('the record of a truncation', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+	$aio->scenario('the record of a truncation', with('alice', 100, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 		my $before = $aio->sql('SELECT pg_current_wal_insert_lsn()');
 		$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
 		$alice->gives("SELECT pg_relation_size('$t') / 8192, pg_current_wal_flush_lsn() > '$before'", '11|t', 'is written before the table is cut off');
-	});
+	}));
 
 	# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
-	$aio->scenario('a row that comes meanwhile', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 100, changes => 1);
+	$aio->scenario('a row that comes meanwhile', with('alice bob', 100, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
 		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
 		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
@@ -404,7 +380,5 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$alice->sql('SET enable_seqscan = off');
 		$alice->gives("SELECT gen FROM $t WHERE blk = 500", 0, 'the new row, by the index');
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 }, conf => { wal_writer_delay => '10s' });
-
-done_testing();

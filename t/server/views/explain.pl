@@ -4,7 +4,6 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use List::Util qw(max sum0);
-use List::Util qw(sum0);
 
 # EXPLAIN (IO): number and size of a stream's reads, how often the stream waited, and how far
 # it looked ahead (read_stream_count_*, server commit 681daed931 of 19).
@@ -13,8 +12,7 @@ my $at_once = directory_that_reads_at_once();
 with_each_io_method(sub {
 	my $unknown = $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef;
 
-	$aio->scenario('number and size of reads', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('number and size of reads', with('alice', 64, sub ($alice, $t) {
 		$alice->sql("SELECT count(*) FROM $t");
 		# a scan begins with reads of one block and doubles them
 		for my $case ([ 1 => 64 ], [ 2 => 33 ], [ 8 => 11 ], [ 16 => 8 ])
@@ -54,10 +52,9 @@ with_each_io_method(sub {
 		$io = explained($alice, 'IO', "SELECT blk FROM $t");
 		is("$io->{'I/O Count'}/$io->{'I/O Waits'}", '8/8', 'synchronous reads count as waited for');
 		cmp_ok($io->{'Average I/Os In Progress'}, '==', 1, 'one at a time');
-	}, skip => $unknown);
+	}), skip => $unknown);
 
-	$aio->scenario('parallel workers', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('parallel workers', with('alice', 64, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
 		for my $plan ([ 'a parallel scan' => 'SET min_parallel_table_scan_size = 0' ],
 			[ 'the whole plan in a worker that EXPLAIN does not show' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ])
@@ -68,26 +65,23 @@ with_each_io_method(sub {
 			my ($count, $size) = $alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM $t") =~ /I\/O: count=(\d+) waits=\d+ size=([\d.]+)/;
 			cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "the reads of workers are counted: $what");
 		}
-	}, skip => $unknown);
+	}), skip => $unknown);
 
-	$aio->scenario('waits', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('waits', with('alice', 64, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
 		$alice->sql("SELECT count(*) FROM $t");
 		$aio->evict($t);
-		$aio->hold(relation => $t, pid => $alice->pid);
-		$alice->starts("EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t");
-		$aio->holds(1);
+		$aio->holds_read_of($alice, "EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t",
+			relation => $t, pid => $alice->pid);
 		$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
 		$aio->release;
 		$alice->ends;
 		my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};
 		cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'the hold counts as a wait');
-	}, skip => $unknown // $aio->no_faults);
+	}), skip => $unknown // $aio->no_faults);
 
 	# small reads of what the kernel has are complete when they are submitted
-	$aio->scenario('reads that are complete at once', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('reads that are complete at once', with('alice', 64, sub ($alice, $t) {
 		$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
 		$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
 		for my $case ([ 1 => 64 ], [ 2 => 33 ])
@@ -100,11 +94,10 @@ with_each_io_method(sub {
 			$aio->evict($t);
 			like($alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t"), qr{^ *I/O: count=$reads waits=0 }m, 'as text');
 		}
-	}, skip => $unknown // ($aio->method ne 'io_uring' ? 'reads by others take some time' : $at_once ? undef : 'no file system here returns cached data at once'));
+	}), skip => $unknown // ($aio->method ne 'io_uring' ? 'reads by others take some time' : $at_once ? undef : 'no file system here returns cached data at once'));
 
 	# which reads are complete in time is up to the machine
-	$aio->scenario('reads for which nobody waits', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+	$aio->scenario('reads for which nobody waits', with('alice', 64, sub ($alice, $t) {
 		$alice->sql("SET io_combine_limit = 1; SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
 		my $io;
 		ok($aio->poll(sub {
@@ -112,7 +105,7 @@ with_each_io_method(sub {
 				$io = explained($alice, 'IO', "SELECT blk FROM $t");
 				$io->{'I/O Waits'} < $io->{'I/O Count'};
 			}), 'fewer waits than reads') || diag($io->{plan});
-	}, skip => $unknown // ($aio->method eq 'sync' ? 'a session waits for each read' : undef));
+	}), skip => $unknown // ($aio->method eq 'sync' ? 'a session waits for each read' : undef));
 
 	for my $case ([ 'a sequential scan' => 'Seq Scan', "SELECT blk FROM %s" ],
 		[ 'a scan of a range' => 'Tid Range Scan', "SELECT blk FROM %s WHERE ctid >= '(0,1)' AND ctid < '(64,1)'" ],
@@ -120,8 +113,7 @@ with_each_io_method(sub {
 		[ 'a scan that is repeated' => 'Seq Scan', 'SELECT g FROM generate_series(-3, -1) g LEFT JOIN %s ON blk > g' ])
 	{
 		my ($what, $node, $query) = @$case;
-		$aio->scenario("each worker of $what", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 64);
+		$aio->scenario("each worker of $what", with('alice', 64, sub ($alice, $t) {
 			$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 			$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET seq_page_cost = 0; SET random_page_cost = 0;'
 				  . ' SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_indexscan = off; SET enable_memoize = off');
@@ -154,7 +146,7 @@ with_each_io_method(sub {
 			}
 			my $read = sum0(map { $_->{'Shared Read Blocks'} } @workers);
 			cmp_ok($read, '>=', 64, 'all blocks are read');
-		}, skip => $unknown // $aio->no_faults);
+		}), skip => $unknown // $aio->no_faults);
 	}
 }, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
@@ -173,8 +165,7 @@ my %cached = (none => [], 'all but one' => [ grep { $_ != 100 } 0 .. 199 ], 'eve
 with_each_io_method(sub {
 	for my $scan (sort keys %scans)
 	{
-		$aio->scenario($scan, sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+		$aio->scenario($scan, with('alice', 200, sub ($alice, $t) {
 			$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 			my ($settings, $condition) = @{ $scans{$scan} };
 			$alice->sql(join '; ', 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET cpu_tuple_cost = 10; SET enable_indexonlyscan = off',
@@ -200,15 +191,14 @@ with_each_io_method(sub {
 					like($counted, qr{^(?:$count/${\(8192 * $read)}|${\($count + 1)}/${\(8192 * ($read + 1))})$}, 'pg_stat_io has them, too') if !$workers;
 				}
 			}
-		}, skip => $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef);
+		}), skip => $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef);
 	}
 }, conf => { shared_buffers => '64MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
 # EXPLAIN (ANALYZE, BUFFERS, WAL): the blocks and the WAL that serial and parallel plans count.
 # io_methods: io_uring; long: all
-with_each_io_method(sub {
-	$aio->scenario('parallel plans', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 300);
+for_each_io_method(sub {
+	$aio->scenario('parallel plans', with('alice', 300, sub ($alice, $t) {
 		my $query = "SELECT count(*), sum(blk) FROM $t";
 		$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10; SET synchronize_seqscans = off');
 		for my $workers (0, 1, 2)
@@ -238,7 +228,7 @@ with_each_io_method(sub {
 		my ($all, @by_workers) = $scan =~ /Buffers: shared(?: hit=\d+)? read=(\d+)/g;
 		is($all, 300, 'the parallel scan reads all blocks');
 		cmp_ok(sum0(@by_workers), '<=', 300, "the workers' shares: @by_workers");
-	});
+	}));
 
 	# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
 	my $parallel = sub {
@@ -273,8 +263,7 @@ with_each_io_method(sub {
 		is($scan->{$_}, $found->{$_}, "$_ of the scan") for 'WAL Records', 'WAL FPI', 'WAL Bytes';
 	});
 
-	$aio->scenario('dirtied blocks, temporary blocks and WAL', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40, changes => 1);
+	$aio->scenario('dirtied blocks, temporary blocks and WAL', with('alice', 40, changes => 1, sub ($alice, $t) {
 		$aio->sql('CHECKPOINT');
 		$aio->evict($t);
 		my $delete = explained($alice, 'BUFFERS, WAL', "DELETE FROM $t WHERE blk < 10");
@@ -290,11 +279,10 @@ with_each_io_method(sub {
 		# the first scan after DELETE prunes pages
 		$alice->sql("SELECT count(body) FROM $t");
 		is(explained($alice, 'BUFFERS, WAL', "SELECT count(body) FROM $t")->{'WAL Records'}, 0, 'SELECT writes no WAL');
-	});
+	}));
 
 	# a session's own buffers, fewer than the table has blocks
-	$aio->scenario('local blocks', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('local blocks', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice, changes => 1);
 		my $ten = "$t WHERE ctid = ANY (ARRAY(SELECT format('(%s,1)', i)::tid FROM generate_series(0, 9) i))";
@@ -311,7 +299,5 @@ with_each_io_method(sub {
 		is_between($written, 10, 11, 'scans need their buffers: each is written once');
 		$alice->sql("SELECT grow_rel('$t', 2)");
 		like($alice->sql("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT grow_rel('$t', 3)"), qr/Buffers: .*local written=3$/m, 'as text, blocks that are only written');
-	});
+	}));
 });
-
-done_testing();

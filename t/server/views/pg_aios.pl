@@ -16,17 +16,14 @@ with_each_io_method(sub {
 		# the process that performs the read: an I/O worker if it can, or else the session
 		my $by_worker = $worker && !$kind;
 
-		$aio->scenario("a read that is held, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
+		$aio->scenario("a read that is held, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
 			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 			# another session sees the path that it would use for a temporary table of its own
 			my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
 			for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
 			{
 				my ($block, $n) = @$case;
-				$aio->hold(pid => $alice->pid);
-				$alice->starts("SELECT read_rel_block_ll('$t', $block, nblocks => $n)");
-				$aio->holds(1);
+				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
 				$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
 				my ($off, $length) = ($block * 8192, $n * 8192);
 				my $last = $block + $n - 1;
@@ -40,42 +37,35 @@ with_each_io_method(sub {
 				$alice->ends;
 				$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
 			}
-		}, leaves => 'nothing', skip => $aio->no_injection_points);
+		}), leaves => 'nothing', skip => $aio->no_injection_points);
 	}
 
-	$aio->scenario('reads of other forks', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('reads of other forks', with('alice', 20, sub ($alice, $t) {
 		my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
 		for my $fork (qw(fsm vm main))
 		{
 			my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
 			$alice->sql($read);
 			$aio->evict($t);
-			$aio->hold(pid => $alice->pid);
-			$alice->starts($read);
-			$aio->holds(1);
+			$aio->holds_read_of($alice, $read, pid => $alice->pid);
 			$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
 			$aio->release;
 			$alice->returns(1, 'is read');
 		}
-	}, skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
+	}), skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
-	$aio->scenario('a read that has not begun', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
-		$aio->gate_holds(1);
+	$aio->scenario('a read that has not begun', with('alice', 20, sub ($alice, $t) {
+		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)", "'$t'");
 		$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
 			  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
 		$aio->end_gate;
 		$alice->ends;
-	}, leaves => 'nothing', skip => $aio->lacks('gate'));
+	}), leaves => 'nothing', skip => $aio->lacks('gate'));
 
 	# a session that would wait for a read at once performs it itself
 	for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
 	{
-		$aio->scenario("synchronous: $read", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario("synchronous: $read", with('alice', 20, sub ($alice, $t) {
 			$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
 			$aio->hold(pid => $alice->pid, relation => $t, block => 3);
 			$alice->starts(sprintf $read, $t);
@@ -83,33 +73,31 @@ with_each_io_method(sub {
 			$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 			$aio->release;
 			$alice->ends;
-		}, leaves => 'nothing', skip => $aio->no_injection_points);
+		}), leaves => 'nothing', skip => $aio->no_injection_points);
 	}
 
 	for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
 	{
 		my ($result, $status, $raw) = @$case;
-		$aio->scenario("ended with $result", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		$aio->scenario("ended with $result", with('alice', 20, sub ($alice, $t) {
 			$aio->falsify($result, pid => $alice->pid);
 			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 			$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
 			$aio->tell_truth;
-		}, skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
+		}), skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
 	}
 
 	for my $zero ('off', 'on')
 	{
-		$aio->scenario("a bad page, zero_damaged_pages = $zero", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20, changes => 1);
+		$aio->scenario("a bad page, zero_damaged_pages = $zero", with('alice bob', 20, changes => 1, sub ($alice, $bob, $t) {
 			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
 			$alice->sql("SET zero_damaged_pages = $zero");
 			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 			$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
 			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 			$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
-		}, skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
+		}), skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
 	}
 
 	$aio->scenario('who may read the view', sub {
@@ -158,12 +146,9 @@ sub are_not_all_adjacent ($aio, $t)
 with_each_io_method(sub {
 	my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
 
-	$aio->scenario('the number of blocks, while the read is held', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('the number of blocks, while the read is held', with('alice', sub ($alice) {
 		my $t = table_and_free_buffers($aio);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts(sprintf $read, $t);
-		$aio->gate_holds(1);
+		$aio->gate_holds_read_of($alice, sprintf($read, $t), "'$t'");
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
 		$aio->end_gate;
 		$alice->ends;
@@ -174,19 +159,16 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 			  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
-		$aio->gate_holds(1);
+		$aio->gate_holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", "'$t'");
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
 		$aio->end_gate;
 		$alice->returns('8', 'reads');
 		$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
 			  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'some buffers are adjacent');
 		$aio->proves($t);
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 
-	$aio->scenario('a read into buffers that are not adjacent', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a read into buffers that are not adjacent', with('alice', sub ($alice) {
 		my $t;
 		# another process may take buffers meanwhile, so that only adjacent ones are left
 		for (1 .. 9)
@@ -198,10 +180,9 @@ with_each_io_method(sub {
 		}
 		are_not_all_adjacent($aio, $t);
 		$aio->proves($t);
-	});
+	}));
 
-	$aio->scenario('flags of the present read', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('flags of the present read', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20, kind => 'TEMP', session => $alice));
 		# local, synchronous, and both
 		for my $table ($u, $t)
@@ -211,13 +192,11 @@ with_each_io_method(sub {
 			$alice->sql('RESET effective_io_concurrency');
 		}
 		$aio->evict($t);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
-		$aio->gate_holds(1);
+		$aio->gate_holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", "'$t'");
 		$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
 		$aio->end_gate;
 		$alice->returns('8', 'reads');
-	}, skip => $aio->lacks('gate'));
+	}), skip => $aio->lacks('gate'));
 }, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });
 
 # Views that a session polls without a pause while other sessions read, fail, are cancelled and
@@ -297,15 +276,13 @@ sub reads_of_all_kinds ($aio, $t, $round)
 	}
 	$aio->evict($t);
 	$bob->starts("SELECT count(*) FROM generate_series(1, 1000000) g, LATERAL (SELECT count(*) + g FROM $t) s")->is_executed;
-	$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
-	$bob->raises('57014', qr/canceling statement due to user request/, 'a statement is cancelled');
+	$aio->cancels($bob, 'a statement is cancelled');
 	return;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# A session that reads stops at each of its messages in the log, wherever its handles are then.
-	$aio->scenario('at each debug message of a session', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('at each debug message of a session', with('alice', 20, sub ($alice, $t) {
 		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)";
 		$alice->sql("$read; SET log_min_messages = debug5");
 		my ($stops, $rows) = (0, 0);
@@ -320,12 +297,11 @@ with_each_io_method(sub {
 		$alice->returns(4, "$stops stops, $rows rows");
 		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
 		$alice->sql('RESET log_min_messages');
-	}, skip => no_strace());
+	}), skip => no_strace());
 
 	for my $view (sort keys %contradictions)
 	{
-		$aio->scenario($view, sub {
-			my ($poller, $t) = $aio->sessions_and_table('poller', 60);
+		$aio->scenario($view, with('poller', 60, sub ($poller, $t) {
 			$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
 			starts_to_poll($aio, $poller, $view);
 			for my $round (1 .. 4)
@@ -339,8 +315,6 @@ with_each_io_method(sub {
 			$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
 			my $rows = $aio->sql('SELECT rows FROM scenario.polls');
 			cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
-		}, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
+		}), log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
 	}
 });
-
-done_testing();

@@ -15,8 +15,7 @@ sub any { return sub { 1 } }
 with_each_io_method(sub {
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("normal, $kind", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("normal, $kind", with('alice', sub ($alice) {
 			my $what = $kind ? 'temp relation/normal' : 'relation/normal';
 			my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
 			my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
@@ -51,11 +50,10 @@ with_each_io_method(sub {
 			is_between($added->{extends}, 1, $blocks, 'extensions');
 			is($added->{extend_time}, 0, 'no time without track_io_timing');
 			is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
-		});
+		}));
 	}
 
-	$aio->scenario('a temporary table larger than temp_buffers', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a temporary table larger than temp_buffers', with('alice', sub ($alice) {
 		my $counts = sub ($sql) { return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
 		$alice->note_temporary_tables;
 		$alice->sql('SET temp_buffers = 100; CREATE TEMP TABLE l (n int, body text STORAGE PLAIN)');
@@ -68,7 +66,7 @@ with_each_io_method(sub {
 		is_between($added->{read_bytes}, ($blocks - 100) * 8192, $blocks * 8192, 'SELECT: bytes read');
 		is_between($added->{evictions}, $blocks - 110, $blocks + 5, 'evictions');
 		is($added->{reuses}, 0, 'local buffers have no ring');
-	});
+	}));
 
 	# a row or a column is missing for what a kind of process never does
 	$aio->scenario('rows and columns', sub {
@@ -93,8 +91,7 @@ with_each_io_method(sub {
 	};
 
 	# a scan of a table larger than a quarter of the buffer pool has a ring of 256 kB
-	$aio->scenario('bulkread', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 800);
+	$aio->scenario('bulkread', with('alice', 800, sub ($alice, $t) {
 		my $scan = "SELECT count(*) FROM $t";
 		$alice->sql("SET track_io_timing = off; $scan");
 		$aio->evict($t);
@@ -117,11 +114,10 @@ with_each_io_method(sub {
 		$alice->sql('SET effective_io_concurrency = 0');
 		$aio->evict($t);
 		is($counts->($alice, 'bulkread', $scan)->{read_bytes}, 800 * 8192, 'without read-ahead, too');
-	});
+	}));
 
 	# the scan sets hint bits, for which no WAL is written, so no WAL has to be flushed before a page
-	$aio->scenario('bulkread, of pages that become dirty', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('bulkread, of pages that become dirty', with('alice', sub ($alice) {
 		my $t = 'scenario.u';
 		$aio->sql("CREATE UNLOGGED TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 3199) i");
 		$alice->sql("SET track_io_timing = off; SELECT FROM $t LIMIT 0");
@@ -131,12 +127,11 @@ with_each_io_method(sub {
 		cmp_ok($added->{reuses}, '>=', 400, "they stay in the ring; $added->{evictions} evictions");
 		is_between($added->{writes}, $added->{reuses} - 100, $added->{reuses} + 100, "and are written before they are reused, $added->{reuses} times");
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '3200|5118400', 'the rows');
-	});
+	}));
 
 	# another session with a ring pins the page on which the first one stands, and uses it no more
 	# than the first one does
-	$aio->scenario('bulkread, with a pinned buffer in the ring', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 800);
+	$aio->scenario('bulkread, with a pinned buffer in the ring', with('alice bob', 800, sub ($alice, $bob, $t) {
 		$_->sql("SET synchronize_seqscans = off; SET track_io_timing = off; SELECT count(*) FROM $t") for $alice, $bob;
 		$aio->evict($t);
 		my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 100 FROM c";
@@ -148,10 +143,9 @@ with_each_io_method(sub {
 		cmp_ok($added->{reuses} + $added->{evictions}, '<=', $added->{read_bytes} / 8192, 'reuses and evictions: no block takes two buffers');
 		$bob->gives('FETCH 1 FROM c', 100, 'the other cursor goes on');
 		$bob->sql('COMMIT');
-	});
+	}));
 
-	$aio->scenario('bulkwrite', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('bulkwrite', with('alice', sub ($alice) {
 		my $rows = "SELECT i AS n, repeat('x', 1900) AS body FROM generate_series(1, 1200) i";
 		my $added = $counts->($alice, 'bulkwrite', "CREATE TABLE scenario.u AS $rows");
 		is_between($added->{extend_bytes}, 300 * 8192, 330 * 8192, 'CREATE TABLE AS: bytes of 300 new blocks');
@@ -159,36 +153,30 @@ with_each_io_method(sub {
 		is($added->{reads}, 0, 'nothing is read');
 		is($counts->($alice, 'bulkwrite', "INSERT INTO scenario.u $rows")->{extends}, 0, 'INSERT uses no ring');
 		$aio->gives('SELECT count(*), count(DISTINCT n) FROM scenario.u', '2400|1200', 'the rows');
-	});
+	}));
 
 	# who waits has the time since 19, and no read; the betas of 19 assert that there is none; server commit c9a6694927
-	$aio->scenario('the time of a read that another session has started', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+	$aio->scenario('the time of a read that another session has started', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 20, 1)";
 		$bob->sql("SET track_io_timing = on; $read; SELECT pg_stat_force_next_flush()");
 		$aio->evict($t);
 		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$bob->pid})");
-		$aio->hold(relation => $t, block => 20);
-		$alice->starts($read);
-		$aio->holds(1);
+		$aio->holds_read_of($alice, $read, relation => $t, block => 20);
 		$bob->starts($read);
 		$bob->waits_on_others_io;
 		$aio->release;
 		$_->returns(1, 'reads') for $alice, $bob;
 		$bob->sql('RESET track_io_timing; SELECT pg_stat_force_next_flush()');
 		$aio->gives("SELECT sum(reads), sum(read_time) > 0 FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'", $aio->major < 19 ? '0|f' : '0|t', 'reads, and time');
-	}, skip => $aio->has_assertions && $aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : $aio->no_faults);
+	}), skip => $aio->has_assertions && $aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : $aio->no_faults);
 
 	# VACUUM of 18 waits for that read, that of 19 joins it
-	$aio->scenario('vacuum, and a block that another session reads', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+	$aio->scenario('vacuum, and a block that another session reads', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
 		# it performs its own reads, or they might queue up behind the held one
 		$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
 		$aio->evict($t);
-		$aio->hold(relation => $t, block => 20);
-		$bob->starts("SELECT read_rel_block_ll('$t', 20)");
-		$aio->holds(1);
+		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, block => 20);
 		my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
 				$alice->starts($vacuum);
 				$alice->waits_on_others_io;
@@ -197,10 +185,9 @@ with_each_io_method(sub {
 			}, $alice);
 		$bob->ends;
 		is($hits, 1, 'the block counts as a hit in the context vacuum');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('vacuum', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200, changes => 1);
+	$aio->scenario('vacuum', with('alice', 200, changes => 1, sub ($alice, $t) {
 		my $vacuum = "VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t";
 		$alice->sql("SET vacuum_buffer_usage_limit = '128kB'; SET track_io_timing = off; $vacuum");
 		$aio->evict($t);
@@ -216,7 +203,7 @@ with_each_io_method(sub {
 		is($added->{writebacks}, 0, 'with fsync = off, nothing is written back');
 		is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
 		is($added->{extend_bytes} % 8192, 0, 'whole blocks');
-	});
+	}));
 }, leaves => 'nothing', conf => { fsync => 'off' });
 
 # Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one
@@ -232,8 +219,7 @@ sub buffers_of ($session, $query)
 with_each_io_method(sub {
 	for my $kind ('', 'UNLOGGED', 'TEMP')
 	{
-		$aio->scenario("hits and reads, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
+		$aio->scenario("hits and reads, $kind", with('alice', 40, kind => $kind, sub ($alice, $t) {
 			my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
 			my $counts = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
 			my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
@@ -257,12 +243,11 @@ with_each_io_method(sub {
 			# a block that repeats is read once and then hit
 			$aio->evict($t, $alice);
 			is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
-		});
+		}));
 	}
 
 	# pg_stat_io adds up the counts of sessions by the kind of process
-	$aio->scenario('the sum over sessions', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+	$aio->scenario('the sum over sessions', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
 		$_->sql($read) for $alice, $bob;
 		for my $backends ([$alice], [ $alice, $bob ])
@@ -281,11 +266,10 @@ with_each_io_method(sub {
 			# the sum includes the observer's own hits
 			is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
 		}
-	});
+	}));
 
 	# scans of large tables and VACUUM have contexts of their own
-	$aio->scenario('contexts', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 600);
+	$aio->scenario('contexts', with('alice', 600, sub ($alice, $t) {
 		$alice->sql('SET vacuum_buffer_usage_limit = 0');
 		$alice->gives("SELECT count(*) FROM $t", 600, 'warm-up');
 		my %bytes = (
@@ -307,25 +291,23 @@ with_each_io_method(sub {
 			my @kept = split /,/, $aio->cached($t);
 			cmp_ok(scalar @kept, '<=', 16, 'VACUUM, which came last, has used the buffers of its ring again');
 		}
-	});
+	}));
 
 	# VACUUM of a hash index reads block by block, without a stream
-	$aio->scenario('VACUUM of a hash index', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('VACUUM of a hash index', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
 		my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
 		cmp_ok($reads, '>', 0, 'reads of the index count for context vacuum; the table is cached');
 		$aio->proves($t, except => 'block 7 has no row');
-	});
+	}));
 }, leaves => 'nothing');
 
 # What the server counts of buffers and writes: buffers that are allocated, extensions and their
 # time, blocks whose hint bits parallel workers set.
 # io_methods: io_uring; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# the background writer counts them, and reports them some time later
-	$aio->scenario('buffers that are allocated', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+	$aio->scenario('buffers that are allocated', with('alice', 100, sub ($alice, $t) {
 		my $allocated = sub { return $aio->sql('SELECT buffers_alloc FROM pg_stat_bgwriter') };
 		my $before = $allocated->();
 		$alice->sql("SELECT count(*) FROM $t");
@@ -342,10 +324,9 @@ with_each_io_method(sub {
 			$aio->poll(sub { $allocated->() > $last }) or fail('another report');
 		}
 		cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
-	});
+	}));
 
-	$aio->scenario('extensions', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('extensions', with('alice', sub ($alice) {
 		$aio->sql("CREATE TABLE scenario.e (body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 		my $insert = "INSERT INTO scenario.e SELECT repeat('x', 7000) FROM generate_series(1, 50)";
 		for my $timing ('off', 'on')
@@ -369,11 +350,10 @@ with_each_io_method(sub {
 			cmp_ok($explained, '>', 0, 'EXPLAIN: time');
 			cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
 		}
-	});
+	}));
 
 	# the first scan sets hint bits; workers report what they have made dirty to the leader
-	$aio->scenario('blocks dirtied by readers', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('blocks dirtied by readers', with('alice', sub ($alice) {
 		$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10');
 		for my $workers (0, 1, 2)
 		{
@@ -387,18 +367,15 @@ with_each_io_method(sub {
 			is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
 			is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
 		}
-	});
+	}));
 
-	$aio->scenario('blocks dirtied by readers of a temporary table', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('blocks dirtied by readers of a temporary table', with('alice', sub ($alice) {
 		$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");
 		my $scan = sub { my $found = explained($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM h'); return join '/', map { $found->{"Local $_ Blocks"} } qw(Read Dirtied) };
 		is($scan->(), '150/150', 'the first scan makes each block dirty');
 		$alice->sql("SELECT evict_rel('h')");
 		is($scan->(), '150/0', 'the second scan makes none dirty');
-	});
+	}));
 }, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4,
 		# the background writer reports often, and writes nothing
 		bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0 });
-
-done_testing();

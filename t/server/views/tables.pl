@@ -35,28 +35,25 @@ with_each_io_method(sub {
 		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 	});
 
-	$aio->scenario('a parallel index scan', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a parallel index scan', with('alice', sub ($alice) {
 		$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 30000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
 		my $query = 'SELECT count(*) FROM scenario.p WHERE i > 1000';
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET enable_seqscan = off; SET enable_bitmapscan = off');
 		like($alice->sql("EXPLAIN $query"), qr/Parallel Index/, 'the plan');
 		my $counts = $aio->change_during("SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.p_i'::regclass", sub { $alice->sql($query) }, $alice);
 		is($counts, '1/29000', 'one scan, and its rows');
-	});
+	}));
 
-	$aio->scenario('a reset of one session', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('a reset of one session', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$_->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()"), $aio->evict($t) for $alice, $bob;
 		my $reset = sub { return $aio->sql("SELECT bool_and(stats_reset > pg_postmaster_start_time()), sum(reads) FROM pg_stat_get_backend_io(${\$_[0]->pid})") };
 		like($reset->($_), qr/^\|[1-9]/, 'never reset') for $alice, $bob;
 		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$alice->pid})");
 		is($reset->($alice), 't|0', 'the time of the reset');
 		like($reset->($bob), qr/^\|[1-9]/, 'and not of the other session');
-	});
+	}));
 
-	$aio->scenario('WAL of one session', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('WAL of one session', with('alice', sub ($alice) {
 		my $counts = "SELECT wal_records, wal_bytes FROM pg_stat_get_backend_wal(${\$alice->pid})";
 		my $change = sub ($n) {
 			my $messages = "SELECT count(*) FROM generate_series(1, $n) i, pg_logical_emit_message(false, 'x', repeat('y', 1000 + i))";
@@ -70,7 +67,7 @@ with_each_io_method(sub {
 			is($records, $n, "$n records");
 			is_between($bytes, $n * 1000, $n * 1200, 'their bytes');
 		}
-	});
+	}));
 
 	$aio->scenario('processes that have statistics of their own', sub {
 		my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
@@ -85,8 +82,7 @@ with_each_io_method(sub {
 		$aio->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'none without a process');
 	});
 
-	$aio->scenario('a reset of pg_stat_io', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('a reset of pg_stat_io', with('alice', 20, sub ($alice, $t) {
 		my $counts = sub ($since) {
 			return $aio->sql(qq{SELECT sum(reads), sum(read_bytes), sum(read_time), sum(hits), bool_and(stats_reset > '$since') FROM pg_stat_io
 				WHERE backend_type = 'client backend' AND context = 'vacuum' AND object = 'relation'});
@@ -100,11 +96,10 @@ with_each_io_method(sub {
 		is($before[4], 'f', 'no reset yet');
 		$aio->sql("SELECT pg_stat_reset_shared('io')");
 		is($counts->($now), '0|0|0|0|t', 'after the reset: none, and its time');
-	});
+	}));
 
 	# the place that has been free for the longest time is given out next
-	$aio->scenario('a session in the place of another one', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('a session in the place of another one', with('', 20, sub ($t) {
 		my $reads = "SELECT sum(reads) FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE context = 'vacuum'";
 		my $alice = $aio->session('first');
 		$aio->evict($t);
@@ -119,10 +114,9 @@ with_each_io_method(sub {
 			$aio->end_session($next);
 		}
 		is($inherited, 0, 'no later session has them');
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
-	$aio->scenario('a reset of one table and of one index', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a reset of one table and of one index', with('alice', sub ($alice) {
 		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
 		$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
@@ -144,10 +138,9 @@ with_each_io_method(sub {
 				$aio->gives("SELECT sum($sum) > 0 ${\$dated->('false')} FROM $name WHERE $column = '$other'::regclass", "t$all", "$name: $other");
 			}
 		}
-	});
+	}));
 
-	$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', with('alice', 40, sub ($alice, $t) {
 		my ($by_index, $scan) = ("SELECT gen FROM $t WHERE blk = 17", "SELECT count(body) FROM $t");
 		my $added = sub ($view, $columns, $sql) {
 			return $aio->change_during("SELECT $columns FROM $view WHERE relid = '$t'::regclass", sub { $alice->sql($sql) }, $alice, $aio);
@@ -171,15 +164,14 @@ with_each_io_method(sub {
 		};
 		is($blocks_of_own->(), '40/0', 'blocks of a temporary table are read');
 		is($blocks_of_own->(), '0/40', 'then hit');
-	});
+	}));
 }, leaves => 'nothing');
 
 # Rows that statistics count: those of each kind of scan; inserts, updates and deletes of transactions,
 # savepoints and prepared transactions; dead rows, and line pointers that pruning has left of them.
 # io_methods: worker
 with_each_io_method(sub {
-	$aio->scenario('kinds of scans', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('kinds of scans', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 		my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 		my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
@@ -203,10 +195,9 @@ with_each_io_method(sub {
 				is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
 			}
 		}
-	});
+	}));
 
-	$aio->scenario('a transaction in progress', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a transaction in progress', with('alice', 60, sub ($alice, $t) {
 		my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
 		# what has not been flushed counts here, too
 		my $flush = 'SELECT pg_stat_force_next_flush()';
@@ -219,10 +210,9 @@ with_each_io_method(sub {
 		$alice->gives($counts, '1|60|10|2|1', 'rolled back or not');
 		$alice->sql("ROLLBACK; $flush");
 		$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
-	});
+	}));
 
-	$aio->scenario('savepoints', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('savepoints', with('alice', sub ($alice) {
 		my $t = 'scenario.s';
 		my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 		# an aborted subtransaction's rows count as inserted, and as dead
@@ -235,11 +225,10 @@ with_each_io_method(sub {
 			$alice->sql('SELECT pg_stat_force_next_flush()');
 			$aio->gives($counts, $wanted, $end);
 		}
-	});
+	}));
 
 	# what a transaction has changed before it truncates the table counts if it is rolled back only
-	$aio->scenario('TRUNCATE', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('TRUNCATE', with('alice', sub ($alice) {
 		my $change = sub ($t) { return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
 		for my $case ([ 'COMMIT', '15|0|0|5|0' ], [ 'ROLLBACK', '13|2|1|10|5' ])
 		{
@@ -260,11 +249,10 @@ with_each_io_method(sub {
 				$aio->gives($counts, $wanted, $end . ($prepared ? ' PREPARED' : ''));
 			}
 		}
-	});
+	}));
 
 	# the counts of its transaction stay; new rows are dead after ROLLBACK, and live after ROLLBACK TO
-	$aio->scenario('DROP that is rolled back', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('DROP that is rolled back', with('alice', sub ($alice) {
 		for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])
 		{
 			my ($end, $wanted) = @$case;
@@ -276,10 +264,9 @@ with_each_io_method(sub {
 			$alice->sql("$end; SELECT pg_stat_force_next_flush()");
 			$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", $wanted, $end);
 		}
-	});
+	}));
 
-	$aio->scenario('dead rows', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('dead rows', with('alice', sub ($alice) {
 		my $t = 'scenario.d';
 		# two rows fill a page
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3900) FROM generate_series(0, 99) i;"
@@ -298,7 +285,7 @@ with_each_io_method(sub {
 		$alice->gives("SELECT count(body) FROM $t", 75, 'a reader');
 		$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
 		$look->('ANALYZE of pages that are pruned');
-	});
+	}));
 }, conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
 
 # Rows that views must have, and those that they must not have: pg_stat_io for each kind of process,
@@ -318,7 +305,7 @@ sub rows ($no_row, $never)
 	return join "\n", map { my $what = $_; "$what:" . join '', grep { "$what:$_" !~ $never } split //, $does{$what} } grep { $_ !~ $no_row } sort keys %does;
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('pg_stat_io', sub {
 		my $no_reading = qr{wal/normal:r};
 		# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation
@@ -368,8 +355,7 @@ with_each_io_method(sub {
 		}
 	});
 
-	$aio->scenario('the statistics of one process', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 20);
+	$aio->scenario('the statistics of one process', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
 		my $read = "SELECT reads > 0, count(*) OVER () FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'";
 		# a change of the setting gives back what was fetched
@@ -381,7 +367,5 @@ with_each_io_method(sub {
 			$alice->sql('COMMIT');
 		}
 		$alice->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'no rows of no process');
-	});
+	}));
 }, leaves => 'nothing');
-
-done_testing();

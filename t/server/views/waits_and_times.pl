@@ -8,8 +8,7 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 # The wait events of sessions that wait for a read, their own or another session's, and none once
 # the wait is over.
 with_each_io_method(sub {
-	$aio->scenario('a read that is held', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 40);
+	$aio->scenario('a read that is held', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my %queries = (
 			'a scan' => "SELECT count(*) FROM $t",
 			'a stream' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0, 5, 9])",
@@ -29,17 +28,15 @@ with_each_io_method(sub {
 			$bob->returns(1, 'the other session gets the block');
 			ok($aio->poll(sub { $aio->wait_event($alice->pid) eq 'ClientRead' }), 'the first session no longer waits for a read');
 		}
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('no wait event after a read', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('no wait event after a read', with('alice', 20, sub ($alice, $t) {
 		my $now = '(SELECT coalesce(wait_event, \'none\') FROM pg_stat_activity WHERE pid = pg_backend_pid() AND found > 0)';
 		$alice->gives("SELECT found, $now FROM (SELECT count(*) AS found FROM $t WHERE ctid = '($_,1)' OFFSET 0) read", '1|none', "block $_") for 3, 4;
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
 	# an insertion that splits a leaf of a B-tree reads its neighbour under an exclusive lock
-	$aio->scenario('a lock on a buffer', sub {
-		my ($alice, $bob, $carol) = $aio->sessions(qw(alice bob carol));
+	$aio->scenario('a lock on a buffer', with('alice bob carol', sub ($alice, $bob, $carol) {
 		$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
 		$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
 		$aio->hold(relation => 'scenario.l_n', pid => $alice->pid);
@@ -55,11 +52,10 @@ with_each_io_method(sub {
 		$alice->ends;
 		$bob->ends;
 		$carol->returns(1, 'the row');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
 	# whatever the last call was
-	$aio->scenario('no wait event after other calls', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+	$aio->scenario('no wait event after other calls', with('alice', 20, changes => 1, sub ($alice, $t) {
 		my $prewarm = !$aio->lacks('pg_prewarm');
 		my @calls = (($prewarm ? map { [ $_, "pg_prewarm('$t', '$_')" ] } qw(prefetch read buffer) : ()),
 			[ 'a write', "evict_rel('$t')" ], [ 'an extension', "grow_rel('$t', 4)" ], [ 'the size', "pg_relation_size('$t')" ]);
@@ -76,7 +72,7 @@ with_each_io_method(sub {
 				is($found, 'none', $what) if $time == 2;
 			}
 		}
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 # a B-tree's pages are read synchronously
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
@@ -90,8 +86,7 @@ with_each_io_method(sub {
 		return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;
 	};
 
-	$aio->scenario('a read that is held', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 40);
+	$aio->scenario('a read that is held', with('alice', 40, sub ($alice, $t) {
 		my $spent = sub { return $read_time->($alice) };
 		$alice->sql('SET track_io_timing = off');
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
@@ -121,23 +116,21 @@ with_each_io_method(sub {
 		cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that the session has waited');
 		# a tenth more, since the server may read another clock
 		cmp_ok($ms, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
 	for my $kind ('', 'TEMP')
 	{
-		$aio->scenario("shared and local reads, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 40, kind => $kind);
+		$aio->scenario("shared and local reads, $kind", with('alice', 40, kind => $kind, sub ($alice, $t) {
 			$alice->sql('SET effective_io_concurrency = 0; SET io_combine_limit = 1; SET track_io_timing = on');
 			my $found = explained($alice, 'BUFFERS', "SELECT blk FROM $t");
 			my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
 			cmp_ok($some, '>', 0, 'the time of forty reads');
 			cmp_ok($none, '==', 0, 'no time of the other kind');
-		});
+		}));
 	}
 
 	# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
-	$aio->scenario('reads that have ended', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 90);
+	$aio->scenario('reads that have ended', with('alice', 90, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
 		my $before = $read_time->($alice);
 		$alice->sql('BEGIN');
@@ -154,7 +147,7 @@ with_each_io_method(sub {
 		}
 		$alice->sql('COMMIT');
 		is($read_time->($alice) - $before, 0, 'they take no time');
-	}, skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
+	}), skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 		: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
 }, leaves => 'nothing', # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });
@@ -162,7 +155,7 @@ with_each_io_method(sub {
 # Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
 # neither missing nor longer than possible; and those of a session, which are a part of all.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# table of so many blocks, statement
 	my %reads = (
 		bulkread => [ 600, 'SELECT count(*) FROM %s' ],
@@ -170,8 +163,7 @@ with_each_io_method(sub {
 		normal => [ 100, 'SELECT count(*) FROM %s' ]);
 	for my $context (sort keys %reads)
 	{
-		$aio->scenario($context, sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario($context, with('alice', sub ($alice) {
 			my ($blocks, $statement) = @{ $reads{$context} };
 			my $t = $aio->table('t', $blocks);
 			my $times = 'SELECT ' . join(', ', map { "coalesce(sum(read_time) FILTER (WHERE context = '$_'), 0)" } qw(bulkread vacuum normal))
@@ -180,9 +172,7 @@ with_each_io_method(sub {
 			my %ms;
 			@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
 					# no map has a block 40, so a block of the table is held; maps are read in context normal
-					$aio->hold(relation => $t, block => 40);
-					$alice->starts(sprintf $statement, $t);
-					$aio->holds(1);
+					$aio->holds_read_of($alice, sprintf($statement, $t), relation => $t, block => 40);
 					$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
 					# for 50 ms of the server's own clock
 					my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
@@ -195,7 +185,7 @@ with_each_io_method(sub {
 			{
 				cmp_ok($ms{$other}, '<', $ms{$context}, "$other: less");
 			}
-		}, skip => $aio->no_faults);
+		}), skip => $aio->no_faults);
 	}
 
 	$aio->scenario('no more time than has passed', sub {
@@ -212,8 +202,7 @@ with_each_io_method(sub {
 	});
 
 	# the counters of a session are sums, too
-	$aio->scenario('the time of one session, and of all', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 200);
+	$aio->scenario('the time of one session, and of all', with('alice', 200, sub ($alice, $t) {
 		$alice->sql('SET track_io_timing = on; CREATE TABLE scenario.w (LIKE scenario.t)');
 		my $sums = "SELECT sum(read_time), sum(extend_time), sum(reads), sum(extends) FROM %s WHERE object = 'relation'";
 		my $of_session = sprintf $sums, "pg_stat_get_backend_io(${\$alice->pid})";
@@ -231,9 +220,7 @@ with_each_io_method(sub {
 		my @differences = map { abs((split m{/}, $one)[$_] - (split m{/}, $all)[$_]) } 0, 1;
 		ok($differences[0] < 0.01 && $differences[1] < 0.01, 'the times are the same') || diag("$one, $all");
 		ok($_ > 0, 'a time') for (split m{/}, $one)[ 0, 1 ];
-	});
+	}));
 }, workers => 1, conf => { shared_buffers => '16MB',
 		# without, nothing is written back
 		fsync => 'on' });
-
-done_testing();

@@ -18,13 +18,6 @@ sub set_workers ($aio, $n)
 	return $aio->wait_for_workers($n);
 }
 
-# Returns what ps shows of a process, '' if it has ended.
-sub title ($pid)
-{
-	open(my $file, '<', "/proc/$pid/cmdline") or return '';
-	return <$file> // '';
-}
-
 # Starts a read of one block in each of n sessions.
 sub start_reads ($aio, $t, $n)
 {
@@ -35,8 +28,7 @@ sub start_reads ($aio, $t, $n)
 }
 
 with_each_io_method(sub {
-	$aio->scenario('as many reads at a time as workers', sub {
-		my $t = $aio->table('t', 20);
+	$aio->scenario('as many reads at a time as workers', with('', 20, sub ($t) {
 		for my $n (1, 2, 5, 3)
 		{
 			set_workers($aio, $n);
@@ -47,21 +39,20 @@ with_each_io_method(sub {
 			$_->ends for @readers;
 			$aio->evict($t);
 		}
-	}, leaves => 'nothing', skip => $unstoppable);
+	}), leaves => 'nothing', skip => $unstoppable);
 
 	$aio->scenario('titles', sub {
 		# which of several numbers remains is not defined; new workers take the smallest that are free
 		set_workers($aio, $_) for 1, 4;
 		# a worker registers itself before it writes its title
 		my $numbers;
-		$aio->poll(sub { $numbers = join ',', sort map { title($_) =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
+		$aio->poll(sub { $numbers = join ',', sort map { (title($_) // '') =~ /io worker (\d+)/ ? $1 : '-' } $aio->pids_of_type('io worker'); $numbers !~ /-/ });
 		is($numbers, '0,1,2,3', 'each worker shows its number');
 	}, leaves => 'nothing', skip => -r '/proc/self/cmdline' ? undef : 'no /proc');
 
 	# a batch wakes one worker, and each worker wakes another one while reads are queued; 19 does
 	# so only if few workers were woken in vain recently
-	$aio->scenario('one batch wakes several', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('one batch wakes several', with('alice', 20, sub ($alice, $t) {
 		set_workers($aio, 4);
 		for my $reads ($aio->major < 19 ? (8, 3, 2) : 8)
 		{
@@ -86,11 +77,10 @@ with_each_io_method(sub {
 			}
 			$aio->major < 19 ? is($at_work, $reads < 4 ? $reads : 4, "workers that are at $reads reads") : cmp_ok($at_work, '>', 1, 'several workers are at it');
 		}
-	}, skip => $unstoppable);
+	}), skip => $unstoppable);
 
 	# 64 places, of which 18 leaves one empty; each round begins at another place
-	$aio->scenario('the queue is full', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('the queue is full', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
 		set_workers($aio, 1);
 		for my $round (1 .. 64)
@@ -118,7 +108,7 @@ with_each_io_method(sub {
 		$aio->let_workers_go;
 		$alice->ends;
 		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
-	}, skip => $unstoppable);
+	}), skip => $unstoppable);
 
 	# there are places for 32 workers
 	$aio->scenario('workers that have gone leave their place to others', sub {
@@ -140,167 +130,155 @@ with_each_io_method(sub {
 
 # The number of I/O workers, since 19 between io_min_workers and io_max_workers (server
 # commit d1c01b79d4): more when reads queue up, fewer after some idle time.
+sub workers ($aio) { return scalar(() = $aio->pids_of_type('io worker')) }
+
+# Waits until one worker is left: start-up or a scenario may have made more.
+sub shrink_to_one ($aio)
 {
-	my $unstoppable = cannot_stop_workers();
-
-	sub workers ($aio) { return scalar(() = $aio->pids_of_type('io worker')) }
-
-	# Waits until one worker is left: start-up or a scenario may have made more.
-	sub shrink_to_one ($aio)
-	{
-		$aio->alter_system(io_worker_idle_timeout => 20);
-		$aio->wait_for_workers(1);
-		$aio->alter_system(io_worker_idle_timeout => 60000);
-		return;
-	}
-
-	# Has this many reads queue up, again and again, until there are so many workers.
-	sub queue_reads ($aio, $session, $t, $reads, $wanted)
-	{
-		# a worker that finds more reads in the queue than there are workers asks for another one
-		for my $round (1 .. 60)
-		{
-			# opens the relation, so that the batch reads no catalogs
-			$aio->evict($t, $session);
-			$aio->stop_workers_at($t);
-			# one batch: a session whose reads meet awake workers might perform one itself
-			$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(1, $reads) b"));
-			$aio->poll(sub { $aio->stopped_workers > 0 });
-			$aio->let_workers_go;
-			$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 1, $reads)", $reads, 'all is read');
-			last if workers($aio) >= $wanted;
-		}
-		return;
-	}
-
-	with_each_io_method(sub {
-		my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
-
-		$aio->scenario('does not grow for one read at a time', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			shrink_to_one($aio);
-			my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
-			$aio->poll(sub {
-					$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
-					$aio->evict($t, $alice);
-					return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
-				});
-			is(workers($aio), 1, 'one worker is enough');
-		}, leaves => 'nothing', skip => $fixed);
-
-		$aio->scenario('grows while reads queue up, to its maximum', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			# workers that have ended do not count
-			for my $round (1 .. 2)
-			{
-				shrink_to_one($aio);
-				queue_reads($aio, $alice, $t, 30, 3);
-				$aio->poll(sub { workers($aio) == 3 });
-				is(workers($aio), 3, "round $round: as many as io_max_workers");
-			}
-		}, skip => $fixed // $unstoppable);
-
-		$aio->scenario('grows when more reads wait than there are workers', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			shrink_to_one($aio);
-			$aio->alter_system(io_max_workers => 32);
-			queue_reads($aio, $alice, $t, 8, 2);
-			ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
-		}, skip => $fixed // $unstoppable);
-
-		$aio->scenario('shrinks to its minimum', sub {
-			$aio->alter_system(io_min_workers => 2);
-			$aio->wait_for_workers('>= 2');
-			my @before = $aio->pids_of_type('io worker');
-			$aio->alter_system(io_worker_idle_timeout => 50);
-			$aio->wait_for_workers('<= 2');
-			is(workers($aio), 2, 'as many as io_min_workers');
-			my @stay = $aio->pids_of_type('io worker');
-			$aio->workers_stay('and these stay for several timeouts');
-			my %before = map { $_ => 1 } @before;
-			is(scalar(grep { !$before{$_} } @stay), 0, 'both were among the earlier workers');
-		}, leaves => 'nothing', skip => $fixed);
-
-		$aio->scenario('a new minimum', sub {
-			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
-			$aio->wait_for_workers(4);
-			is(workers($aio), 4, 'is reached without a read');
-			# a worker that leaves tells the next one that it may
-			my $since = time;
-			$aio->alter_system(io_worker_idle_timeout => 100, io_min_workers => 1);
-			$aio->wait_for_workers(1);
-			is(workers($aio), 1, 'and they leave, one after another');
-			# the time of each begins when the one before has left
-			cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
-		}, leaves => 'nothing', skip => $fixed);
-
-		$aio->scenario('busy workers do not leave', sub {
-			my ($alice) = $aio->sessions('alice');
-			my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-			$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
-			$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
-			# one worker stands still, the other performs all further reads
-			$aio->stop_workers_at($t);
-			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
-			$aio->workers_stand_still(1);
-			my ($stopped) = $aio->stopped_workers;
-			my $both = join ',', $aio->pids_of_type('io worker');
-			# the other one may leave if the machine is so slow that it has nothing to do for a second
-			my ($stay, $idle);
-			for (1 .. 5)
-			{
-				$aio->alter_system(io_min_workers => 1, io_worker_idle_timeout => 1500);
-				my ($begun, $last) = (time, time);
-				for ($idle = 0; $last < $begun + 2;)
-				{
-					$alice->sql("SELECT invalidate_rel_block('$u', 1), read_rel_block_ll('$u', 1)");
-					my $now = time;
-					$idle = $now - $last if $now - $last > $idle;
-					$last = $now;
-				}
-				$stay = join ',', $aio->pids_of_type('io worker');
-				last if $idle < 1;
-				$aio->alter_system(io_worker_idle_timeout => 60000, io_min_workers => 2);
-				$aio->wait_for_workers(2);
-				$both = join ',', $aio->pids_of_type('io worker');
-			}
-			like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
-		  SKIP: {
-				skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
-				is($stay, $both, 'and so does the one that reads');
-			}
-			$aio->let_workers_go;
-		}, skip => $fixed // $unstoppable);
-
-		$aio->scenario('another worker after the interval', sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			shrink_to_one($aio);
-			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
-			ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
-		}, skip => $fixed // $unstoppable);
-
-		# counts from the start of the server, for which the postmaster has launched the first one
-		$aio->scenario('the least time between two new workers', sub {
-			$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
-			ok($aio->stop, 'the server stops');
-			$aio->start_again;
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
-			queue_reads($aio, $alice, $t, 30, 3);
-			is(workers($aio), 1, 'no other worker within an hour');
-		}, skip => $fixed // $unstoppable);
-
-		$aio->scenario('as many as io_workers says', sub {
-			for my $n (3, 1, 2)
-			{
-				$aio->alter_system(io_workers => $n);
-				$aio->wait_for_workers($n);
-				is(workers($aio), $n, "$n workers");
-				my $t = $aio->table("t$n", 20);
-				$aio->proves($t);
-			}
-		}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'io_workers was replaced in 19');
-	}, conf => { io_max_concurrency => 64, shared_buffers => '64MB' },
-		versioned => { 19 => { io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => 0 } });
+	$aio->alter_system(io_worker_idle_timeout => 20);
+	$aio->wait_for_workers(1);
+	$aio->alter_system(io_worker_idle_timeout => 60000);
+	return;
 }
 
-done_testing();
+# Has this many reads queue up, again and again, until there are so many workers.
+sub queue_reads ($aio, $session, $t, $reads, $wanted)
+{
+	# a worker that finds more reads in the queue than there are workers asks for another one
+	for my $round (1 .. 60)
+	{
+		# opens the relation, so that the batch reads no catalogs
+		$aio->evict($t, $session);
+		$aio->stop_workers_at($t);
+		# one batch: a session whose reads meet awake workers might perform one itself
+		$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(1, $reads) b"));
+		$aio->poll(sub { $aio->stopped_workers > 0 });
+		$aio->let_workers_go;
+		$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 1, $reads)", $reads, 'all is read');
+		last if workers($aio) >= $wanted;
+	}
+	return;
+}
+
+for_each_io_method(sub {
+	my $fixed = $aio->major < 19 ? '18 has as many workers as io_workers says' : undef;
+
+	$aio->scenario('does not grow for one read at a time', with('alice', 60, sub ($alice, $t) {
+		shrink_to_one($aio);
+		my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+		$aio->poll(sub {
+				$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
+				$aio->evict($t, $alice);
+				return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
+			});
+		is(workers($aio), 1, 'one worker is enough');
+	}), leaves => 'nothing', skip => $fixed);
+
+	$aio->scenario('grows while reads queue up, to its maximum', with('alice', 60, sub ($alice, $t) {
+		# workers that have ended do not count
+		for my $round (1 .. 2)
+		{
+			shrink_to_one($aio);
+			queue_reads($aio, $alice, $t, 30, 3);
+			$aio->poll(sub { workers($aio) == 3 });
+			is(workers($aio), 3, "round $round: as many as io_max_workers");
+		}
+	}), skip => $fixed // $unstoppable);
+
+	$aio->scenario('grows when more reads wait than there are workers', with('alice', 60, sub ($alice, $t) {
+		shrink_to_one($aio);
+		$aio->alter_system(io_max_workers => 32);
+		queue_reads($aio, $alice, $t, 8, 2);
+		ok($aio->poll(sub { workers($aio) > 1 }), 'though fewer than io_max_workers');
+	}), skip => $fixed // $unstoppable);
+
+	$aio->scenario('shrinks to its minimum', sub {
+		$aio->alter_system(io_min_workers => 2);
+		$aio->wait_for_workers('>= 2');
+		my @before = $aio->pids_of_type('io worker');
+		$aio->alter_system(io_worker_idle_timeout => 50);
+		$aio->wait_for_workers('<= 2');
+		is(workers($aio), 2, 'as many as io_min_workers');
+		my @stay = $aio->pids_of_type('io worker');
+		$aio->workers_stay('and these stay for several timeouts');
+		my %before = map { $_ => 1 } @before;
+		is(scalar(grep { !$before{$_} } @stay), 0, 'both were among the earlier workers');
+	}, leaves => 'nothing', skip => $fixed);
+
+	$aio->scenario('a new minimum', sub {
+		$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 4, io_min_workers => 4);
+		$aio->wait_for_workers(4);
+		is(workers($aio), 4, 'is reached without a read');
+		# a worker that leaves tells the next one that it may
+		my $since = time;
+		$aio->alter_system(io_worker_idle_timeout => 100, io_min_workers => 1);
+		$aio->wait_for_workers(1);
+		is(workers($aio), 1, 'and they leave, one after another');
+		# the time of each begins when the one before has left
+		cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
+	}, leaves => 'nothing', skip => $fixed);
+
+	$aio->scenario('busy workers do not leave', with('alice', sub ($alice) {
+		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+		$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
+		$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
+		# one worker stands still, the other performs all further reads
+		$aio->stop_workers_at($t);
+		$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
+		$aio->workers_stand_still(1);
+		my ($stopped) = $aio->stopped_workers;
+		my $both = join ',', $aio->pids_of_type('io worker');
+		# the other one may leave if the machine is so slow that it has nothing to do for a second
+		my ($stay, $idle);
+		for (1 .. 5)
+		{
+			$aio->alter_system(io_min_workers => 1, io_worker_idle_timeout => 1500);
+			my ($begun, $last) = (time, time);
+			for ($idle = 0; $last < $begun + 2;)
+			{
+				$alice->sql("SELECT invalidate_rel_block('$u', 1), read_rel_block_ll('$u', 1)");
+				my $now = time;
+				$idle = $now - $last if $now - $last > $idle;
+				$last = $now;
+			}
+			$stay = join ',', $aio->pids_of_type('io worker');
+			last if $idle < 1;
+			$aio->alter_system(io_worker_idle_timeout => 60000, io_min_workers => 2);
+			$aio->wait_for_workers(2);
+			$both = join ',', $aio->pids_of_type('io worker');
+		}
+		like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
+	  SKIP: {
+			skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
+			is($stay, $both, 'and so does the one that reads');
+		}
+		$aio->let_workers_go;
+	}), skip => $fixed // $unstoppable);
+
+	$aio->scenario('another worker after the interval', with('alice', 60, sub ($alice, $t) {
+		shrink_to_one($aio);
+		$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'100ms'");
+		ok($aio->poll(sub { queue_reads($aio, $alice, $t, 30, 3); workers($aio) == 3 }, 60), 'two more workers, in less than a thousand intervals');
+	}), skip => $fixed // $unstoppable);
+
+	# counts from the start of the server, for which the postmaster has launched the first one
+	$aio->scenario('the least time between two new workers', sub {
+		$aio->alter_system(io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => "'1h'");
+		while_stopped($aio);
+		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		queue_reads($aio, $alice, $t, 30, 3);
+		is(workers($aio), 1, 'no other worker within an hour');
+	}, skip => $fixed // $unstoppable);
+
+	$aio->scenario('as many as io_workers says', sub {
+		for my $n (3, 1, 2)
+		{
+			$aio->alter_system(io_workers => $n);
+			$aio->wait_for_workers($n);
+			is(workers($aio), $n, "$n workers");
+			my $t = $aio->table("t$n", 20);
+			$aio->proves($t);
+		}
+	}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'io_workers was replaced in 19');
+}, conf => { io_max_concurrency => 64, shared_buffers => '64MB' },
+	versioned => { 19 => { io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => 0 } });

@@ -44,8 +44,7 @@ sub open_in_workers ($aio, $file)
 }
 
 with_each_io_method(sub {
-	$aio->scenario('a file that a worker cannot open', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a file that a worker cannot open', with('alice', 10, sub ($alice, $t) {
 		my $file = $aio->file_of($t);
 		# alice opens the file and keeps it open
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
@@ -55,11 +54,10 @@ with_each_io_method(sub {
 		$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}/, '>0', 'whose read it was');
 		wait_for_least($aio);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-	}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
+	}), log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  could not open file "base\S+": Permission denied/ ], skip => $> == 0 ? 'root may open all files' : undef);
 
 	# the kernel's own error, not an injected one
-	$aio->scenario('a file that a worker cannot read', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a file that a worker cannot read', with('alice', 10, sub ($alice, $t) {
 		my $file = $aio->file_of($t);
 		# alice opens the file and keeps it open
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
@@ -70,23 +68,21 @@ with_each_io_method(sub {
 		# the old ones keep the other file open
 		replace_workers($aio);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-	}, log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
+	}), log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
 		skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
-	$aio->scenario('reopening fails', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('reopening fails', with('alice', 10, sub ($alice, $t) {
 		$aio->fail_reopen(1);
 		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
 		$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 		$aio->fail_reopen(0);
-	}, log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
+	}), log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
-	$aio->scenario('a worker is replaced', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
+	$aio->scenario('a worker is replaced', with('alice', 10, sub ($alice, $t) {
 		replace_workers($aio);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-	}, log => \@replaced);
+	}), log => \@replaced);
 
 	# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
 	$aio->scenario('a database is moved and dropped whose files workers have open', sub {
@@ -127,13 +123,12 @@ sub until_workers ($aio, $count, @gone)
 my $count = 3;
 my $stream = sub ($t) { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# signal => true if it ends a worker, which the postmaster replaces
 	my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
 	for my $signal (sort keys %signals)
 	{
-		$aio->scenario("SIG$signal", sub {
-			my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 60);
+		$aio->scenario("SIG$signal", with('alice bob', 60, sub ($alice, $bob, $t) {
 			until_workers($aio, $count);
 			my @before = workers($aio);
 			is(scalar @before, $count, 'the workers');
@@ -150,12 +145,11 @@ with_each_io_method(sub {
 			}
 			my @after = workers($aio);
 			is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
-		}, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
+		}), log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 	}
 
 	# only while a worker executes a read does it say so
-	$aio->scenario('what an idle worker logs', sub {
-		my $t = $aio->table('t', 60);
+	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {
 		until_workers($aio, $count);
 		$aio->proves($t);
 		$aio->alter_system(log_min_messages => 'debug1');
@@ -163,10 +157,9 @@ with_each_io_method(sub {
 		my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
 		ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
 		$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
-	});
+	}));
 
-	$aio->scenario('SIGSTOP and SIGCONT', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('SIGSTOP and SIGCONT', with('alice', 60, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
 		my @workers = $aio->stop_idle_workers;
 		$aio->evict($t);
@@ -176,21 +169,18 @@ with_each_io_method(sub {
 		kill 'CONT', @workers;
 		$alice->returns(120, 'all blocks');
 		is(join(',', workers($aio)), join(',', @workers), 'the same workers');
-	});
+	}));
 
-	$aio->scenario('a cancelled owner, and stopped workers', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+	$aio->scenario('a cancelled owner, and stopped workers', with('alice', 60, sub ($alice, $t) {
 		my @workers = $aio->stop_idle_workers;
 		$alice->starts("SELECT count(*) FROM $t");
 		$alice->waits_on('AioIoCompletion');
-		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-		$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->cancels($alice);
 		kill 'CONT', @workers;
-	});
+	}));
 
 	# each worker has settings of its own
-	$aio->scenario('a reload', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+	$aio->scenario('a reload', with('alice', 20, sub ($alice, $t) {
 		until_workers($aio, $count);
 		my @before = workers($aio);
 		$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
@@ -210,15 +200,14 @@ with_each_io_method(sub {
 		is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
 		$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
 		$aio->proves($t, except => 'block 7 has no row');
-	}, log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
+	}), log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
 
 	my %crashes = (
 		KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
 		ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');
 	for my $signal (sort keys %crashes)
 	{
-		$aio->scenario("SIG$signal", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 60);
+		$aio->scenario("SIG$signal", with('alice', 60, sub ($alice, $t) {
 			$aio->sql('CHECKPOINT');
 			my @workers = workers($aio);
 			# a worker that holds a lock of the queue would stop all
@@ -229,10 +218,8 @@ with_each_io_method(sub {
 			$alice->wait_for_end;
 			$aio->restarted;
 			ok(until_workers($aio, $count, @workers), 'all workers are new');
-		}, dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
+		}), dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
 		  log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
 			qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);
 	}
 }, workers => $count, conf => { restart_after_crash => 'on' });
-
-done_testing();

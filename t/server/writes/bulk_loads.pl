@@ -22,8 +22,7 @@ sub blocks ($aio, $t) { return $aio->sql("SELECT pg_relation_size('$t') / 8192, 
 with_each_io_method(sub {
 	for my $rows (5, 8, 60, 333)
 	{
-		$aio->scenario("COPY of $rows pages", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$aio->scenario("COPY of $rows pages", with('alice bob', sub ($alice, $bob) {
 			my ($t, $file) = prepare($aio, 't', $rows);
 			# bob has looked for free space when there was none
 			$bob->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)");
@@ -36,13 +35,12 @@ with_each_io_method(sub {
 			for my $n (1 .. $empty) { $insert->($n % 3 ? $bob : $alice) }
 			is(blocks($aio, $t), "$size|0", "$empty further rows fill the table");
 			$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)), count(DISTINCT blk) FROM $t", "$size|$size|${\($rows + 1)}", 'the rows');
-		});
+		}));
 	}
 
 	# a page of the free space map has 4069 heap blocks; another session knows the map as it
 	# was before it grew
-	$aio->scenario('free space behind the first page of the map', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('free space behind the first page of the map', with('alice bob', sub ($alice, $bob) {
 		my ($t, $file) = prepare($aio, 't', 20);
 		my $insert = "INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)";
 		# makes the visibility map, whose first page other sessions are told of
@@ -57,21 +55,19 @@ with_each_io_method(sub {
 		$bob->sql($insert) for 1 .. $free;
 		is(blocks($aio, $t), "$size|4100", 'further rows take them');
 		$aio->gives("SELECT count(*) FILTER (WHERE (ctid::text::point)[0] > 4069 AND blk = -1) > 0 FROM $t", 't', 'also those behind the first page of the map');
-	});
+	}));
 
 	# COPY FREEZE into a table of the same transaction
-	$aio->scenario('COPY FREEZE', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('COPY FREEZE', with('alice', sub ($alice) {
 		my ($t, $file) = prepare($aio, 't', 50);
 		$alice->sql("BEGIN; TRUNCATE $t; COPY $t FROM '$file' (FREEZE); COMMIT");
 		$aio->proves($t, blocks => 50);
 		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '50|50', 'all-visible and frozen') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'all are frozen indeed') if !$aio->lacks('pg_visibility');
-	});
+	}));
 
 	# Replay extends the table by several blocks at once, too, where rows do not come in order
-	$aio->scenario('a crash after a bulk load', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('a crash after a bulk load', with('alice bob', sub ($alice, $bob) {
 		my ($t, $file) = prepare($aio, 't', 120);
 		my ($u, $other) = prepare($aio, 'u', 40);
 		$aio->sql('CHECKPOINT');
@@ -88,7 +84,7 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", "$size|$size", 'the rows on disk');
 		$aio->gives("SELECT count(*), sum(blk) FROM $u WHERE body = proof('$u', blk, 0)", '20|380', 'the rows of the other table');
-	}, dies => 1);
+	}), dies => 1);
 }, conf => { shared_buffers => '16MB' });
 
 # Blocks that cannot be written or added, since no space is left: the file is /dev/full for a while.
@@ -141,8 +137,7 @@ with_each_io_method(sub {
 		$bob->gives("SELECT string_agg(blk::text, ',' ORDER BY blk) FROM $t", '0,1,2', 'and read again');
 	}, skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
 
-	$aio->scenario('a dirty block of a temporary table', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 3, kind => 'TEMP', changes => 1);
+	$aio->scenario('a dirty block of a temporary table', with('alice', 3, kind => 'TEMP', changes => 1, sub ($alice, $t) {
 		my ($file, $other) = ($aio->file_of($t, $alice), $aio->table('other', 1));
 		$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
 		close_files($alice, $other);
@@ -152,10 +147,9 @@ with_each_io_method(sub {
 			});
 		$alice->sql("SELECT evict_rel('$t')");
 		$alice->gives("SELECT count(*) FROM $t WHERE blk = 1", 1, 'it is written, and read again');
-	}, log => qr/client backend alice ERROR:  could not write block/);
+	}), log => qr/client backend alice ERROR:  could not write block/);
 
-	$aio->scenario('a table that cannot grow', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a table that cannot grow', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.empty (n int); INSERT INTO scenario.empty VALUES (1); TRUNCATE scenario.empty');
 		my $file = $aio->file_of('scenario.empty');
 		$aio->end_session($alice);
@@ -168,18 +162,17 @@ with_each_io_method(sub {
 		my ($bob) = $aio->sessions('bob');
 		$bob->sql('INSERT INTO scenario.empty VALUES (3)');
 		$bob->gives('SELECT n FROM scenario.empty', 3, 'then it grows');
-	}, log => qr/client backend alice ERROR:  could not (?:write|extend)/);
+	}), log => qr/client backend alice ERROR:  could not (?:write|extend)/);
 });
 
 # Tables that grow: COPY into several partitions, one after the other and by turns, and the time of
 # extensions.  Guards server commits 22655aa231 and d17ffc734d.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# a partition that is smaller than another one has no block of its number
 	for my $order ('i', 'i % 2, i', '(i / 37) % 2, i', '-i')
 	{
-		$aio->scenario("COPY into partitions, ordered by $order", sub {
-			my ($alice) = $aio->sessions('alice');
+		$aio->scenario("COPY into partitions, ordered by $order", with('alice', sub ($alice) {
 			my $file = $aio->node->basedir . '/rows.copy';
 			$aio->sql('CREATE FUNCTION scenario.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$; CREATE TABLE scenario.p (k int, i int, body text STORAGE PLAIN) PARTITION BY LIST (k)');
 			$aio->sql("CREATE TABLE scenario.p$_ PARTITION OF scenario.p FOR VALUES IN ($_) WITH (autovacuum_enabled = off)") for 0 .. 2;
@@ -193,12 +186,11 @@ with_each_io_method(sub {
 			}
 			# not many more pages than rows
 			$alice->gives("SELECT max(pg_relation_size('scenario.p' || k) / 8192 - n) < 130 FROM (SELECT k, count(*) AS n FROM scenario.p GROUP BY k) s", 't', 'pages that no row needs');
-		});
+		}));
 	}
 
 	# what the failed extension leaves in the buffers is not taken for a block
-	$aio->scenario('a temporary table that cannot grow, again and again', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a temporary table that cannot grow, again and again', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my ($t, $u) = map { $aio->table($_, 10, kind => 'TEMP', session => $alice, changes => 1) } qw(t u);
 		for my $failure (1 .. 3)
@@ -212,11 +204,10 @@ with_each_io_method(sub {
 			$alice->sql("CALL add_pages('$u', 100 * $round, 100 * $round + 99)");
 			$alice->gives("SELECT count(*) FROM $u WHERE body = proof('$u', blk, 0)", 10 + 100 * $round, 'the rows of another table');
 		}
-	}, skip => no_strace(), log => qr/client backend alice ERROR:  could not extend file/);
+	}), skip => no_strace(), log => qr/client backend alice ERROR:  could not extend file/);
 
 	# a page of the free space map has 4069 blocks; the last block that COPY adds is the first one of the next page
-	$aio->scenario('free space of the last block', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('free space of the last block', with('alice bob', sub ($alice, $bob) {
 		my $file = $aio->node->basedir . '/rows.copy';
 		$aio->sql("COPY (SELECT i, repeat('x', 7000) FROM generate_series(1, 40) i) TO '$file'");
 		my $table = sub ($pages) {
@@ -230,11 +221,10 @@ with_each_io_method(sub {
 		is($table->(4070 - $added), 4070, "COPY adds $added blocks, up to block 4069");
 		$bob->sql("INSERT INTO scenario.t SELECT -i, repeat('y', 7000) FROM generate_series(1, $added - 39) i");
 		$bob->gives("SELECT count(*), pg_relation_size('scenario.t') / 8192 FROM scenario.t WHERE ctid >= '(4069,0)'", '1|4070', 'another session finds it');
-	}, skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'before 18.6 and 19rc1, its free space is not known above the page' : undef);
+	}), skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'before 18.6 and 19rc1, its free space is not known above the page' : undef);
 
 	# nothing else is written, since the pool has room for the table
-	$aio->scenario('the time of extensions', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('the time of extensions', with('alice', sub ($alice) {
 		for my $kind ('', 'TEMP')
 		{
 			$alice->note_temporary_tables if $kind;
@@ -246,7 +236,5 @@ with_each_io_method(sub {
 			cmp_ok($time // 0, '>', 0, "$word I/O write time");
 			$alice->sql("DROP TABLE $t");
 		}
-	});
+	}));
 }, leaves => 'nothing');
-
-done_testing();

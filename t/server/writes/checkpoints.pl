@@ -7,8 +7,7 @@ use TestAio;
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
 # of requests, and with options of CHECKPOINT.  Checkpoints that fail; files that checkpoints remove.
 with_each_io_method(sub {
-	$aio->scenario('checkpoints', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100, changes => 1);
+	$aio->scenario('checkpoints', with('alice', 100, changes => 1, sub ($alice, $t) {
 		# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
 		my $checkpoint = sub ($least) {
 			my $counts = "SELECT num_done, (SELECT sum(writes) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation') FROM pg_stat_checkpointer";
@@ -35,19 +34,16 @@ with_each_io_method(sub {
 		is($said, $buffers, 'the log says so');
 		# the table, pg_xact, and what the session has written of the catalogs
 		is_between($synced, 2, $buffers, 'and how many files are synced');
-	});
+	}));
 
 	# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
-	$aio->scenario('during VACUUM FULL', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 100);
+	$aio->scenario('during VACUUM FULL', with('alice', 100, sub ($alice, $t) {
 		$alice->sql('SET client_min_messages = debug1');
 		for my $checkpoints (0, 1)
 		{
 			$aio->evict($t, $alice);
 			$alice->notices;
-			$aio->hold(relation => $t, pid => $alice->pid);
-			$alice->starts("VACUUM FULL $t");
-			$aio->holds(1);
+			$aio->holds_read_of($alice, "VACUUM FULL $t", relation => $t, pid => $alice->pid);
 			$aio->sql('CHECKPOINT') if $checkpoints;
 			$aio->release;
 			$alice->ends;
@@ -55,10 +51,9 @@ with_each_io_method(sub {
 			is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
 			$aio->proves($t);
 		}
-	}, skip => $aio->no_faults);
+	}), skip => $aio->no_faults);
 
-	$aio->scenario('a checkpoint that fails', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 10, changes => 1);
+	$aio->scenario('a checkpoint that fails', with('alice', 10, changes => 1, sub ($alice, $t) {
 		my $file = $aio->file_of($t);
 		$aio->warm($t);
 		$aio->sql("DELETE FROM $t WHERE blk = 1");
@@ -68,11 +63,10 @@ with_each_io_method(sub {
 		$alice->sql('CHECKPOINT');
 		$aio->sql("SELECT invalidate_rel_block('$t', 1)");
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
-	}, log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
+	}), log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
 
 	# a checkpoint removes a table's file only if the table was dropped before the checkpoint began
-	$aio->scenario('DROP during a checkpoint', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('DROP during a checkpoint', with('alice', sub ($alice) {
 		my ($t, $u) = ($aio->table('t', 200, changes => 1), $aio->table('u', 10));
 		my $file = $aio->file_of($u);
 		$aio->warm($t);
@@ -90,10 +84,9 @@ with_each_io_method(sub {
 		$aio->sql('CHECKPOINT');
 		ok(!-e $file, 'the next checkpoint removes it');
 		$alice->sql('SELECT pg_backup_stop(false)');
-	});
+	}));
 
-	$aio->scenario('the time that syncing takes', sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20, changes => 1);
+	$aio->scenario('the time that syncing takes', with('alice', 20, changes => 1, sub ($alice, $t) {
 		my $time = "SELECT sum(fsyncs), sum(fsync_time) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
 		my ($before) = $aio->sql($time) =~ /\|(.*)/;
 		$aio->alter_system(track_io_timing => 'on');
@@ -105,11 +98,10 @@ with_each_io_method(sub {
 				($syncs, $ms) = split /\|/, $aio->sql($time);
 				return $syncs && $ms > $before;
 			}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
-	});
+	}));
 
 	# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
-	$aio->scenario('a full queue of fsync requests', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a full queue of fsync requests', with('alice', sub ($alice) {
 		my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
 		my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
 		$alice->sql('SET log_min_messages = debug1');
@@ -134,7 +126,7 @@ with_each_io_method(sub {
 		my %files = map { $aio->sql("SELECT pg_relation_filepath('$_')") => $_ } @tables;
 		delete @files{@synced};
 		is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
-	});
+	}));
 
 	$aio->scenario('options of CHECKPOINT', sub {
 		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
@@ -207,8 +199,7 @@ with_each_io_method(sub {
 	}, skip => $reason);
 
 	# nothing is left to write into the file then
-	$aio->scenario('a truncated table', sub {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('a truncated table', with('alice', sub ($alice) {
 		# TRUNCATE keeps the files of a table that the same transaction has made
 		$alice->sql('BEGIN');
 		my ($t, $path) = long_table($aio, 't', session => $alice);
@@ -218,7 +209,7 @@ with_each_io_method(sub {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
 		is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
-	}, skip => $reason);
+	}), skip => $reason);
 }, conf => { checkpoint_flush_after => '256kB',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,
@@ -227,7 +218,7 @@ with_each_io_method(sub {
 
 # WAL is flushed up to the last change of a page before the page is written.
 # io_methods: worker
-with_each_io_method(sub {
+for_each_io_method(sub {
 	# how the dirty page comes to be written, by the session bob
 	my %writes = (
 		'is evicted' => sub ($bob, $t, $) { $bob->sql("SELECT evict_rel('$t')") },
@@ -239,8 +230,7 @@ with_each_io_method(sub {
 		});
 	for my $how (sort keys %writes)
 	{
-		$aio->scenario("a page that $how", sub {
-			my ($alice, $bob) = $aio->sessions(qw(alice bob));
+		$aio->scenario("a page that $how", with('alice bob', sub ($alice, $bob) {
 			my ($t, $large) = ($aio->table('t', 20), $aio->table('l', 2500));
 			# sets hint bits, so that no other page becomes dirty
 			$bob->sql("SELECT count(*) FROM $_") for $t, $large;
@@ -251,8 +241,6 @@ with_each_io_method(sub {
 			$writes{$how}->($bob, $t, $large);
 			$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
 			$alice->sql('ROLLBACK');
-		}, skip => $aio->lacks('pg_buffercache'));
+		}), skip => $aio->lacks('pg_buffercache'));
 	}
 }, conf => { wal_writer_delay => '10s', bgwriter_lru_maxpages => 0 });
-
-done_testing();
