@@ -68,7 +68,29 @@ sub _held ($hold, $owned, $waits, %more)
 	};
 }
 
+# A row: what the test asks for, what the party runs, what ends the wait, and more of the row.
+sub _asked ($asks, $runs, $ends, %more)
+{
+	return {
+		begin => sub ($aio, $party, $t) {
+			my ($begin, $sql) = map { s/%t/'$t'/r } $asks, $runs;
+			$aio->sql("SELECT $begin");
+			$party->starts($sql);
+			return "SELECT $ends";
+		},
+		%more
+	};
+}
+
 my $read = 'SELECT read_rel_block_ll(%t, 3, nblocks => 4)';
+
+# A read of a temporary table of the party's.
+my $own_read = "SELECT read_rel_block_ll('own', 3, nblocks => 4)";
+my %own = (
+	reads => 1, own => 1, primary => 1,
+	before => sub ($aio, $party) { $aio->table('own', 20, kind => 'TEMP', session => $party, changes => 1) },
+	file => sub ($aio, $party) { $aio->file_of('own', $party) });
+
 my %waits = (
 	'a held read, its owner' => _held('%t', undef, $read, reads => 1),
 	'a held read, the session that joined it' => _held('%t, pid => %owner', $read, 'SELECT count(*) FROM read_buffers(%t, 4, 1)', reads => 1),
@@ -77,10 +99,7 @@ my %waits = (
 		"BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
 		  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK",
 		deaf => 1, own => 1, primary => 1),
-	'a held read, temporary table' => _held('', undef, "SELECT read_rel_block_ll('own', 3, nblocks => 4)",
-		reads => 1, own => 1, primary => 1,
-		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1], changes => 1) },
-		file => sub { $_[0]->file_of('own', $_[1]) }),
+	'a held read, temporary table' => _held('', undef, $own_read, %own),
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
 		begin => sub ($aio, $party, $t) {
@@ -97,44 +116,16 @@ my %waits = (
 		},
 		others => ['owner'],
 	},
-	'a device, shared' => {
-		reads => 1,
-		event => 'IoDevice',
-		worker => 1,
-		begin => sub ($aio, $party, $t) {
-			$aio->sql("SELECT io_device('50 s', rel => '$t')");
-			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			return 'SELECT io_device_end()';
-		},
-	},
-	'a device, temporary table' => {
-		reads => 1,
-		file => sub { $_[0]->file_of('own', $_[1]) },
-		event => 'IoDevice',
-		own => 1,
-		primary => 1,
-		worker => 1,
-		before => sub { $_[0]->table('own', 20, kind => 'TEMP', session => $_[1], changes => 1) },
-		begin => sub ($aio, $party, $) {
-			$aio->sql("SELECT io_device('50 s')");
-			$party->starts("SELECT read_rel_block_ll('own', 3, nblocks => 4)");
-			return 'SELECT io_device_end()';
-		},
-	},
-	'completion_wait' => {
+	'a device, shared' => _asked("io_device('50 s', rel => %t)", $read, 'io_device_end()', reads => 1, event => 'IoDevice', worker => 1),
+	'a device, temporary table' => _asked("io_device('50 s')", $own_read, 'io_device_end()', %own, event => 'IoDevice', worker => 1),
+	'completion_wait' => _asked('inj_io_completion_wait(relfilenode => pg_relation_filenode(%t))', $read, 'inj_io_completion_continue()',
 		stays => 1,
 		reads => 1,
 		# with sync, the gate is not to see what sessions read of the catalogs
 		methods => [qw(worker io_uring)],
 		# shown by the gate's worker with io_method=worker
 		event => qr/^(?:completion_wait|AioIoCompletion)$/,
-		skip => sub { return $_[0]->no_faults // ($_[0]->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') },
-		begin => sub ($aio, $party, $t) {
-			$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
-			$party->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			return 'SELECT inj_io_completion_continue()';
-		},
-	},
+		skip => sub ($aio) { return $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') }),
 	'buffer_call_start_io' => {
 		event => 'BufferIo',
 		primary => 1,
@@ -186,12 +177,7 @@ my %conflicts = (
 # Returns all combinations of waits and these ends, as [wait, end].
 sub _combine ($ends)
 {
-	my @all;
-	for my $wait (sort keys %waits)
-	{
-		push @all, map { [ $wait, $_ ] } sort keys %$ends;
-	}
-	return @all;
+	return map { my $wait = $_; map { [ $wait, $_ ] } sort keys %$ends } sort keys %waits;
 }
 
 sub combinations { return _combine(\%ends) }
@@ -316,10 +302,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 		$aio->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		my ($party, $release);
 		my $put_back = sub { };
-		if ($end->{limit})
-		{
-			($party, $release) = _run_into_timeout($aio, $wait, $end, $t);
-		}
+		if ($end->{limit}) { ($party, $release) = _run_into_timeout($aio, $wait, $end, $t) }
 		else
 		{
 			$party = $aio->sessions('party');

@@ -330,7 +330,9 @@ for_each_io_method(sub {
 		$aio->scenario("$mode shutdown with reads in hand", with('', 20, sub ($t) {
 			my ($alice) = $aio->sessions('alice');
 			# due in nine hours
-				ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
+			$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)",
+				$alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+			ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
 			$aio->launch->wait_until_ready;
 			$aio->observe;
 			$alice->wait_for_end->forget_warnings;

@@ -182,8 +182,7 @@ with_each_io_method(sub {
 }, needs => 'gate trace');
 
 # The end of a read in the I/O trace: its result, its time, and the processes that performed
-# and completed it.  t/server/standby/standby.pl has the
-# startup process's reads.
+# and completed it.  t/server/standby/standby.pl has the startup process's reads.
 # io_methods: worker; long: all
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 

@@ -321,7 +321,6 @@ SKIP:
 			$aio->tell_truth;
 		}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
 
-		# t/server/kernel/system_calls.pl has the advice that is given without direct I/O
 		$aio->scenario('no advice', with('alice', sub ($alice) {
 			for my $kind ('', 'TEMP')
 			{

@@ -16,14 +16,14 @@ sub damage ($session, $t, %how)
 	return;
 }
 
-# Returns the checksum that a block has in the file.
-sub checksum_on_disk ($aio, $t, $block, $session)
+# Returns a block of a table as it is in the file.
+sub page_on_disk ($aio, $t, $block, $session)
 {
 	open my $fh, '<:raw', $aio->file_of($t, $session) or die "open: $!";
-	seek $fh, $block * 8192 + 8, 0 or die "seek: $!";
-	(read $fh, my $checksum, 2) == 2 or die "read: $!";
+	seek $fh, $block * 8192, 0 or die "seek: $!";
+	(read $fh, my $page, 8192) == 8192 or die "read: $!";
 	close $fh or die "close: $!";
-	return unpack 'S', $checksum;
+	return $page;
 }
 
 # Returns a text without the plurals and articles in which minor releases differ.
@@ -91,7 +91,7 @@ with_each_io_method(sub {
 				is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
 				$alice->warns($pattern, $read) if $severity ne 'ERROR';
 				$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-				my @checksums = sort map { checksum_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
+				my @checksums = sort map { unpack 'x8 S', page_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
 				is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
 				if ($severity ne 'ERROR')
 				{
@@ -302,15 +302,11 @@ sub break_page ($aio, $table, $block, $original, $fields, $checksums, $session =
 	return $page ne $original;
 }
 
-# Returns a block of a table as it is on disk.
+# Evicts a table, and returns a block of it.
 sub page_of ($aio, $table, $block, $session = undef)
 {
 	$aio->evict($table, $session);
-	open my $fh, '<:raw', $aio->file_of($table, $session) or die "open: $!";
-	seek $fh, $block * 8192, 0 or die "seek: $!";
-	(read $fh, my $page, 8192) == 8192 or die "read: $!";
-	close $fh or die "close: $!";
-	return $page;
+	return page_on_disk($aio, $table, $block, $session);
 }
 
 for my $checksums (1, 0)

@@ -71,7 +71,9 @@ with_each_io_method(sub {
 		$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
 		$alice->sql("SELECT count(*) FROM $t");
 		$aio->evict($t);
-			$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
+		$aio->holds_read_of($alice, "EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t",
+			relation => $t, pid => $alice->pid);
+		$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
 		$aio->release;
 		$alice->ends;
 		my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};

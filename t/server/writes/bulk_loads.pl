@@ -57,7 +57,6 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*) FILTER (WHERE (ctid::text::point)[0] > 4069 AND blk = -1) > 0 FROM $t", 't', 'also those behind the first page of the map');
 	}));
 
-	# COPY FREEZE into a table of the same transaction
 	$aio->scenario('COPY FREEZE', with('alice', sub ($alice) {
 		my ($t, $file) = prepare($aio, 't', 50);
 		$alice->sql("BEGIN; TRUNCATE $t; COPY $t FROM '$file' (FREEZE); COMMIT");
