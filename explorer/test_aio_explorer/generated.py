@@ -8,6 +8,7 @@ behind all others.  A bug that needs d ordered events is met with a known probab
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
@@ -85,7 +86,7 @@ def scenarios(settings: dict[str, str]):
                         (f"SET io_combine_limit = {limit}", f"SET effective_io_concurrency = {ios}", *WARM_UP))
             for place, (steps, limit, ios) in enumerate(plans))
         names = ("A",) if interrupt else ()
-        return Scenario("made_up", "made up", sessions, blocks=BLOCKS, cached=tuple(sorted(set(cached))), settings=settings,
+        return Scenario("made_up", "made up, and made small", sessions, blocks=BLOCKS, cached=tuple(sorted(set(cached))), settings=settings,
                         failures=("EIO", "short", "empty"), cancel=names if interrupt == "cancel" else (),
                         terminate=names if interrupt == "terminate" else (), errors=("55006",), rows_vary=True, check="")
 
@@ -94,20 +95,13 @@ def scenarios(settings: dict[str, str]):
 
 
 def text_of(scenario: Scenario, why: str) -> str:
-    """A scenario as a file."""
-    def quoted(values) -> str:
-        return "[" + ", ".join('"' + str(value).replace('"', '\\"') + '"' for value in values) + "]"
-
-    lines = [f"# {line}" for line in why.splitlines()]
-    lines += ['about = "made up, and made small"', f"blocks = {scenario.blocks}", 'check = ""', "rows_vary = true"]
-    lines += [f"{key} = {quoted(getattr(scenario, key))}" for key in ("failures", "cancel", "terminate", "errors") if getattr(scenario, key)]
-    if scenario.cached:
-        lines.append(f"cached = {list(scenario.cached)}")
-    if scenario.settings:
-        lines += ["", "[settings]", *(f"{name} = {value}" for name, value in scenario.settings.items())]
+    """A scenario as a file; JSON's texts, lists and numbers are TOML's, too."""
+    names = ("about", "blocks", "check", "rows_vary", "failures", "cancel", "terminate", "errors", "cached")
+    entries = {name: getattr(scenario, name) for name in names} | {f"settings.{name}": value for name, value in scenario.settings.items()}
     for session in scenario.sessions:
-        lines += [f"[{session.name}]", f"setup = {quoted(session.setup)}", f"steps = {quoted(session.steps)}"]
-    return "\n".join(lines) + "\n"
+        entries |= {f"{session.name}.setup": session.setup, f"{session.name}.steps": session.steps}
+    return "\n".join([*(f"# {line}" for line in why.splitlines()), f"[{scenario.name}]",
+                      *(f"{name} = {json.dumps(value)}" for name, value in entries.items())]) + "\n"
 
 
 class Random:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import compare, judge, model as models, scenario as scenarios, search, selftest
+from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
 from .client import Connection, Lost
 from .cluster import CHECKOUT, Cluster, ClusterError
 from .engine import Engine, NotPossible, State, Trouble
@@ -31,7 +31,7 @@ seen on the way is judged.  See doc/explorer.md."""
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", help="names of scenarios; default: those of the tier")
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios, or files of them; default: those of the tier")
     parser.add_argument("--server", default="18-instrumented", type=server_name,
                         help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
@@ -325,11 +325,8 @@ def seconds(text: str) -> float:
 
 def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuses, before anything is set up, what cannot be carried out."""
-    if arguments.replay is None:
-        if arguments.trace:
-            parser.error("--trace goes with --replay")
-    elif len(arguments.scenarios) != 1:
-        parser.error("--replay is about one scenario")
+    if arguments.trace and arguments.replay is None:
+        parser.error("--trace goes with --replay")
     for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
                       arguments.json and arguments.json.resolve().parent):
         if directory and not directory.is_dir():
@@ -449,6 +446,8 @@ def main() -> int:
     check_arguments(parser, arguments)
     try:
         named = scenarios.load_all(arguments.scenarios)
+        if arguments.replay is not None and len(named) != 1:
+            parser.error("--replay is about one scenario")
         if arguments.list:
             for one in named:
                 print(f"{one.name:28} {one.tier:6} {one.about}")
@@ -482,7 +481,6 @@ def main() -> int:
                     sys.exit(f"explorer/run: {named[0].name} is not for PostgreSQL {major}")
                 return exploration.replay(chosen[0], arguments)
             if arguments.random:
-                from . import generated
                 return generated.run(exploration, arguments)
             comparison = Comparison(arguments, exploration, work) if arguments.before else None
             return explore_all(arguments, exploration, chosen, probe, version, comparison)
