@@ -14,7 +14,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cluster import CHECKOUT
+from lab.project import ROOT as CHECKOUT  # of bench/src
+
 from .scenario import Scenario
 from .search import Graph
 

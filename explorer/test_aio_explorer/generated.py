@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.project import ROOT as CHECKOUT  # of bench/src
+
 from . import judge, search
-from .cluster import CHECKOUT
 from .engine import State
 from .scenario import Scenario, SessionPlan
 
@@ -125,7 +126,7 @@ class Random:
         self.schedules += 1
         failure = search.run_schedule(engine, judge.Expected(), [], choose=choose)
         if failure and failure.fatal:
-            self.exploration.server.discard()
+            self.exploration.cluster.stop()
         return failure
 
     def look(self, seed: int, settings: dict[str, str]) -> bool:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from lab.servers import ServerError  # of bench/src
+
 from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
 from .client import Connection, Lost
-from .cluster import CHECKOUT, Cluster, ClusterError
+from .cluster import Cluster
 from .engine import Engine, NotPossible, State, Trouble
 from .scenario import Scenario
 
@@ -57,33 +57,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-class Server:
-    """The cluster that scenarios run on; started again when one needs other settings, or has ended it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.running: tuple | None = None
-
-    def get(self, method: str, scenario: Scenario) -> Cluster:
-        wanted = (method, scenario.key)
-        if self.running != wanted:
-            self.cluster.stop()
-            self.running = None
-            self.cluster.start(method, scenario.settings)
-            self.running = wanted
-        return self.cluster
-
-    def discard(self) -> None:
-        self.cluster.stop()
-        self.running = None
-
-
 class Exploration:
     """One server, and what is explored on it."""
 
-    def __init__(self, arguments: argparse.Namespace, server: Server, major: int, store: compare.Store | None = None) -> None:
+    def __init__(self, arguments: argparse.Namespace, cluster: Cluster, major: int, store: compare.Store | None = None) -> None:
         self.arguments = arguments
-        self.server = server
+        self.cluster = cluster
         self.major = major
         self.store = store
         self.engine: Engine | None = None
@@ -107,7 +86,7 @@ class Exploration:
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late, self.major)
+        self.engine = Engine(self.cluster.serve(method, scenario), scenario, budget, self.arguments.late, self.major)
         self.engine.connect()
         return self.engine
 
@@ -125,7 +104,7 @@ class Exploration:
         except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             print(f"FAILED: {scenario.name} ({method}): without a hold: {trouble}", flush=True)
             self.disconnect()
-            self.server.discard()
+            self.cluster.stop()
             return row | {"result": "failed", "schedule": "", "reasons": [f"without a hold: {trouble}"]}
         outcome = search.Search(engine, expected, self.seconds).explore()
         self.report(scenario, method, budget, outcome, expected)
@@ -172,14 +151,14 @@ class Exploration:
         if self.arguments.first or not failure.schedule:
             return
         if failure.fatal:
-            self.server.discard()
+            self.cluster.stop()
             engine = self.connect(scenario, method, budget)
         else:
             assert self.engine
             engine = self.engine
 
         def restart() -> Engine:
-            self.server.discard()
+            self.cluster.stop()
             return self.connect(scenario, method, budget)
 
         try:
@@ -187,14 +166,14 @@ class Exploration:
             if short is not failure:
                 print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
             late = "--late " if self.arguments.late else ""
-            print(f"explorer/run --server {self.server.cluster.server} --method {method} {late}{scenario.name}"
+            print(f"explorer/run --server {self.cluster.server} --method {method} {late}{scenario.name}"
                   f" --replay '{' '.join(short.schedule)}'\n", flush=True)
             if short.fatal:
                 restart()
             self.show(expected, short.schedule)
         except Exception as trouble:
             print(f"  (while shortening: {trouble})", flush=True)
-        self.server.discard()
+        self.cluster.stop()
 
     def walk(self, scenario: Scenario, method: str, budget: int, schedule: list[str]) -> list[tuple[str, str, list[str]]]:
         """A schedule, step by step: each choice, the state after it in brief, and all of it; up to what is not possible."""
@@ -208,7 +187,7 @@ class Exploration:
         except (NotPossible, Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             steps.append(("", f"({trouble})", [str(trouble)]))
         self.disconnect()
-        self.server.discard()
+        self.cluster.stop()
         return steps[:len(schedule) + 1]
 
     def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
@@ -253,26 +232,19 @@ class Exploration:
 class Comparison:
     """The server before, which is started only if the cache does not have what it does, or to show a difference."""
 
-    def __init__(self, arguments: argparse.Namespace, after: Exploration, work: Path) -> None:
+    def __init__(self, arguments: argparse.Namespace, after: Exploration, directory: Path) -> None:
         self.arguments = arguments
         self.after = after
-        self.work = work
         self.before: Exploration | None = None
-        self.version, self.major, program = version_of(arguments.before, work / "probe")
+        self.cluster = Cluster(arguments.before, directory)
+        self.version, self.major, program = self.cluster.version()
         self.store = compare.Store(program)
 
     def start(self) -> Exploration:
         if not self.before:
-            home = self.work / "before"
-            home.mkdir()
-            cluster = Cluster(self.arguments.before, home)
-            cluster.prepare()
-            self.before = Exploration(self.arguments, Server(cluster), self.major, self.store)
+            self.cluster.prepare()
+            self.before = Exploration(self.arguments, self.cluster, self.major, self.store)
         return self.before
-
-    def stop(self) -> None:
-        if self.before:
-            self.before.server.cluster.stop()
 
     def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
         graph = self.store.get(scenario, method, budget)
@@ -338,25 +310,6 @@ def server_name(text: str) -> str:
     return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
 
 
-def version_of(server: str, work: Path) -> tuple[str, int, str]:
-    """The version, its major number, and which program it is."""
-    done = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
-                           '"$PG_CONFIG" --version; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"'],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    found = re.match(r"PostgreSQL ((\d+)\S*).*\n([0-9a-f]{64})", done.stdout)
-    if not found:
-        raise ClusterError(done.stderr.strip().removeprefix("error: ") or f"{server}: pg_config --version says {done.stdout!r}")
-    return found[1], int(found[2]), f"{found[1]}-{found[3][:16]}"
-
-
-def why_no_io_uring(server: str, work: Path) -> str:
-    """Why io_uring cannot be used here, or nothing."""
-    said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
-                           '"$TEST_AIO_SOURCE/servers/io_uring_probe" --brief "$PG_CONFIG"'],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout.strip()
-    return "" if said.startswith("usable") else said or "the probe says nothing"
-
-
 def why_no_gate(cluster: Cluster) -> str:
     """Why nothing can be held, or nothing."""
     connection = Connection(cluster.conninfo())
@@ -381,14 +334,12 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
     return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
 
 
-def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path,
-                version: str, comparison: Comparison | None) -> int:
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], version: str, comparison: Comparison | None) -> int:
     start = time.monotonic()
     rows: list[dict] = []
     usable = arguments.method or list(scenarios.METHODS)
     if "io_uring" in usable:
-        reason = why_no_io_uring(arguments.server, work)
-        if reason:
+        if reason := exploration.cluster.why_no_io_uring():
             print(f"without io_uring: {reason}", flush=True)
             usable = [method for method in usable if method != "io_uring"]
     jobs = methods_of(arguments, chosen, usable)
@@ -401,9 +352,9 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
                 row = exploration.explore(scenario, method, budget)
                 if comparison and "graph" in row:
                     row = comparison.compare(scenario, row)
-            except ClusterError as error:
+            except ServerError as error:
                 print(f"FAILED: {error}", flush=True)
-                exploration.server.discard()
+                exploration.cluster.stop()
                 row = {"scenario": scenario.name, "method": method, "failures": budget, "result": "failed", "reasons": [str(error)]}
             row.pop("graph", None)
             rows.append(row)
@@ -460,16 +411,12 @@ def main() -> int:
         work.chmod(0o755)
         cluster = comparison = None
         try:
-            probe = work / "probe"
-            probe.mkdir()
-            version, major, _ = version_of(arguments.server, probe)
+            cluster = Cluster(arguments.server, work / "c", arguments.staged)
+            version, major, _ = cluster.version()
             chosen = choose(arguments, named, major)
-            home = work / "c"
-            home.mkdir()
-            cluster = Cluster(arguments.server, home, arguments.staged)
             cluster.prepare()
-            exploration = Exploration(arguments, Server(cluster), major)
-            if why_not := why_no_gate(exploration.server.get("worker", named[0])):
+            exploration = Exploration(arguments, cluster, major)
+            if why_not := why_no_gate(cluster.serve("worker", named[0])):
                 # a server of a version that nobody has looked at, or of which the gate knows that it is another one
                 print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
                       f" the gate is off on PostgreSQL {version}: {why_not}", flush=True)
@@ -482,15 +429,15 @@ def main() -> int:
                 return exploration.replay(chosen[0], arguments)
             if arguments.random:
                 return generated.run(exploration, arguments)
-            comparison = Comparison(arguments, exploration, work) if arguments.before else None
-            return explore_all(arguments, exploration, chosen, probe, version, comparison)
+            comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
+            return explore_all(arguments, exploration, chosen, version, comparison)
         finally:
             if cluster:
                 cluster.stop()
             if comparison:
-                comparison.stop()
+                comparison.cluster.stop()
             shutil.rmtree(work, ignore_errors=True)
-    except (scenarios.ScenarioError, ClusterError) as error:
+    except (scenarios.ScenarioError, ServerError) as error:
         print(f"explorer/run: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:

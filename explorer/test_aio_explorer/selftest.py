@@ -102,11 +102,11 @@ class SelfTest:
         """A graph in which one state is another one stands for another server."""
         from .compare import Store
         from .main import Comparison
-        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.server.cluster.server])
+        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.cluster.server])
         self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            comparison = Comparison(arguments, self.exploration, self.directory)
+            comparison = Comparison(arguments, self.exploration, self.directory / "before")
             comparison.store = Store("", self.directory)
             comparison.before = SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])])
             row = self.exploration.explore(self.right, "worker", 1)
