@@ -125,7 +125,8 @@ servers:
 
 structure:
 	@$(provide)
-	@servers/run '$(server)' sh -c '"$$TEST_AIO_SOURCE/servers/build" structure && "$$TEST_AIO_SOURCE/servers/structure" structure'
+	@servers/run '$(server)' "$$PWD/servers/build" structure
+	@servers/structure "$$(servers/run '$(server)' pwd)/structure"
 
 strict:
 	@$(provide)
