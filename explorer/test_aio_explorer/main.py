@@ -37,7 +37,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
     parser.add_argument("--tier", choices=scenarios.TIERS, default="quick",
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
-    parser.add_argument("--failures", type=count, help="failures in one schedule; default 1, in the long tier 2")
     parser.add_argument("--seconds", type=seconds,
                         help="longest time for one scenario with so many failures; default 120, in the long tier 60")
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
@@ -80,8 +79,6 @@ class Exploration:
         """With how many failures in a schedule to explore a scenario, one after the other."""
         if not scenario.failures:
             return [0]
-        if self.arguments.failures is not None:
-            return [self.arguments.failures]
         return [1, 2] if self.long and not self.arguments.before else [1]
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:

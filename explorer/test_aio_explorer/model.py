@@ -804,9 +804,8 @@ class Stream:
 # Statements that the model knows.
 
 _FLAGS = ("wait_complete", "batchmode_enter", "smgrreleaseall", "batchmode_exit")
-_CALL = re.compile(r"\b(read_buffers|start_read_buffers|read_rel_block_ll|read_stream_for_blocks|read_stream_run|batch_start|batch_end"
-                   r"|handle_get_and_error|handle_get_twice|handle_get|pg_advisory_xact_lock|[a-z_]\w*)\(", re.I)
-_KNOWN_OTHER = {"sum", "count", "array", "generate_series", "length"}
+_WITHOUT_ARGUMENTS = ("batch_start", "batch_end", "handle_get", "handle_get_and_error", "handle_get_twice")
+_OF_NO_CONCERN = ("sum", "count", "array", "generate_series", "length", "buffer_create_toy", "buffer_state", "any")
 
 
 def _arguments(text: str, start: int) -> str:
@@ -837,9 +836,9 @@ def parse(text: str) -> list[tuple[str, tuple]]:
         return [("seq_scan", ())]
     if found := re.fullmatch(r"EXPLAIN \(ANALYZE, (BUFFERS|IO), .*\) SELECT FROM t(?: WHERE ctid >= '\((\d+),0\)')?", text):
         return [("explain", (int(found[2] or 0), found[1]))]
-    for found in _CALL.finditer(text):
+    for found in re.finditer(r"\b([a-z_]\w*)\(", text, re.I):
         name, inside = found[1].lower(), _arguments(text, found.end())
-        if name in _KNOWN_OTHER:
+        if name in _OF_NO_CONCERN:
             continue
         if name in ("read_buffers", "start_read_buffers"):
             if not (numbers := re.fullmatch(r"'t', (\d+), (\d+)", inside)):
@@ -859,14 +858,12 @@ def parse(text: str) -> list[tuple[str, tuple]]:
                 return []
             calls.append(("stream", (blocks_wanted, "use_batching => true" in inside, '"full" => true' in inside or name == "read_stream_for_blocks",
                                      re.sub(r"hits \+ read_bytes / 8192 AS | |FROM.*|SELECT", "", text))))
-        elif name in ("batch_start", "batch_end", "handle_get", "handle_get_and_error", "handle_get_twice"):
+        elif name in _WITHOUT_ARGUMENTS:
             calls.append((name, ()))
         elif name in ("buffer_call_start_io", "buffer_call_terminate_io"):
             if not (place := re.search(r"buffer_(?:create_toy|state)\('t', (\d+)\)", text)) or "for_input => false" in text or ", false," in text:
                 return []
             calls.append((f"buffer_{name[12:]}", (int(place[1]), *([f"{what} => true" in inside for what in ("succeed", "io_error")] if "term" in name else ()))))
-        elif name in ("buffer_create_toy", "buffer_state", "any"):
-            continue
         elif name == "pg_advisory_xact_lock":
             calls.append(("lock", (inside,)))
         else:
