@@ -110,7 +110,7 @@ check-all:
 psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/names stock)))
 psql:
 	@$(provide)
-	@trap '' INT; servers/run --data '$(server)' "$$PWD/servers/psql"
+	@trap '' INT; servers/run '$(server)' "$$PWD/servers/psql"
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
