@@ -48,8 +48,7 @@ class Store:
         path = self._path(scenario, method, budget)
         if not path.exists():
             return None
-        kept = json.loads(gzip.decompress(path.read_bytes()))
-        return Graph(kept["brief"], kept["texts"], kept["choices"], kept["edges"], kept["first"])
+        return Graph(**json.loads(gzip.decompress(path.read_bytes())))
 
     def put(self, scenario: Scenario, method: str, budget: int, graph: Graph) -> None:
         path = self._path(scenario, method, budget)
@@ -71,17 +70,13 @@ class Parting:
     after: list[str]
 
 
-def _lines(graph: Graph, state: str) -> list[str]:
-    return [*graph.texts[state].splitlines(), f"next {' '.join(sorted(graph.choices[state])) or 'nothing'}"]
-
-
 def parting(before: Graph, after: Graph) -> Parting | None:
     """The first of the shortest schedules after which two servers are not in the same state."""
     start = (before.first, after.first)
     paths: dict[tuple[str, str], list[str]] = {start: []}
     queue = [start]
     for pair in queue:
-        one, other = _lines(before, pair[0]), _lines(after, pair[1])
+        one, other = before.lines[pair[0]], after.lines[pair[1]]
         if one != other:
             return Parting(paths[pair], [line for line in one if line not in other], [line for line in other if line not in one])
         left, right = before.edges.get(pair[0], {}), after.edges.get(pair[1], {})

@@ -98,6 +98,11 @@ class State:
     def digest(self) -> str:
         return digest(self.text + self.hidden)
 
+    @property
+    def lines(self) -> list[str]:
+        """What is compared with another server."""
+        return [*self.text.splitlines(), f"next {' '.join(sorted(self.choices)) or 'nothing'}"]
+
 
 class Engine:
     def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False, major: int = 0) -> None:

@@ -107,14 +107,14 @@ class Exploration:
         self.report(scenario, method, budget, outcome, expected)
         row |= {"states": outcome.states, "schedules": outcome.schedules, "seconds": round(outcome.seconds, 1),
                 "merges_checked": outcome.merges, "wrong_merges": outcome.wrong_merges, "once": outcome.once}
-        for failure in outcome.failures:
+        if failure := outcome.failure:
             row |= {"result": "failed", "schedule": " ".join(failure.schedule), "reasons": failure.reasons}
             self.explain(scenario, method, budget, expected, failure)
-        if not outcome.failures and outcome.left:
+        elif outcome.left:
             self.unfinished.append(f"{scenario.name} ({method}, {self.failures_in(budget)})")
             # few choices, and much time: it hangs, or the machine does
             row["result"] = "unfinished" if self.long or self.arguments.seconds is not None else "failed"
-        elif not outcome.failures:
+        else:
             row["graph"] = outcome.graph
             if self.store:
                 self.store.put(scenario, method, budget, outcome.graph)
@@ -147,19 +147,14 @@ class Exploration:
         print(f"\nFAILED: {scenario.name} ({method}), PostgreSQL {self.major}: {failure}", flush=True)
         if self.arguments.first or not failure.schedule:
             return
-        if failure.fatal:
-            self.cluster.stop()
-            engine = self.connect(scenario, method, budget)
-        else:
-            assert self.engine
-            engine = self.engine
 
         def restart() -> Engine:
             self.cluster.stop()
             return self.connect(scenario, method, budget)
 
         try:
-            short = search.shorten(engine, expected, failure, restart)
+            assert self.engine
+            short = search.shorten(restart() if failure.fatal else self.engine, expected, failure, restart)
             if short is not failure:
                 print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
             late = "--late " if self.arguments.late else ""
@@ -177,7 +172,7 @@ class Exploration:
         steps: list[tuple[str, str, list[str]]] = []
 
         def watch(choice: str, state: State) -> None:
-            steps.append((choice or "(begin)", state.brief, [*state.text.splitlines(), f"next {' '.join(sorted(state.choices)) or 'nothing'}"]))
+            steps.append((choice or "(begin)", state.brief, state.lines))
 
         try:
             search.run_schedule(self.connect(scenario, method, budget), judge.Expected(), schedule, watch=watch)
@@ -203,9 +198,7 @@ class Exploration:
         except NotPossible as missing:
             print(f"  {missing} is not possible here")
             return search.Failure(schedule, [f"{missing} is not possible"])
-        for answer in answers:
-            print(f"  {answer}")
-        print("  " + ("\n  ".join(found.reasons) if found else "all is as it should be"), flush=True)
+        print("  " + "\n  ".join([*answers, *(found.reasons if found else ["all is as it should be"])]), flush=True)
         return found
 
     def replay(self, scenario: Scenario, arguments: argparse.Namespace) -> int:
@@ -334,11 +327,10 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
 def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], version: str, comparison: Comparison | None) -> int:
     start = time.monotonic()
     rows: list[dict] = []
-    usable = arguments.method or list(scenarios.METHODS)
-    if "io_uring" in usable:
-        if reason := exploration.cluster.why_no_io_uring():
-            print(f"without io_uring: {reason}", flush=True)
-            usable = [method for method in usable if method != "io_uring"]
+    usable = list(arguments.method or scenarios.METHODS)
+    if "io_uring" in usable and (reason := exploration.cluster.why_no_io_uring()):
+        print(f"without io_uring: {reason}", flush=True)
+        usable.remove("io_uring")
     jobs = methods_of(arguments, chosen, usable)
     if not jobs:
         print("explorer: FAILED: no scenario is for this server and these methods")

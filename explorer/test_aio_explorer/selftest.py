@@ -114,7 +114,7 @@ class SelfTest:
             same = comparison.compare(self.right, row)
             other = comparison.store.get(self.right, "worker", 1)
             changed = other.edges[other.first]["A1"]
-            other.texts[changed] += "\nwhat the other server does not have"
+            other.lines[changed].append("what the other server does not have")
             comparison.store.put(self.right, "worker", 1, other)
             differs = comparison.compare(self.right, row)
         must(same["result"] == "same", f"a graph that has been kept is not found again: {same['result']}", output.getvalue())
