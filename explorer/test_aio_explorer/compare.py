@@ -88,12 +88,10 @@ def parting(before: Graph, after: Graph) -> Parting | None:
     return None
 
 
-def why_known(majors: tuple[int, int], scenario: str, found: Parting, path: Path = KNOWN) -> str:
+def why_known(majors: tuple[int, int], scenario: str, found: Parting) -> str:
     """The reason for a difference between two major versions that is meant, or nothing."""
-    if majors[0] == majors[1] or not path.exists():
-        return ""
     line = f"{scenario}: {' '.join(found.schedule)}".strip()
-    for entry in tomllib.loads(path.read_text()).get("difference", ()):
+    for entry in tomllib.loads(KNOWN.read_text())["difference"]:
         if majors[0] in entry["before"] and majors[1] in entry["after"] and line in entry["partings"]:
             return entry["why"]
     return ""

@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
                         help="explore this server, too, or take its graphs from the cache, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
     parser.add_argument("--random", type=seconds, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
-    parser.add_argument("--seed", type=count, help="with --random: the seed; default: another one each time")
+    parser.add_argument("--seed", type=int, help="with --random: the seed; default: another one each time")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
@@ -269,13 +269,6 @@ class Comparison:
             print(f"  {choice:20} before {one}\n  {'':20} after  {other}")
         print("".join(f"  - {line}\n" for line in found.before) + "".join(f"  + {line}\n" for line in found.after), flush=True)
         return row
-
-
-def count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 def seconds(text: str) -> float:
