@@ -76,7 +76,8 @@ class Cluster(servers.Cluster):
         done = self.ask("sh", "-c", '"$PG_CONFIG" --version; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"')
         found = re.match(r"PostgreSQL ((\d+)\S*).*\n([0-9a-f]{64})", done.stdout)
         if not found:
-            raise servers.ServerError(done.stderr.strip().removeprefix("error: ") or f"{self.server}: pg_config --version says {done.stdout!r}")
+            said = done.stderr.strip().removeprefix("error: ")
+            raise servers.ServerError(said or f"{self.server}: pg_config --version says {done.stdout!r}")
         return found[1], int(found[2]), f"{found[1]}-{found[3][:16]}"
 
     def conninfo(self) -> str:

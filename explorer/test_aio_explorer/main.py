@@ -317,7 +317,8 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
     return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
 
 
-def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], version: str, comparison: Comparison | None) -> int:
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], version: str,
+                comparison: Comparison | None) -> int:
     start = time.monotonic()
     rows: list[dict] = []
     usable = list(arguments.method or scenarios.METHODS)

@@ -877,7 +877,8 @@ def disagreement(model: Model, engine: Engine) -> list[str]:
     seen = [f"{session.name}@{session.position} {session.state} {'' if session.state in ('lock', 'buffer') else session.waits_for}".strip()
             for session in engine.sessions.values()]
     seen += ["handles " + "; ".join(engine.handles), "buffers " + "; ".join(engine.buffers)]
-    wrong = [f"the model says \"{said}\", and there is \"{there}\"" for said, there in zip(model.observe(), seen, strict=True) if said != there]
+    wrong = [f"the model says \"{said}\", and there is \"{there}\""
+             for said, there in zip(model.observe(), seen, strict=True) if said != there]
     for session, real in zip(model.sessions.values(), engine.sessions.values(), strict=True):
         told, is_told = "; ".join(session.told), "; ".join(real.connection.notices if real.connection else [])
         if told != is_told:

@@ -61,7 +61,8 @@ class SelfTest:
                 ("hold", "5", "hold: 5 is not of type list"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
             path = self.directory / "wrong.toml"
-            path.write_text("\n".join(["[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
+            path.write_text("\n".join([
+                "[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
             try:
                 scenarios.load(path)
             except scenarios.ScenarioError as error:
