@@ -147,53 +147,39 @@ def load(major: int, lists: Iterable[Path] = ()) -> list[Bug]:
 
 
 def parse(text: str, where: str = "") -> list[Bug]:
-    bugs: list[Bug] = []
+    bugs: list[dict] = []
     file = ""
-    bug: dict | None = None
-
-    def finish_edit() -> None:
-        if bug and bug["old"]:
-            bug["edits"].append(Edit(bug["file"], "\n".join(bug["old"]), "\n".join(bug["new"]), bug["function"]))
-            bug["old"], bug["new"] = [], []
-
-    def finish() -> None:
-        finish_edit()
-        if bug:
-            if not bug["edits"]:
-                raise ValueError(f"{where}: {bug['name']} changes nothing")
-            bugs.append(Bug(bug["name"], tuple(bug["edits"]), bug["about"], bug["version"], bug["unseen"]))
-
+    edits: list[tuple[str, str, list[str], list[str]]] | None = None  # of the bug that is read: file, function, old, new
     for number, line in enumerate(text.splitlines(), 1):
-        mark, rest = line[:2], line[2:]
+        mark, rest = line[:2].rstrip(), line[2:]
         if line.startswith("#"):
             continue
         if not line.strip():
-            finish()
-            bug = None
-        elif mark == "@ " and bug:
-            finish_edit()
-            bug["file"], bug["function"] = rest, ""
-        elif mark == "@ ":
+            edits = None
+        elif mark == "@" and edits:
+            edits.append((rest, "", [], []))
+        elif mark == "@":
             file = rest
-        elif bug and line.startswith("in "):
-            finish_edit()
-            bug["function"] = line[3:].strip()
-        elif bug and line.startswith("unseen: "):
-            bug["unseen"] = line[8:]
-        elif bug and mark.rstrip() == "-":
-            if bug["new"]:
-                finish_edit()
-            bug["old"].append(rest)
-        elif bug and mark.rstrip() == "+":
-            bug["new"].append(rest)
+        elif edits and line.startswith("in "):
+            edits.append((edits[-1][0], line[3:].strip(), [], []))
+        elif edits and line.startswith("unseen: "):
+            bugs[-1]["unseen"] = line[8:]
+        elif edits and mark == "-":
+            if edits[-1][3]:
+                edits.append((*edits[-1][:2], [], []))
+            edits[-1][2].append(rest)
+        elif edits and mark == "+":
+            edits[-1][3].append(rest)
         elif found := HEADER.fullmatch(line):
-            finish()
-            bug = {"name": found.group(1), "version": int(found.group(2) or 0), "about": found.group(3),
-                   "file": file, "function": "", "old": [], "new": [], "edits": [], "unseen": ""}
+            edits = [(file, "", [], [])]
+            bugs.append({"name": found[1], "version": int(found[2] or 0), "about": found[3], "edits": edits})
         else:
             raise ValueError(f"{where}:{number}: what is \"{line}\"?")
-    finish()
-    return bugs
+    for bug in bugs:
+        bug["edits"] = tuple(Edit(file, "\n".join(old), "\n".join(new), function) for file, function, old, new in bug["edits"] if old)
+        if not bug["edits"]:
+            raise ValueError(f"{where}: {bug['name']} changes nothing")
+    return [Bug(**bug) for bug in bugs]
 
 
 def major_of(source: Path) -> int:

@@ -1,6 +1,6 @@
 """A server, or this library on a server, with a switch for each bug; and what becomes of each bug in the tests.
 
-    engine = Engine(source=Path("/a/tree"))      # or Engine(server="19-stock"), for bugs of the library alone
+    engine = Engine(source=Path("/a/tree"))      # or Engine(), for 18; or Engine(server="19-stock"), for bugs of the library alone
     engine.build(bugs)                           # a list of bugs.Bug; compiles and links once
     engine.reach()                               # runs the suite once without a bug
     for result in engine.tries(bugs):            # what inner.py says of each bug
@@ -47,9 +47,9 @@ class Engine:
 
     def __init__(self, source: Path | None = None, server: str = "", assertions: bool = True, name: str = "",
                  only: Iterable[str] = ()):
-        if bool(source) == bool(server):
-            raise ValueError("either a source or a server")
-        self.source = source.resolve() if source else None
+        if not server:
+            source = source or Path(subprocess.check_output([CHECKOUT / "servers/source", "18"], text=True).strip())
+        self.source = source.resolve() if source and not server else None
         self.assertions = assertions
         self.only = " ".join(only)  # patterns of the tests that are run, such as t/extension/*
         if self.source:

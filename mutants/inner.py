@@ -31,7 +31,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 
 WORK = Path(os.environ["TEST_AIO_WORK"])
 DATA = Path(os.environ["TEST_AIO_DATA"])
@@ -143,20 +142,14 @@ class Place:
 def in_parallel(items: list, do: Callable[[Place, object], None], parallel: int = PARALLEL) -> None:
     """Does something with each item, in one of the places."""
     places = [Place(str(number)) for number in range(parallel)]
-    free: SimpleQueue[Place] = SimpleQueue()
-    for place in places:
-        free.put(place)
+    left, own = iter(places), threading.local()
 
-    def do_one(item: object) -> None:
-        place = free.get()
-        try:
-            do(place, item)
-        finally:
-            free.put(place)
+    def take_place() -> None:
+        own.place = next(left)
 
     try:
-        with ThreadPoolExecutor(parallel) as pool:
-            for future in as_completed([pool.submit(do_one, item) for item in items]):
+        with ThreadPoolExecutor(parallel, initializer=take_place) as pool:
+            for future in as_completed([pool.submit(lambda item: do(own.place, item), item) for item in items]):
                 if error := future.exception():
                     pool.shutdown(cancel_futures=True)
                     raise error

@@ -110,7 +110,7 @@ check-all:
 psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/names stock)))
 psql:
 	@$(provide)
-	@trap '' INT; servers/run --data '$(server)' "$$PWD/servers/psql"
+	@trap '' INT; servers/run '$(server)' "$$PWD/servers/psql"
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
@@ -125,7 +125,8 @@ servers:
 
 structure:
 	@$(provide)
-	@servers/run '$(server)' sh -c '"$$TEST_AIO_SOURCE/servers/build" structure && "$$TEST_AIO_SOURCE/servers/structure" structure'
+	@servers/run '$(server)' "$$PWD/servers/build" structure
+	@servers/structure "$$(servers/run '$(server)' pwd)/structure"
 
 strict:
 	@$(provide)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
+import re
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-#: compiling the extension and initdb take no longer, even on a busy machine
-LONGEST_SECONDS = 900
+from lab import servers  # of bench/src
+
+from .scenario import Scenario
 
 SETTINGS = {
     "shared_preload_libraries": "test_aio",
@@ -31,6 +31,7 @@ SETTINGS = {
     "shared_buffers": "16MB",
     "synchronize_seqscans": "off",
     "synchronous_commit": "off",
+    "test_aio.gate": "try",
     # a read that its session waits for at once is no choice, but where a scenario wants it
     "test_aio.reach_synchronous_reads": "off",
     "test_aio.trace_size": "4096",
@@ -38,56 +39,46 @@ SETTINGS = {
 }
 
 
-class ClusterError(Exception):
-    """A cluster that could not be made or started."""
+class Cluster(servers.Cluster):
+    """The cluster that scenarios run on; started again when one needs other settings, or has ended it."""
 
-
-class Cluster:
-    """One cluster, in a directory of its own."""
+    # it may hang
+    stop_mode = "immediate"
 
     def __init__(self, server: str, directory: Path, stage: Path | None = None) -> None:
-        self.server = server
-        self.directory = directory
-        self.stage = stage
-        self.log = directory / "primary.log"
-        self._running: subprocess.Popen[str] | None = None
+        super().__init__(server, directory, extension=stage)
+        self.log = directory / "server.log"
+        self._runs_with: tuple | None = None
         self._read_up_to = 0
 
-    def _command(self, *arguments: str) -> list[str]:
-        read = ["--read", str(self.stage)] if self.stage else []
-        return [str(CHECKOUT / "servers/run"), "--work", str(self.directory), *read, self.server,
-                str(CHECKOUT / "explorer/inside"), *arguments]
-
     def prepare(self) -> None:
-        # timeout ends the whole process group
-        done = subprocess.run(["timeout", "--kill-after=10", str(LONGEST_SECONDS), *self._command("prepare", *([str(self.stage)] if self.stage else []))],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode in (124, 137):
-            raise ClusterError(f"{self.server}: explorer/inside took longer than {LONGEST_SECONDS} s")
-        if done.returncode != 0:
-            raise ClusterError(f"{self.server}: explorer/inside failed:\n{done.stdout}{done.stderr[-3000:]}")
+        self.begin_prepare()
+        self.finish_prepare()
 
-    def start(self, method: str, settings: dict[str, str]) -> None:
-        """Returns when the server accepts connections."""
-        settings = {**SETTINGS, "io_method": method, **settings}
-        if method == "sync":
-            settings["test_aio.reach_synchronous_reads"] = "on"
-        (self.directory / "settings.conf").write_text("".join(f"{name} = '{value}'\n" for name, value in settings.items()))
-        self._read_up_to = self.log.stat().st_size if self.log.exists() else 0
-        self._running = subprocess.Popen(self._command("serve"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.DEVNULL, text=True, start_new_session=True)
-        assert self._running.stdout
-        if not self._running.stdout.readline().startswith("ready"):
+    def serve(self, method: str, scenario: Scenario) -> Cluster:
+        wanted = (method, scenario.key)
+        if self._runs_with != wanted:
             self.stop()
-            tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else ["it has no log"]
-            raise ClusterError("\n".join([f"{self.server} did not start:", *tail]))
-        self.new_log_lines()
+            settings = {**SETTINGS, "io_method": method, **scenario.settings}
+            if method == "sync":
+                settings["test_aio.reach_synchronous_reads"] = "on"
+            self.start(settings)
+            self.new_log_lines()
+            self._runs_with = wanted
+        return self
 
     def stop(self) -> None:
-        """Ends the server at once: that is what the end of its input means."""
-        if self._running:
-            self._running.communicate()
-        self._running = None
+        super().stop()
+        self._runs_with = None
+
+    def version(self) -> tuple[str, int, str]:
+        """The version, its major number, and which program it is."""
+        done = self.ask("sh", "-c", '"$PG_CONFIG" --version; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"')
+        found = re.match(r"PostgreSQL ((\d+)\S*).*\n([0-9a-f]{64})", done.stdout)
+        if not found:
+            said = done.stderr.strip().removeprefix("error: ")
+            raise servers.ServerError(said or f"{self.server}: pg_config --version says {done.stdout!r}")
+        return found[1], int(found[2]), f"{found[1]}-{found[3][:16]}"
 
     def conninfo(self) -> str:
         return f"host={self.directory} port=5432 user=postgres dbname=postgres application_name=explorer"

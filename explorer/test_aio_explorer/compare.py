@@ -14,7 +14,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cluster import CHECKOUT
+from lab.project import ROOT as CHECKOUT  # of bench/src
+
 from .scenario import Scenario
 from .search import Graph
 
@@ -47,8 +48,7 @@ class Store:
         path = self._path(scenario, method, budget)
         if not path.exists():
             return None
-        kept = json.loads(gzip.decompress(path.read_bytes()))
-        return Graph(kept["brief"], kept["texts"], kept["choices"], kept["edges"], kept["first"])
+        return Graph(**json.loads(gzip.decompress(path.read_bytes())))
 
     def put(self, scenario: Scenario, method: str, budget: int, graph: Graph) -> None:
         path = self._path(scenario, method, budget)
@@ -70,17 +70,13 @@ class Parting:
     after: list[str]
 
 
-def _lines(graph: Graph, state: str) -> list[str]:
-    return [*graph.texts[state].splitlines(), f"next {' '.join(sorted(graph.choices[state])) or 'nothing'}"]
-
-
 def parting(before: Graph, after: Graph) -> Parting | None:
     """The first of the shortest schedules after which two servers are not in the same state."""
     start = (before.first, after.first)
     paths: dict[tuple[str, str], list[str]] = {start: []}
     queue = [start]
     for pair in queue:
-        one, other = _lines(before, pair[0]), _lines(after, pair[1])
+        one, other = before.lines[pair[0]], after.lines[pair[1]]
         if one != other:
             return Parting(paths[pair], [line for line in one if line not in other], [line for line in other if line not in one])
         left, right = before.edges.get(pair[0], {}), after.edges.get(pair[1], {})
@@ -92,12 +88,10 @@ def parting(before: Graph, after: Graph) -> Parting | None:
     return None
 
 
-def why_known(majors: tuple[int, int], scenario: str, found: Parting, path: Path = KNOWN) -> str:
+def why_known(majors: tuple[int, int], scenario: str, found: Parting) -> str:
     """The reason for a difference between two major versions that is meant, or nothing."""
-    if majors[0] == majors[1] or not path.exists():
-        return ""
     line = f"{scenario}: {' '.join(found.schedule)}".strip()
-    for entry in tomllib.loads(path.read_text()).get("difference", ()):
+    for entry in tomllib.loads(KNOWN.read_text())["difference"]:
         if majors[0] in entry["before"] and majors[1] in entry["after"] and line in entry["partings"]:
             return entry["why"]
     return ""

@@ -98,6 +98,11 @@ class State:
     def digest(self) -> str:
         return digest(self.text + self.hidden)
 
+    @property
+    def lines(self) -> list[str]:
+        """What is compared with another server."""
+        return [*self.text.splitlines(), f"next {' '.join(sorted(self.choices)) or 'nothing'}"]
+
 
 class Engine:
     def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False, major: int = 0) -> None:
@@ -376,7 +381,7 @@ class Engine:
         self.buffers = []
         for rows in answers[1:]:
             for name, fork, block, flags, refcount in rows:
-                words = [word for word in flags.strip("{}").split(",") if word not in ("PERMANENT", "CHECKPOINT_NEEDED", "")]
+                words = sorted(set(flags.strip("{}").split(",")) - {"PERMANENT", "CHECKPOINT_NEEDED", ""})
                 place = ("" if name == "t" else f"{name}.") + ("" if fork == "main" else f"{fork}.") + block
                 self.buffers.append(f"{place}={','.join(words)}*{refcount}")
         self.buffers.sort()
@@ -455,7 +460,7 @@ class Engine:
         if self.model and self.holding:
             try:
                 self.model.apply(choice)
-                self.wrong = models.disagreement(self.model, state.text)
+                self.wrong = models.disagreement(self.model, self)
                 state = replace(state, hidden=self.model.hidden())
             except (models.Unknown, KeyError, IndexError, AttributeError, AssertionError, StopIteration) as error:
                 self.wrong = [f"the model cannot follow: {error!r}"]

@@ -8,14 +8,16 @@ behind all others.  A bug that needs d ordered events is met with a known probab
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.project import ROOT as CHECKOUT  # of bench/src
+
 from . import judge, search
-from .cluster import CHECKOUT
 from .engine import State
 from .scenario import Scenario, SessionPlan
 
@@ -85,7 +87,7 @@ def scenarios(settings: dict[str, str]):
                         (f"SET io_combine_limit = {limit}", f"SET effective_io_concurrency = {ios}", *WARM_UP))
             for place, (steps, limit, ios) in enumerate(plans))
         names = ("A",) if interrupt else ()
-        return Scenario("made_up", "made up", sessions, blocks=BLOCKS, cached=tuple(sorted(set(cached))), settings=settings,
+        return Scenario("made_up", "made up, and made small", sessions, blocks=BLOCKS, cached=tuple(sorted(set(cached))), settings=settings,
                         failures=("EIO", "short", "empty"), cancel=names if interrupt == "cancel" else (),
                         terminate=names if interrupt == "terminate" else (), errors=("55006",), rows_vary=True, check="")
 
@@ -94,28 +96,23 @@ def scenarios(settings: dict[str, str]):
 
 
 def text_of(scenario: Scenario, why: str) -> str:
-    """A scenario as a file."""
-    def quoted(values) -> str:
-        return "[" + ", ".join('"' + str(value).replace('"', '\\"') + '"' for value in values) + "]"
-
-    lines = [f"# {line}" for line in why.splitlines()]
-    lines += ['about = "made up, and made small"', f"blocks = {scenario.blocks}", 'check = ""', "rows_vary = true"]
-    lines += [f"{key} = {quoted(getattr(scenario, key))}" for key in ("failures", "cancel", "terminate", "errors") if getattr(scenario, key)]
-    if scenario.cached:
-        lines.append(f"cached = {list(scenario.cached)}")
-    if scenario.settings:
-        lines += ["", "[settings]", *(f"{name} = {value}" for name, value in scenario.settings.items())]
+    """A scenario as a file; JSON's texts, lists and numbers are TOML's, too."""
+    names = ("about", "blocks", "check", "rows_vary", "failures", "cancel", "terminate", "errors", "cached")
+    entries = {name: getattr(scenario, name) for name in names} | {f"settings.{name}": value for name, value in scenario.settings.items()}
     for session in scenario.sessions:
-        lines += [f"[{session.name}]", f"setup = {quoted(session.setup)}", f"steps = {quoted(session.steps)}"]
-    return "\n".join(lines) + "\n"
+        entries |= {f"{session.name}.setup": session.setup, f"{session.name}.steps": session.steps}
+    return "\n".join([*(f"# {line}" for line in why.splitlines()), f"[{scenario.name}]",
+                      *(f"{name} = {json.dumps(value)}" for name, value in entries.items())]) + "\n"
 
 
-class Random:
+class Round:
+    """Some scenarios with these settings of the server; what fails is made smaller."""
+
     def __init__(self, exploration: Exploration, method: str, until: float) -> None:
         self.exploration = exploration
         self.method = method
         self.until = until
-        self.made = self.schedules = self.steps = 0
+        self.made = self.steps = 0
         self.found: tuple[Scenario, search.Failure] | None = None
         self.found_at = 0.0
 
@@ -123,23 +120,15 @@ class Random:
         self.made += 1
         engine = self.exploration.connect(scenario, self.method, 3)
         chosen = Order(order)
-
-        def choose(state: State) -> str:
-            self.steps += 1
-            return chosen.choose(state)
-
-        self.schedules += 1
-        failure = search.run_schedule(engine, judge.Expected(), [], choose=choose)
+        failure = search.run_schedule(engine, judge.Expected(), [], choose=chosen.choose)
+        self.steps += chosen.step
         if failure and failure.fatal:
-            self.exploration.server.discard()
+            self.exploration.cluster.stop()
         return failure
 
-    def look(self, seed: int, settings: dict[str, str]) -> bool:
-        """Some scenarios with these settings; whether all was well."""
+    def look(self, seed: int, settings: dict[str, str]) -> None:
         import hypothesis
         from hypothesis import strategies as st
-
-        self.found = None
 
         @hypothesis.seed(seed)
         @hypothesis.settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck),
@@ -159,7 +148,6 @@ class Random:
         except BaseException as error:
             if not self.found or isinstance(error, KeyboardInterrupt):
                 raise
-        return not self.found
 
 
 def run(exploration: Exploration, arguments: argparse.Namespace) -> int:
@@ -172,13 +160,13 @@ def run(exploration: Exploration, arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     chosen = random.Random(seed)
     methods = arguments.method or ["worker"]
-    rounds = made = schedules = steps = failures = 0
+    rounds = made = steps = failures = 0
     while time.monotonic() < start + arguments.random and failures < 5:
         settings = {"io_max_concurrency": chosen.choice(("8", "2", "1"))}
-        one = Random(exploration, methods[rounds % len(methods)], start + arguments.random)
-        well = one.look(chosen.randrange(2**32), settings)
-        rounds, made, schedules, steps = rounds + 1, made + one.made, schedules + one.schedules, steps + one.steps
-        if not well and one.found:
+        one = Round(exploration, methods[rounds % len(methods)], start + arguments.random)
+        one.look(chosen.randrange(2**32), settings)
+        rounds, made, steps = rounds + 1, made + one.made, steps + one.steps
+        if one.found:
             failures += 1
             scenario, failure = one.found
             path = Path(CHECKOUT / "build" / f"found-{seed}-{rounds}.toml")
@@ -186,6 +174,6 @@ def run(exploration: Exploration, arguments: argparse.Namespace) -> int:
             path.write_text(text_of(scenario, f"{one.method}, PostgreSQL {exploration.major}, --seed {seed}, round {rounds}\n{failure}"))
             print(f"\nFAILED ({one.method}, round {rounds}), see {path}:\n{path.read_text()}", flush=True)
     exploration.disconnect()
-    print(f"explorer: {failures} failures in {made} scenarios that were made up, {schedules} schedules, {steps} steps,"
+    print(f"explorer: {failures} failures in {made} scenarios that were made up, each in one order, {steps} steps,"
           f" {rounds} servers, in {time.monotonic() - start:.0f} s; seed {seed}", flush=True)
     return 1 if failures else 0

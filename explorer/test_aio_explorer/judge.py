@@ -30,7 +30,6 @@ class Expected:
 
     answers: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
-    reads: int = 0
     orders: int = 0
     all_orders: bool = True
 

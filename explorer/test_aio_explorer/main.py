@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from . import compare, judge, model as models, scenario as scenarios, search, selftest
+from lab.servers import ServerError  # of bench/src
+
+from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
 from .client import Connection, Lost
-from .cluster import CHECKOUT, Cluster, ClusterError
+from .cluster import Cluster
 from .engine import Engine, NotPossible, State, Trouble
 from .scenario import Scenario
 
@@ -31,13 +31,12 @@ seen on the way is judged.  See doc/explorer.md."""
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", help="names of scenarios; default: those of the tier")
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios, or files of them; default: those of the tier")
     parser.add_argument("--server", default="18-instrumented", type=server_name,
                         help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
     parser.add_argument("--tier", choices=scenarios.TIERS, default="quick",
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
-    parser.add_argument("--failures", type=count, help="failures in one schedule; default 1, in the long tier 2")
     parser.add_argument("--seconds", type=seconds,
                         help="longest time for one scenario with so many failures; default 120, in the long tier 60")
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
@@ -47,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
                         help="explore this server, too, or take its graphs from the cache, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
     parser.add_argument("--random", type=seconds, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
-    parser.add_argument("--seed", type=count, help="with --random: the seed; default: another one each time")
+    parser.add_argument("--seed", type=int, help="with --random: the seed; default: another one each time")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
@@ -57,33 +56,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-class Server:
-    """The cluster that scenarios run on; started again when one needs other settings, or has ended it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.running: tuple | None = None
-
-    def get(self, method: str, scenario: Scenario) -> Cluster:
-        wanted = (method, scenario.key)
-        if self.running != wanted:
-            self.cluster.stop()
-            self.running = None
-            self.cluster.start(method, scenario.settings)
-            self.running = wanted
-        return self.cluster
-
-    def discard(self) -> None:
-        self.cluster.stop()
-        self.running = None
-
-
 class Exploration:
     """One server, and what is explored on it."""
 
-    def __init__(self, arguments: argparse.Namespace, server: Server, major: int, store: compare.Store | None = None) -> None:
+    def __init__(self, arguments: argparse.Namespace, cluster: Cluster, major: int, store: compare.Store | None = None) -> None:
         self.arguments = arguments
-        self.server = server
+        self.cluster = cluster
         self.major = major
         self.store = store
         self.engine: Engine | None = None
@@ -101,13 +79,11 @@ class Exploration:
         """With how many failures in a schedule to explore a scenario, one after the other."""
         if not scenario.failures:
             return [0]
-        if self.arguments.failures is not None:
-            return [self.arguments.failures]
         return [1, 2] if self.long and not self.arguments.before else [1]
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.server.get(method, scenario), scenario, budget, self.arguments.late, self.major)
+        self.engine = Engine(self.cluster.serve(method, scenario), scenario, budget, self.arguments.late, self.major)
         self.engine.connect()
         return self.engine
 
@@ -125,20 +101,20 @@ class Exploration:
         except (Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             print(f"FAILED: {scenario.name} ({method}): without a hold: {trouble}", flush=True)
             self.disconnect()
-            self.server.discard()
+            self.cluster.stop()
             return row | {"result": "failed", "schedule": "", "reasons": [f"without a hold: {trouble}"]}
         outcome = search.Search(engine, expected, self.seconds).explore()
         self.report(scenario, method, budget, outcome, expected)
         row |= {"states": outcome.states, "schedules": outcome.schedules, "seconds": round(outcome.seconds, 1),
                 "merges_checked": outcome.merges, "wrong_merges": outcome.wrong_merges, "once": outcome.once}
-        for failure in outcome.failures:
+        if failure := outcome.failure:
             row |= {"result": "failed", "schedule": " ".join(failure.schedule), "reasons": failure.reasons}
             self.explain(scenario, method, budget, expected, failure)
-        if not outcome.failures and outcome.left:
+        elif outcome.left:
             self.unfinished.append(f"{scenario.name} ({method}, {self.failures_in(budget)})")
             # few choices, and much time: it hangs, or the machine does
             row["result"] = "unfinished" if self.long or self.arguments.seconds is not None else "failed"
-        elif not outcome.failures:
+        else:
             row["graph"] = outcome.graph
             if self.store:
                 self.store.put(scenario, method, budget, outcome.graph)
@@ -171,44 +147,39 @@ class Exploration:
         print(f"\nFAILED: {scenario.name} ({method}), PostgreSQL {self.major}: {failure}", flush=True)
         if self.arguments.first or not failure.schedule:
             return
-        if failure.fatal:
-            self.server.discard()
-            engine = self.connect(scenario, method, budget)
-        else:
-            assert self.engine
-            engine = self.engine
 
         def restart() -> Engine:
-            self.server.discard()
+            self.cluster.stop()
             return self.connect(scenario, method, budget)
 
         try:
-            short = search.shorten(engine, expected, failure, restart)
+            assert self.engine
+            short = search.shorten(restart() if failure.fatal else self.engine, expected, failure, restart)
             if short is not failure:
                 print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
             late = "--late " if self.arguments.late else ""
-            print(f"explorer/run --server {self.server.cluster.server} --method {method} {late}{scenario.name}"
+            print(f"explorer/run --server {self.cluster.server} --method {method} {late}{scenario.name}"
                   f" --replay '{' '.join(short.schedule)}'\n", flush=True)
             if short.fatal:
                 restart()
             self.show(expected, short.schedule)
         except Exception as trouble:
             print(f"  (while shortening: {trouble})", flush=True)
-        self.server.discard()
+        self.cluster.stop()
 
     def walk(self, scenario: Scenario, method: str, budget: int, schedule: list[str]) -> list[tuple[str, str, list[str]]]:
         """A schedule, step by step: each choice, the state after it in brief, and all of it; up to what is not possible."""
         steps: list[tuple[str, str, list[str]]] = []
 
         def watch(choice: str, state: State) -> None:
-            steps.append((choice or "(begin)", state.brief, [*state.text.splitlines(), f"next {' '.join(sorted(state.choices)) or 'nothing'}"]))
+            steps.append((choice or "(begin)", state.brief, state.lines))
 
         try:
             search.run_schedule(self.connect(scenario, method, budget), judge.Expected(), schedule, watch=watch)
         except (NotPossible, Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             steps.append(("", f"({trouble})", [str(trouble)]))
         self.disconnect()
-        self.server.discard()
+        self.cluster.stop()
         return steps[:len(schedule) + 1]
 
     def show(self, expected: judge.Expected, schedule: list[str]) -> search.Failure | None:
@@ -227,9 +198,7 @@ class Exploration:
         except NotPossible as missing:
             print(f"  {missing} is not possible here")
             return search.Failure(schedule, [f"{missing} is not possible"])
-        for answer in answers:
-            print(f"  {answer}")
-        print("  " + ("\n  ".join(found.reasons) if found else "all is as it should be"), flush=True)
+        print("  " + "\n  ".join([*answers, *(found.reasons if found else ["all is as it should be"])]), flush=True)
         return found
 
     def replay(self, scenario: Scenario, arguments: argparse.Namespace) -> int:
@@ -253,26 +222,19 @@ class Exploration:
 class Comparison:
     """The server before, which is started only if the cache does not have what it does, or to show a difference."""
 
-    def __init__(self, arguments: argparse.Namespace, after: Exploration, work: Path) -> None:
+    def __init__(self, arguments: argparse.Namespace, after: Exploration, directory: Path) -> None:
         self.arguments = arguments
         self.after = after
-        self.work = work
         self.before: Exploration | None = None
-        self.version, self.major, program = version_of(arguments.before, work / "probe")
+        self.cluster = Cluster(arguments.before, directory)
+        self.version, self.major, program = self.cluster.version()
         self.store = compare.Store(program)
 
     def start(self) -> Exploration:
         if not self.before:
-            home = self.work / "before"
-            home.mkdir()
-            cluster = Cluster(self.arguments.before, home)
-            cluster.prepare()
-            self.before = Exploration(self.arguments, Server(cluster), self.major, self.store)
+            self.cluster.prepare()
+            self.before = Exploration(self.arguments, self.cluster, self.major, self.store)
         return self.before
-
-    def stop(self) -> None:
-        if self.before:
-            self.before.server.cluster.stop()
 
     def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
         graph = self.store.get(scenario, method, budget)
@@ -309,13 +271,6 @@ class Comparison:
         return row
 
 
-def count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
 def seconds(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
@@ -325,11 +280,8 @@ def seconds(text: str) -> float:
 
 def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuses, before anything is set up, what cannot be carried out."""
-    if arguments.replay is None:
-        if arguments.trace:
-            parser.error("--trace goes with --replay")
-    elif len(arguments.scenarios) != 1:
-        parser.error("--replay is about one scenario")
+    if arguments.trace and arguments.replay is None:
+        parser.error("--trace goes with --replay")
     for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
                       arguments.json and arguments.json.resolve().parent):
         if directory and not directory.is_dir():
@@ -339,25 +291,6 @@ def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 def server_name(text: str) -> str:
     """The server as servers/run names it."""
     return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
-
-
-def version_of(server: str, work: Path) -> tuple[str, int, str]:
-    """The version, its major number, and which program it is."""
-    done = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
-                           '"$PG_CONFIG" --version; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"'],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    found = re.match(r"PostgreSQL ((\d+)\S*).*\n([0-9a-f]{64})", done.stdout)
-    if not found:
-        raise ClusterError(done.stderr.strip().removeprefix("error: ") or f"{server}: pg_config --version says {done.stdout!r}")
-    return found[1], int(found[2]), f"{found[1]}-{found[3][:16]}"
-
-
-def why_no_io_uring(server: str, work: Path) -> str:
-    """Why io_uring cannot be used here, or nothing."""
-    said = subprocess.run([CHECKOUT / "servers/run", "--work", str(work), server, "sh", "-c",
-                           '"$TEST_AIO_SOURCE/servers/io_uring_probe" --brief "$PG_CONFIG"'],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout.strip()
-    return "" if said.startswith("usable") else said or "the probe says nothing"
 
 
 def why_no_gate(cluster: Cluster) -> str:
@@ -384,16 +317,14 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
     return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
 
 
-def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], work: Path,
-                version: str, comparison: Comparison | None) -> int:
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], version: str,
+                comparison: Comparison | None) -> int:
     start = time.monotonic()
     rows: list[dict] = []
-    usable = arguments.method or list(scenarios.METHODS)
-    if "io_uring" in usable:
-        reason = why_no_io_uring(arguments.server, work)
-        if reason:
-            print(f"without io_uring: {reason}", flush=True)
-            usable = [method for method in usable if method != "io_uring"]
+    usable = list(arguments.method or scenarios.METHODS)
+    if "io_uring" in usable and (reason := exploration.cluster.why_no_io_uring()):
+        print(f"without io_uring: {reason}", flush=True)
+        usable.remove("io_uring")
     jobs = methods_of(arguments, chosen, usable)
     if not jobs:
         print("explorer: FAILED: no scenario is for this server and these methods")
@@ -404,9 +335,9 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
                 row = exploration.explore(scenario, method, budget)
                 if comparison and "graph" in row:
                     row = comparison.compare(scenario, row)
-            except ClusterError as error:
+            except ServerError as error:
                 print(f"FAILED: {error}", flush=True)
-                exploration.server.discard()
+                exploration.cluster.stop()
                 row = {"scenario": scenario.name, "method": method, "failures": budget, "result": "failed", "reasons": [str(error)]}
             row.pop("graph", None)
             rows.append(row)
@@ -449,6 +380,8 @@ def main() -> int:
     check_arguments(parser, arguments)
     try:
         named = scenarios.load_all(arguments.scenarios)
+        if arguments.replay is not None and len(named) != 1:
+            parser.error("--replay is about one scenario")
         if arguments.list:
             for one in named:
                 print(f"{one.name:28} {one.tier:6} {one.about}")
@@ -461,16 +394,12 @@ def main() -> int:
         work.chmod(0o755)
         cluster = comparison = None
         try:
-            probe = work / "probe"
-            probe.mkdir()
-            version, major, _ = version_of(arguments.server, probe)
+            cluster = Cluster(arguments.server, work / "c", arguments.staged)
+            version, major, _ = cluster.version()
             chosen = choose(arguments, named, major)
-            home = work / "c"
-            home.mkdir()
-            cluster = Cluster(arguments.server, home, arguments.staged)
             cluster.prepare()
-            exploration = Exploration(arguments, Server(cluster), major)
-            if why_not := why_no_gate(exploration.server.get("worker", named[0])):
+            exploration = Exploration(arguments, cluster, major)
+            if why_not := why_no_gate(cluster.serve("worker", named[0])):
                 # a server of a version that nobody has looked at, or of which the gate knows that it is another one
                 print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
                       f" the gate is off on PostgreSQL {version}: {why_not}", flush=True)
@@ -482,17 +411,16 @@ def main() -> int:
                     sys.exit(f"explorer/run: {named[0].name} is not for PostgreSQL {major}")
                 return exploration.replay(chosen[0], arguments)
             if arguments.random:
-                from . import generated
                 return generated.run(exploration, arguments)
-            comparison = Comparison(arguments, exploration, work) if arguments.before else None
-            return explore_all(arguments, exploration, chosen, probe, version, comparison)
+            comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
+            return explore_all(arguments, exploration, chosen, version, comparison)
         finally:
             if cluster:
                 cluster.stop()
             if comparison:
-                comparison.stop()
+                comparison.cluster.stop()
             shutil.rmtree(work, ignore_errors=True)
-    except (scenarios.ScenarioError, ClusterError) as error:
+    except (scenarios.ScenarioError, ServerError) as error:
         print(f"explorer/run: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:

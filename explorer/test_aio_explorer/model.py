@@ -15,8 +15,12 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .scenario import Scenario, SessionPlan
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 #: GetPinLimit() with the explorer's max_connections and shared_buffers
 PIN_LIMIT = 24
@@ -621,24 +625,21 @@ class Model:
             session.wrong[session.position] = "late hit", "|".join(str(fewer[name]) for name in names)
         return "|".join(str(counts[name]) for name in names)
 
-
     def call_seq_scan(self, session: Session) -> Steps:
         """heapam: a stream of all blocks in batch mode; the page of the last row stays pinned until the next is there."""
         rows = 4 * self.scenario.blocks
         yield from self.call_stream(session, list(range(self.scenario.blocks)), True, False, "", True)
         return f"{rows * (rows - 1) // 2}|{rows}|{1900 * rows}"
 
-
     def call_explain(self, session: Session, first: int, what: str) -> Steps:
         """What EXPLAIN (BUFFERS) or (IO) tells of a scan, which begins at a block."""
         yield from self.call_stream(session, list(range(first, self.scenario.blocks)), True, False, "", True)
         stream = session.stream
         if what == "BUFFERS":
-            for hits in (session.hits, session.hits - session.late_hits):
-                said = f"Buffers: shared{f' hit={hits}' * (hits > 0)}{f' read={session.read_blocks}' * (session.read_blocks > 0)}"
-                right = said if hits == session.hits else right
-            session.wrong[session.position] = "late hit", f"...{said}"
-            return f"...{right}"
+            right, wrong = (f"...Buffers: shared{f' hit={hits}' * (hits > 0)}{f' read={session.read_blocks}' * (session.read_blocks > 0)}"
+                            for hits in (session.hits, session.hits - session.late_hits))
+            session.wrong[session.position] = "late hit", wrong
+            return right
         assert stream
         count = len(stream.started)
         text = f"...Prefetch: avg={sum(stream.depths) / len(stream.depths):.2f} max={max(stream.depths)} capacity={stream.max_pinned}"
@@ -803,9 +804,8 @@ class Stream:
 # Statements that the model knows.
 
 _FLAGS = ("wait_complete", "batchmode_enter", "smgrreleaseall", "batchmode_exit")
-_CALL = re.compile(r"\b(read_buffers|start_read_buffers|read_rel_block_ll|read_stream_for_blocks|read_stream_run|batch_start|batch_end"
-                   r"|handle_get_and_error|handle_get_twice|handle_get|pg_advisory_xact_lock|[a-z_]\w*)\(", re.I)
-_KNOWN_OTHER = {"sum", "count", "array", "generate_series", "length"}
+_WITHOUT_ARGUMENTS = ("batch_start", "batch_end", "handle_get", "handle_get_and_error", "handle_get_twice")
+_OF_NO_CONCERN = ("sum", "count", "array", "generate_series", "length", "buffer_create_toy", "buffer_state", "any")
 
 
 def _arguments(text: str, start: int) -> str:
@@ -836,9 +836,9 @@ def parse(text: str) -> list[tuple[str, tuple]]:
         return [("seq_scan", ())]
     if found := re.fullmatch(r"EXPLAIN \(ANALYZE, (BUFFERS|IO), .*\) SELECT FROM t(?: WHERE ctid >= '\((\d+),0\)')?", text):
         return [("explain", (int(found[2] or 0), found[1]))]
-    for found in _CALL.finditer(text):
+    for found in re.finditer(r"\b([a-z_]\w*)\(", text, re.I):
         name, inside = found[1].lower(), _arguments(text, found.end())
-        if name in _KNOWN_OTHER:
+        if name in _OF_NO_CONCERN:
             continue
         if name in ("read_buffers", "start_read_buffers"):
             if not (numbers := re.fullmatch(r"'t', (\d+), (\d+)", inside)):
@@ -858,14 +858,12 @@ def parse(text: str) -> list[tuple[str, tuple]]:
                 return []
             calls.append(("stream", (blocks_wanted, "use_batching => true" in inside, '"full" => true' in inside or name == "read_stream_for_blocks",
                                      re.sub(r"hits \+ read_bytes / 8192 AS | |FROM.*|SELECT", "", text))))
-        elif name in ("batch_start", "batch_end", "handle_get", "handle_get_and_error", "handle_get_twice"):
+        elif name in _WITHOUT_ARGUMENTS:
             calls.append((name, ()))
         elif name in ("buffer_call_start_io", "buffer_call_terminate_io"):
             if not (place := re.search(r"buffer_(?:create_toy|state)\('t', (\d+)\)", text)) or "for_input => false" in text or ", false," in text:
                 return []
             calls.append((f"buffer_{name[12:]}", (int(place[1]), *([f"{what} => true" in inside for what in ("succeed", "io_error")] if "term" in name else ()))))
-        elif name in ("buffer_create_toy", "buffer_state", "any"):
-            continue
         elif name == "pg_advisory_xact_lock":
             calls.append(("lock", (inside,)))
         else:
@@ -873,33 +871,20 @@ def parse(text: str) -> list[tuple[str, tuple]]:
     return calls
 
 
-def disagreement(model: Model, text: str) -> list[str]:
-    """What a state, as the explorer describes it, has otherwise than the model."""
-    found: dict[str, str] = {}
-    told: dict[str, str] = {}
-    name = ""
-    for line in text.splitlines():
-        if session := re.match(r"([A-Z]+)@(\d+ \S.*?) \| .*? \| .*? \| \d+ \| (.*)", line):
-            found[f"{session[1]}@"] = re.sub(r"( lock| buffer) .*", r"\1", f"{session[1]}@{session[2].strip()}")
-            found[f"{session[1]} answers"] = session[3]
-            name = session[1]
-        elif line.startswith("is told "):
-            told[name] = line[8:]
-        elif line.startswith(("handles ", "buffers ")):
-            words = line[:7] + " " + "; ".join(re.sub(r"=([\w,]+)", lambda flags: "=" + ",".join(sorted(flags[1].split(","))), line[8:]).split("; "))
-            found[line[:7]] = words
-    wrong = []
-    for line in model.observe():
-        key = re.match(r"[A-Z]+@|handles|buffers", line)
-        seen = found.get(key[0], "") if key else ""     # type: ignore[index]
-        if seen != line:
-            wrong.append(f"the model says \"{line}\", and there is \"{seen}\"")
-    for session in model.sessions.values():
-        if "; ".join(session.told) != told.get(session.name, ""):
-            wrong.append(f"the model says that {session.name} is told \"{'; '.join(session.told)}\", and it is told \"{told.get(session.name, '')}\"")
-        answers = found.get(f"{session.name} answers", "").split(" / ")
+def disagreement(model: Model, engine: Engine) -> list[str]:
+    """What the explorer sees otherwise than the model has it."""
+    # which lock or buffer it is, is not the model's business
+    seen = [f"{session.name}@{session.position} {session.state} {'' if session.state in ('lock', 'buffer') else session.waits_for}".strip()
+            for session in engine.sessions.values()]
+    seen += ["handles " + "; ".join(engine.handles), "buffers " + "; ".join(engine.buffers)]
+    wrong = [f"the model says \"{said}\", and there is \"{there}\""
+             for said, there in zip(model.observe(), seen, strict=True) if said != there]
+    for session, real in zip(model.sessions.values(), engine.sessions.values(), strict=True):
+        told, is_told = "; ".join(session.told), "; ".join(real.connection.notices if real.connection else [])
+        if told != is_told:
+            wrong.append(f"the model says that {session.name} is told \"{told}\", and it is told \"{is_told}\"")
         for number, expected in enumerate(session.answers):
-            said = answers[number] if number < len(answers) else ""
+            said = str(real.answers[number]) if number < len(real.answers) else ""
             name, instead = session.wrong.get(number, ("", ""))
             if expected.startswith("..."):
                 if name and instead != expected and said.endswith(instead[3:]):

@@ -1,4 +1,4 @@
-"""Scenario files: sessions, what they do, and what may happen to them."""
+"""Scenarios: sessions, what they do, and what may happen to them."""
 
 from __future__ import annotations
 
@@ -115,16 +115,17 @@ def _check_values(values: dict, allowed: dict[str, tuple]) -> None:
                 raise ScenarioError(f"{key}: what is {value}?  There are {', '.join(known)}")
 
 
-def load(path: Path) -> Scenario:
-    """The scenario of a file; ScenarioError if anything in the file is wrong."""
+def load(path: Path) -> list[Scenario]:
+    """The scenarios of a file; ScenarioError if anything in it is wrong."""
     try:
-        return _load(path)
-    except (ScenarioError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return [_scenario(name, table) for name, table in tomllib.loads(path.read_text()).items()]
+    except (ScenarioError, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ScenarioError(f"{path}: {error}") from None
 
 
-def _load(path: Path) -> Scenario:
-    raw = tomllib.loads(path.read_text())
+def _scenario(scenario: str, raw: dict) -> Scenario:
+    if not isinstance(raw, dict):
+        raise ScenarioError(f"what is {scenario}, outside of a scenario's table?")
     # a table in capitals is a session
     sessions = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
     values = _fields(Scenario, raw)
@@ -152,11 +153,17 @@ def _load(path: Path) -> Scenario:
             re.compile(pattern)
         except re.error as error:
             raise ScenarioError(f"log: {pattern!r}: {error}") from None
-    return Scenario(path.stem, sessions=tuple(plans), **values)
+    return Scenario(scenario, sessions=tuple(plans), **values)
 
 
-def load_all(names: list[str], directory: Path = DIRECTORY) -> list[Scenario]:
-    paths = {path.stem: path for path in sorted(directory.glob("*.toml"))}
-    if unknown := [name for name in names if name not in paths]:
+def load_all(names: list[str]) -> list[Scenario]:
+    """The scenarios with these names, or all; a name with a dot is a file of scenarios."""
+    known: dict[str, Scenario] = {}
+    for path in sorted(DIRECTORY.glob("*.toml")):
+        for scenario in load(path):
+            if scenario.name in known:
+                raise ScenarioError(f"{path}: {scenario.name} is there twice")
+            known[scenario.name] = scenario
+    if unknown := [name for name in names if name not in known and "." not in name]:
         raise ScenarioError(f"there is no scenario {', '.join(unknown)}")
-    return [load(paths[name]) for name in (names or paths)]
+    return [one for name in names or sorted(known) for one in ([known[name]] if name in known else load(Path(name)))]

@@ -38,16 +38,14 @@ class Graph:
     """States that were found, and where choices lead."""
 
     brief: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    choices: dict[str, list[str]] = field(default_factory=dict)
+    lines: dict[str, list[str]] = field(default_factory=dict)
     edges: dict[str, dict[str, str]] = field(default_factory=dict)
     first: str = ""
 
     def add(self, state: State) -> None:
         if state.digest not in self.edges:
             self.brief[state.digest] = state.brief
-            self.texts[state.digest] = state.text
-            self.choices[state.digest] = list(state.choices)
+            self.lines[state.digest] = state.lines
             self.edges[state.digest] = {}
 
 
@@ -61,7 +59,7 @@ class Outcome:
     wrong_merges: int = 0       # and came to another state than before
     once: list[str] = field(default_factory=list)   # what was otherwise once, but not again
     graph: Graph = field(default_factory=Graph)
-    failures: list[Failure] = field(default_factory=list)
+    failure: Failure | None = None
 
     @property
     def states(self) -> int:
@@ -135,15 +133,11 @@ class Search:
         start = time.monotonic()
         stack: list[tuple[list[str], frozenset[str]]] = [([], frozenset())]
         while stack:
-            if time.monotonic() - start > self.most_seconds or self.outcome.failures:
+            if time.monotonic() - start > self.most_seconds or self.outcome.failure:
                 self.outcome.left = len(stack)
                 break
             prefix, asleep = stack.pop()
-            if failure := self._run(prefix, asleep, stack):
-                self.outcome.failures.append(failure)
-                if failure.fatal:
-                    self.outcome.left = len(stack)
-                    break
+            self.outcome.failure = self._run(prefix, asleep, stack)
         self.outcome.seconds = time.monotonic() - start
         return self.outcome
 
@@ -196,7 +190,7 @@ class Search:
         return after
 
     def _differences(self, done: list[str], differs: Differs) -> str:
-        before, after = self.outcome.graph.texts[differs.expected].splitlines(), differs.found.text.splitlines()
+        before, after = self.outcome.graph.lines[differs.expected], differs.found.lines
         return "\n      ".join([f"another state after {' '.join(done)}",
                                 *(f"- {line}" for line in before if line not in after), *(f"+ {line}" for line in after if line not in before)])
 

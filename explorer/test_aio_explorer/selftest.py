@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from . import scenario as scenarios
+from . import generated, scenario as scenarios
 
 if TYPE_CHECKING:
     from .main import Exploration
@@ -35,8 +35,7 @@ class SelfTest:
         self.parser = parser
         self.exploration = exploration
         self.directory = directory
-        self.planted = scenarios.load(DIRECTORY / "planted.toml")
-        self.right = scenarios.load(scenarios.DIRECTORY / "one_session.toml")
+        self.planted, self.right, self.meeting = scenarios.load_all([str(DIRECTORY / "planted.toml"), "one_session", "overlapping"])
 
     def explore(self, scenario: scenarios.Scenario, *options: str) -> tuple[bool, str]:
         """Explores a scenario with these options; returns whether all was well, and what was printed."""
@@ -61,16 +60,21 @@ class SelfTest:
                 ("nonsense", "1", "what is nonsense?"),
                 ("hold", "5", "hold: 5 is not of type list"), ("methods", '["mars"]', "methods: what is mars?")):
             entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
-            in_session = ("steps", "after")
             path = self.directory / "wrong.toml"
-            path.write_text("\n".join([*(f"{name} = {text}" for name, text in entries.items() if name not in in_session), "[A]",
-                                       *(f"{name} = {text}" for name, text in entries.items() if name in in_session)]))
+            path.write_text("\n".join([
+                "[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
             try:
                 scenarios.load(path)
             except scenarios.ScenarioError as error:
                 must(message in str(error), f"{key} = {value}: the message is: {error}")
             else:
                 raise Failed(f"a file with {key} = {value} is not refused")
+
+    def what_is_written_is_read(self) -> None:
+        """The file in which --random leaves a scenario is one to explore again."""
+        path = self.directory / "found.toml"
+        path.write_text(generated.text_of(self.planted, "the reason\nin two lines"))
+        must(scenarios.load_all([str(path)]) == [self.planted], "a scenario that was written is read as another one", path.read_text())
 
     def planted_error_is_found(self) -> str:
         """Returns the options that replay it, as they are printed."""
@@ -99,11 +103,11 @@ class SelfTest:
         """A graph in which one state is another one stands for another server."""
         from .compare import Store
         from .main import Comparison
-        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.server.cluster.server])
+        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.cluster.server])
         self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            comparison = Comparison(arguments, self.exploration, self.directory)
+            comparison = Comparison(arguments, self.exploration, self.directory / "before")
             comparison.store = Store("", self.directory)
             comparison.before = SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])])
             row = self.exploration.explore(self.right, "worker", 1)
@@ -111,7 +115,7 @@ class SelfTest:
             same = comparison.compare(self.right, row)
             other = comparison.store.get(self.right, "worker", 1)
             changed = other.edges[other.first]["A1"]
-            other.texts[changed] += "\nwhat the other server does not have"
+            other.lines[changed].append("what the other server does not have")
             comparison.store.put(self.right, "worker", 1, other)
             differs = comparison.compare(self.right, row)
         must(same["result"] == "same", f"a graph that has been kept is not found again: {same['result']}", output.getvalue())
@@ -124,7 +128,7 @@ class SelfTest:
         major = self.exploration.major
         self.exploration.major = 19 if major < 19 else 18
         try:
-            well, output = self.explore(scenarios.load(scenarios.DIRECTORY / "overlapping.toml"), "--first")
+            well, output = self.explore(self.meeting, "--first")
         finally:
             self.exploration.major = major
         must(not well and re.search(r'^    the model says "', output, re.MULTILINE), "a server that does not do what the model says is not noticed", output)
@@ -142,6 +146,7 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
             test.wrong_files_are_refused()
+            test.what_is_written_is_read()
             printed = test.planted_error_is_found()
             test.it_is_replayed(printed)
             test.other_servers_are_noticed()

@@ -38,12 +38,15 @@ def _tail(path: Path, lines: int = 15) -> str:
 class Cluster:
     """A cluster in a directory of its own, and the one session that measures it."""
 
+    #: how pg_ctl stops the server
+    stop_mode = "fast"
+
     def __init__(self, server: str, directory: Path, label: str = "", extension: Path | None = None) -> None:
         #: what servers/run calls the server
         self.server = server
         #: what the user calls it; empty: by its version
         self.label = label
-        #: the checkout of test_aio to build; None: this one
+        #: the checkout of test_aio to build, or where it is staged already; None: this one
         self.extension = extension
         self.directory = directory
         self.data = directory / "data"
@@ -58,19 +61,19 @@ class Cluster:
         read = ["--read", str(self.extension)] if self.extension else []
         return [str(project.RUN), "--work", str(self.directory), *read, self.server, *command]
 
-    def _begin(self, script: str, *arguments: str) -> None:
-        """Starts a script of bench/inside, and keeps its stderr in a file."""
-        with self._log_of(script).open("w") as errors:
+    def _begin(self, what: str, *arguments: str) -> None:
+        """Starts servers/cluster, and keeps its stderr in a file."""
+        with self._log_of(what).open("w") as errors:
             self._process = subprocess.Popen(
-                self._command("sh", "-c", f'exec "$TEST_AIO_SOURCE/bench/inside/{script}" "$@"', "sh", *arguments),
+                self._command(str(project.ROOT / "servers/cluster"), what, *arguments),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
                 # Ctrl-C must reach only us, so that servers are stopped in order
                 start_new_session=True,
             )
 
-    def _log_of(self, script: str) -> Path:
+    def _log_of(self, what: str) -> Path:
         # beside it: servers/run takes an empty directory only
-        return self.directory.with_name(f"{self.directory.name}.{script}.log")
+        return self.directory.with_name(f"{self.directory.name}.{what}.log")
 
     def ask(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Runs a command inside the server's environment."""
@@ -109,7 +112,7 @@ class Cluster:
         """Starts the server, and waits until it accepts connections."""
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
-        self._begin("serve")
+        self._begin("serve", self.stop_mode)
         assert self._process and self._process.stdout
         if self._process.stdout.readline() != "ready\n":
             self.stop()
