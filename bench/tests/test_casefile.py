@@ -108,7 +108,3 @@ class BadCases(unittest.TestCase):
                 path.write_text(text.replace(old, new))
                 with self.assertRaisesRegex(casefile.CaseError, f"(?i){why}"):
                     casefile.load(path)
-
-
-if __name__ == "__main__":
-    unittest.main()

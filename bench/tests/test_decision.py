@@ -33,7 +33,3 @@ class Several(unittest.TestCase):
     def test_good_only_if_all_are(self) -> None:
         self.assertEqual(decide_all(report(), ["sync"], 1.5), GOOD)
         self.assertEqual(decide_all(report(2, "io_uring"), ["sync", "io_uring"], 1.5), CANNOT_TELL)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -97,7 +97,3 @@ class Exports(unittest.TestCase):
         self.assertEqual(counters, [[0, max(row["in_progress"] for row in rows)], [1, max(row["lookahead_distance"] for row in rows)]])
         names = [name for (name,) in self.query("SELECT name FROM process WHERE name IS NOT NULL")]
         self.assertTrue(any("client backend" in name for name in names), names)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -42,7 +42,3 @@ class Devices(unittest.TestCase):
             amount, unit = re.fullmatch(r"(\d+)(us|ms)", device.latency).groups()
             there[name] = (int(amount) / {"us": 1000, "ms": 1}[unit], round(100 * device.jitter), device.queue_depth, round((device.bytes_per_second or 0) / 1e6))
         self.assertEqual(said, there)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -82,7 +82,3 @@ class Instructions(unittest.TestCase):
         child.wait()
         with instructions.counting([child.pid]) as count:
             self.assertEqual(count(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

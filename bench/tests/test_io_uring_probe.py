@@ -231,7 +231,3 @@ class Usage(unittest.TestCase):
     def test_no_server(self) -> None:
         said = subprocess.run([PROBE, "/nonexistent/pg_config"], capture_output=True, text=True)
         self.assertEqual((said.returncode, said.stdout), (2, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

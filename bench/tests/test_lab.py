@@ -186,6 +186,3 @@ class Reports(unittest.TestCase):
         self.assertEqual(wording.how_read(made), "direct I/O, or simulated: io2")
         self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
         self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)
-
-if __name__ == "__main__":
-    unittest.main()

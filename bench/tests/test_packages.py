@@ -108,7 +108,3 @@ class Dependencies(unittest.TestCase):
         names = {each.partition(">=")[0] for each in self.table("python_modules")}
         self.assertEqual(names, set(provide.MODULES))
         self.assertLessEqual({f"python3-{name}" for name in names}, set(self.table("packages_bench")))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -32,7 +32,3 @@ class Page(browser.PageTest):
 
     def test_fits_narrow_and_wide_windows(self) -> None:
         self.check_widths()
-
-
-if __name__ == "__main__":
-    unittest.main()

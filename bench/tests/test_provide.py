@@ -101,7 +101,3 @@ class Remove(unittest.TestCase):
             self.assertNotEqual(self.remove(name), 0, name)
         self.assertEqual(len(self.left()), 4)
         self.assertTrue((self.cache / "others").is_dir())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -80,7 +80,3 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(tests), 2)
         for tap, regress in tests:
             self.assertTrue((ROOT / (tap or f"sql/{regress}.sql")).is_file(), tap or regress)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -176,7 +176,3 @@ class Saved(unittest.TestCase):
             [("worker", 2.0, "slower", "slower"), ("sync", 1.0, "same", "same")],
         )
         self.assertNotIn('"ratio"', report(1).as_json_lines())
-
-
-if __name__ == "__main__":
-    unittest.main()

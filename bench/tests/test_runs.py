@@ -100,7 +100,3 @@ class Pgbench(unittest.TestCase):
     def test_failures_are_no_figures(self) -> None:
         with self.assertRaises(ServerError):
             figures_of_pgbench("number of failed transactions: 3 (3.000%)\nlatency average = 3.141 ms\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

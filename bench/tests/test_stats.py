@@ -64,7 +64,3 @@ class Intervals(unittest.TestCase):
         chance = numpy.random.default_rng(1)
         ends = [stats.interval(numpy.log(1.2) + 0.07 * chance.standard_normal(7), 0.9)[1:] for _ in range(1000)]
         self.assertAlmostEqual(sum(low <= 1.2 <= high for low, high in ends) / 1000, 0.9, delta=0.03)
-
-
-if __name__ == "__main__":
-    unittest.main()

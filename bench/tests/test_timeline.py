@@ -175,7 +175,3 @@ class Page(browser.PageTest):
             return widths""")
         self.assertLess(widths[1], widths[0])
         self.assertEqual(widths[2], widths[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -36,7 +36,3 @@ class Labels(unittest.TestCase):
         self.assertTrue(variant.matches("worker"))
         self.assertTrue(variant.matches("cold server, worker"))
         self.assertFalse(variant.matches("worker, warm"))
-
-
-if __name__ == "__main__":
-    unittest.main()
