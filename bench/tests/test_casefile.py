@@ -1,7 +1,5 @@
 """Case files of the project, and errors in others."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import unittest

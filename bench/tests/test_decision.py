@@ -1,7 +1,5 @@
 """Verdicts: good, bad, cannot tell."""
 
-from __future__ import annotations
-
 import unittest
 
 from lab.decision import BAD, CANNOT_TELL, GOOD, decide, decide_all

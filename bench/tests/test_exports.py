@@ -1,7 +1,5 @@
 """The export of a trace, read by Perfetto's own user interface, with its trace processor, in a browser."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import importlib.util

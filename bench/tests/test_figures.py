@@ -1,7 +1,5 @@
 """What the documents count and list is what the checkout has: cases and devices."""
 
-from __future__ import annotations
-
 import re
 import unittest
 from pathlib import Path

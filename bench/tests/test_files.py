@@ -1,7 +1,5 @@
 """The page cache, /proc, and counted instructions."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The reasons are made one by one for a single process.  kernel.io_uring_disabled
 is the whole machine's, so no test touches it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

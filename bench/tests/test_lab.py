@@ -1,7 +1,5 @@
 """The lab's command line, contrasts, page and pictures.  Nothing is measured."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """The packages: what they import and need, and what works without that."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

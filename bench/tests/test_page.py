@@ -1,7 +1,5 @@
 """The lab's report page in a real browser."""
 
-from __future__ import annotations
-
 import unittest
 
 from lab import page

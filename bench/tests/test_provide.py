@@ -4,8 +4,6 @@ and what --remove removes.
 dpkg-query is another one here, by which no package is installed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

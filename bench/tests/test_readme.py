@@ -6,8 +6,6 @@ line is compared with the form that servers/check gives it, and the tests named 
 exist.  "make demo" and "make deb" are run by .ci/run, by way of readme.py.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """Table, JSON lines and picture of an invented report."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Figures from EXPLAIN and pgbench, expected plans, and cases of queries."""
 
-from __future__ import annotations
-
 import tempfile
 import unittest
 from pathlib import Path

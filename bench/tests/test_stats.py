@@ -1,7 +1,5 @@
 """Medians, ratios and their intervals."""
 
-from __future__ import annotations
-
 import unittest
 
 import numpy

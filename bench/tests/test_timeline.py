@@ -1,7 +1,5 @@
 """Timelines of invented traces."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

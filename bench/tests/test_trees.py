@@ -1,8 +1,6 @@
 """Servers of source trees: only what has changed is compiled again, and some files can be compiled otherwise.  The
 tree is a few lines that look like PostgreSQL's to servers/provide."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Trials: the suite's output, comparisons, kept results, summary and page.  No server runs."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

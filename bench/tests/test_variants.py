@@ -1,7 +1,5 @@
 """What is varied, and its settings of a server."""
 
-from __future__ import annotations
-
 import unittest
 
 from lab.variants import Variant, combinations, for_server

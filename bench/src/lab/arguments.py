@@ -1,8 +1,6 @@
 """Command lines of the lab and of the demo.  Standard library only, because they are read before anything is
 installed or set up."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

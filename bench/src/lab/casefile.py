@@ -1,8 +1,6 @@
 """Case files in TOML: what is set up, run, varied and expected.  The models below are the whole format.  pydantic checks
 files against them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The contrasts of a case as a picture: the ratio of two variants on each server."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 

@@ -1,7 +1,5 @@
 """The verdict on a revision for git bisect run: good, bad, or cannot tell."""
 
-from __future__ import annotations
-
 from .results import Report
 from .stats import Ratio
 

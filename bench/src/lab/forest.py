@@ -1,7 +1,5 @@
 """All comparisons of a session in one picture: a row for each case and I/O method."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from matplotlib import pyplot

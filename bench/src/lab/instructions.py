@@ -1,8 +1,6 @@
 """Counts the instructions of processes in user mode with the processor's counters.  Other work on the machine hardly
 changes their number, though it changes times a lot."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Sets a case up and measures it in interleaved rounds."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

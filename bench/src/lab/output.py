@@ -1,7 +1,5 @@
 """The files of a session in one directory: results, pictures and a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from . import page, picture, project

@@ -1,8 +1,6 @@
 """The report page: one HTML file with all cases of a session and their pictures.  It needs no other file.  page.html is
 its template."""
 
-from __future__ import annotations
-
 import base64
 import tempfile
 from collections.abc import Callable

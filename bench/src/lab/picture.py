@@ -1,7 +1,5 @@
 """The report as a picture: each run is a tick, each median a dot."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from statistics import median

@@ -4,8 +4,6 @@ The servers run in a process namespace of their own, where processes have other 
 current directory.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

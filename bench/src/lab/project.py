@@ -1,7 +1,5 @@
 """The project's own checkout: its paths and its commit."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Provides what a command needs before it begins: modules and the project's own servers.  Standard library only."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The report of a case: what was measured and on what.  Table, JSON lines, picture and page show nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run of a statement: sets the caches, runs it, and collects its figures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

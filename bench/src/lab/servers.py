@@ -3,8 +3,6 @@
 servers/run runs each server: it drops root's privileges and enters the root file system of the stock servers.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

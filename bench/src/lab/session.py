@@ -8,8 +8,6 @@ This is the API for programs.  bench/lab, bench/demo and bench/trial use it.
 A report (results.py) has the runs, ratios and contrasts.  output.py writes it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

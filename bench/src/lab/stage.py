@@ -1,7 +1,5 @@
 """What every command does first and last: makes a directory with clusters, and removes both at any end."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

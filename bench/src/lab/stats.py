@@ -1,7 +1,5 @@
 """Medians, their spread, and the ratio of two figures with its interval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Figures and findings in words, for table, picture and page."""
 
-from __future__ import annotations
-
 from .casefile import Case
 from .results import ContrastResult, Report
 from .stats import SAME, Ratio

@@ -4,8 +4,6 @@
     draw.write(panels, [Path("timeline.png"), Path("timeline.html")], zoom=30)
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from . import panels as content

@@ -1,7 +1,5 @@
 """A timeline as one HTML file: the picture, which can be zoomed and tells more of an I/O under the mouse."""
 
-from __future__ import annotations
-
 import html
 import json
 import tempfile

@@ -1,8 +1,6 @@
 """A timeline as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
 number of I/Os in progress."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path

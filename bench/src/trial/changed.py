@@ -1,7 +1,5 @@
 """bench/changed: which test files execute the functions that have changed?  Standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,8 +1,6 @@
 """What two servers do differently: recordings of statements (servers/compare), and the schedules that can happen
 (explorer/run).  Standard library only."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """bench/coverage: which lines and branches of a server's read path does the suite execute?  Standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Results of a trial so far, in a directory, from which an interrupted trial resumes.  Standard library only."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

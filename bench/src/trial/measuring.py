@@ -1,7 +1,5 @@
 """Measures the cases on both servers, and records timelines of what changed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

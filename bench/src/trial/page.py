@@ -1,7 +1,5 @@
 """The trial as one HTML file that needs no other file."""
 
-from __future__ import annotations
-
 import html
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """The lines of C that a patch adds or changes, found by comparing two source trees.  Standard library only."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The two servers of a trial, each with a build for the suite and one for the lab.  Standard library only."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Runs the test suite on a server: what passes, fails and is skipped, with the logs.  Standard library only."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

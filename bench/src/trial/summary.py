@@ -1,7 +1,5 @@
 """The trial in twenty lines of plain text, for a mail."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lab import wording

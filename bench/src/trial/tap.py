@@ -1,7 +1,5 @@
 """Output of tests: TAP files, prove's summary, and pg_regress's lines."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass
