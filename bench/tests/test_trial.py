@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 from lab import project
-from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary, tap
+from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
 from trial.bugs import Tried
 from trial.changes import Changes
 from trial.coverage import Coverage, Gap
@@ -44,32 +44,32 @@ ok 3 # skip io_uring: needs a kernel
 
 class Tap(unittest.TestCase):
     def test_innermost_assertions(self) -> None:
-        found = {each.name: each for each in tap.parse(NESTED)}
+        found = {each.name: each for each in suite.parse_tap(NESTED)}
         self.assertEqual(len(found), 5)
         self.assertFalse(found["worker: two sessions › the second reads"].passed)
         self.assertTrue(found["worker: two sessions › the first reads (2)"].passed)
         self.assertEqual(found[""].skipped, "io_uring: needs a kernel")
 
     def test_a_subtest_that_fails_with_all_it_has_passed(self) -> None:
-        failed = [each.name for each in tap.parse("    ok 1 - inner\nnot ok 1 - outer\n") if not each.passed]
+        failed = [each.name for each in suite.parse_tap("    ok 1 - inner\nnot ok 1 - outer\n") if not each.passed]
         self.assertEqual(failed, ["outer"])
 
     def test_a_subtest_that_was_broken_off(self) -> None:
-        self.assertEqual([(each.name, each.passed) for each in tap.parse("ok 1 - a\n    not ok 1 - inner\n")], [("a", True), ("inner", False)])
+        self.assertEqual([(each.name, each.passed) for each in suite.parse_tap("ok 1 - a\n    not ok 1 - inner\n")], [("a", True), ("inner", False)])
 
     def test_file_that_is_skipped(self) -> None:
-        self.assertEqual([each.skipped for each in tap.parse("1..0 # SKIP needs the gate\n")], ["needs the gate"])
+        self.assertEqual([each.skipped for each in suite.parse_tap("1..0 # SKIP needs the gate\n")], ["needs the gate"])
 
     def test_expected_failure_is_none(self) -> None:
-        self.assertTrue(tap.parse("not ok 1 - later # TODO not yet\n")[0].passed)
+        self.assertTrue(suite.parse_tap("not ok 1 - later # TODO not yet\n")[0].passed)
 
     def test_regress(self) -> None:
-        found = tap.parse("# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n")
+        found = suite.parse_tap("# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n")
         self.assertEqual([(each.name, each.passed) for each in found], [("bad_input", True), ("types", False)])
 
     def test_failed_files(self) -> None:
         prove = "t/1.pl .. ok\nt/2.pl .. Failed 1/3 subtests\n\nTest Summary Report\nt/2.pl (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\n"
-        self.assertEqual(tap.failed_files(prove), ["t/2.pl"])
+        self.assertEqual(suite.failed_files(prove), ["t/2.pl"])
 
 
 # replaces servers/run: leaves the files of servers/check, which depend on the name of the server
@@ -370,8 +370,8 @@ class KeptResults(WithDirectory):
 
 def made() -> Findings:
     """Returns findings of a patch that breaks one test, and makes two variants faster and one slower."""
-    passing = suite.File(True, (tap.Assertion("x", True), tap.Assertion("y", True)))
-    failing = suite.File(False, (tap.Assertion("x", True), tap.Assertion("y", False)), "the <log>")
+    passing = suite.File(True, (suite.Assertion("x", True), suite.Assertion("y", True)))
+    failing = suite.File(False, (suite.Assertion("x", True), suite.Assertion("y", False)), "the <log>")
     builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
     slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs=runs)
                       for runs in ({"worker": {}}, {"worker": {}, "io_uring": {}}))
