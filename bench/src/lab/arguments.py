@@ -29,10 +29,6 @@ class ServerName:
     #: the checkout of test_aio to build for it; None: this one
     extension: Path | None = None
 
-    @property
-    def is_own(self) -> bool:
-        return self.name.startswith("pg_config:")
-
 
 def server_name(text: str) -> ServerName:
     """Returns the server that [LABEL=]SERVER names.  A path is the path of a pg_config."""

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from . import instructions, processes, wording
+from . import processes, wording
 from .casefile import Case
-from .progress import Progress
 from .results import Report, Server, Setting, Skipped
 from .runs import execute, run_once
 from .servers import Cluster, ServerError
+from .stage import Progress
 from .stats import Ratio
 from .variants import Variant, for_server
 
@@ -129,7 +129,7 @@ def _start(contestant: Contestant, variant: Variant, report: Report) -> str | No
         fatal = [line for line in str(error).splitlines() if "FATAL:" in line]
         return fatal[-1].partition("FATAL:")[2].strip() if fatal else str(error)
     if "instructions" in report.case.figures:
-        return instructions.why_not(processes.pids(contestant.cluster.data))
+        return processes.why_no_instructions(processes.pids(contestant.cluster.data))
     return None
 
 
@@ -169,7 +169,7 @@ def _run_round(able: Able, number: int, report: Report, progress: Progress) -> N
             # round 0 is not counted: it fills caches and starts I/O workers
             if number > 0:
                 report.runs[variant.label][label].append(run)
-            progress.advance()
+            progress.done()
 
 
 def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:

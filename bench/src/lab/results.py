@@ -11,6 +11,16 @@ from .devices import Device
 from .machine import Machine, Storage
 
 
+# the verdict on a revision, as git bisect run takes it, and its name
+GOOD, BAD, CANNOT_TELL = 0, 1, 125
+VERDICTS = {GOOD: "good", BAD: "bad", CANNOT_TELL: "cannot tell"}
+
+
+def decide(ratio: stats.Ratio | None, threshold: float) -> int:
+    """Returns the verdict on one variant.  Only an interval wholly on one side of the threshold decides."""
+    return CANNOT_TELL if ratio is None or ratio.low < threshold <= ratio.high else BAD if ratio.low >= threshold else GOOD
+
+
 @dataclass(frozen=True)
 class Setting:
     name: str
@@ -127,6 +137,11 @@ class Report:
             for variant in self.runs
             if self.case.at_least and self.expected_sign(variant) and (ratio := self.ratio(variant))
         }
+
+    def decide(self, variants: list[str], threshold: float) -> int:
+        """Returns the verdict on all of these: bad if one of them is bad, good if all of them are good."""
+        said = {decide(self.ratio(variant), threshold) for variant in variants}
+        return next(status for status in (BAD, CANNOT_TELL, GOOD) if status in said)
 
     @property
     def direct_io(self) -> bool | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from . import devices, instructions, pagecache, plans, processes
+from . import devices, pagecache, plans, processes
 from .casefile import Case
 from .machine import BLOCK
 from .results import Run
@@ -180,7 +180,7 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
     if "instructions" not in case.figures:
         return _measured(cluster, case, variant, statement)
     left = processes.sessions(cluster.data)
-    with instructions.counting(processes.pids(cluster.data)) as count:
+    with processes.counting_instructions(processes.pids(cluster.data)) as count:
         if case.run.pgbench:
             _begin_and_end_sessions(cluster, case, variant)
             _wait_for_end_of_sessions(cluster, left)

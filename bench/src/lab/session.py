@@ -24,10 +24,10 @@ from . import casefile, machine, measure, project, stage
 from .arguments import ServerName
 from .casefile import Case
 from .measure import Contestant, Limits
-from .progress import Progress
 from .results import Report
 from .runs import execute, run_once
 from .servers import Cluster
+from .stage import Progress
 from .stats import Ratio
 from .variants import Variant
 

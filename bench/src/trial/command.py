@@ -15,7 +15,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import project, provide
+from lab import project
 
 from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
 from .arguments import has
@@ -280,9 +280,9 @@ def main(argv: list[str] | None = None) -> int:
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4
-    servers = [side.suite_server for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
-    servers += [side.lab_server for side in given.sides] if has(given, "lab") else []
-    if not provide.provide("bench/trial", () if given.show else servers):
+    servers = [side.suite for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
+    servers += [side.lab for side in given.sides] if has(given, "lab") else []
+    if not project.provide("bench/trial", [] if given.show else servers):
         return 4
     try:
         return run(given, store, time.monotonic())

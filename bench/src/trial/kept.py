@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 import json
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,11 @@ class OtherTrial(Exception):
 
 def project_state() -> str:
     """Returns a digest of the files that results depend on, or nothing outside of git."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", str(project.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT],
-        capture_output=True, text=True,
-    )
-    if listed.returncode != 0:
+    listed = project.git(project.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT)
+    if not listed:
         return ""
     digest = hashlib.sha256()
-    for name in sorted(set(listed.stdout.split("\0"))):
+    for name in sorted(set(listed.split("\0"))):
         path = project.ROOT / name
         if name and path.is_file():
             digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())

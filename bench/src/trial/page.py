@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from lab import page as of_lab
+from lab import output as of_lab
 from lab import wording
-from lab.page import table, table_row
+from lab.output import table, table_row
 from lab.stats import CONFIDENCE
 from timeline import draw, panels
 from timeline.trace import Trace

@@ -5,6 +5,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab import project
+
 from . import sides
 
 _FILE = re.compile(r"^\+\+\+ b/(.*)$")
@@ -57,8 +59,8 @@ def base(before: str, after: str) -> tuple[str, str]:
     is the merge base."""
     path, revision = sides.split_tree(after)
     from_path, from_revision = sides.split_tree(before)
-    if sides.git(path, "rev-parse", "--git-common-dir") and sides.git(path, "cat-file", "-t", from_commit := sides.git(from_path, "rev-parse", from_revision or "HEAD")):
-        common = sides.git(path, "merge-base", from_commit, revision or "HEAD")
+    if project.git(path, "rev-parse", "--git-common-dir") and project.git(path, "cat-file", "-t", from_commit := project.git(from_path, "rev-parse", from_revision or "HEAD")):
+        common = project.git(path, "merge-base", from_commit, revision or "HEAD")
         if common and common != from_commit:
             return f"source:{path}@{common}", f"the patch's lines are counted from {common[:12]}, from which it branched, and not from the server before"
     return before, ""

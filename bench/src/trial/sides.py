@@ -27,10 +27,6 @@ class Side:
     lab: str
 
     @property
-    def suite_server(self) -> ServerName:
-        return ServerName(self.suite, self.role)
-
-    @property
     def lab_server(self) -> ServerName:
         return ServerName(self.lab, self.role)
 
@@ -93,19 +89,10 @@ def split_tree(name: str) -> tuple[str, str]:
     return (path, revision) if path and not Path(tree).is_dir() else (tree, "")
 
 
-def git(path: str, *arguments: str) -> str:
-    """Returns what git prints, or nothing outside of git."""
-    done = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", path, *arguments],
-        capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(path).parent)},
-    )
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def _subject(server: str) -> str:
     """Returns the commit of a tree and its subject, or nothing outside of git."""
     path, revision = split_tree(server)
-    return git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if Path(path).is_dir() else ""
+    return project.git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if Path(path).is_dir() else ""
 
 
 @dataclass(frozen=True)
