@@ -113,26 +113,19 @@ class Case:
     #: the file's name without .toml
     name: str
     file: CaseFile
+    id: str
+    title: str
+    known: str
+    setup: Setup
+    run: RunTable
+    before: tuple[str, ...]
+    #: the last one is measured
+    statement: tuple[str, ...]
+    after: tuple[str, ...]
     varied: tuple[str, ...]
     variants: tuple[Variant, ...]
     #: what replaces {name}, by name and then by label
     parameters: dict[str, dict[str, str]]
-
-    @property
-    def id(self) -> str:
-        return self.file.id
-
-    @property
-    def title(self) -> str:
-        return self.file.title
-
-    @property
-    def known(self) -> str:
-        return " ".join(self.file.known.split())
-
-    @property
-    def setup(self) -> Setup:
-        return self.file.setup
 
     @property
     def setup_statements(self) -> list[str]:
@@ -146,23 +139,6 @@ class Case:
     @property
     def settings(self) -> dict[str, Any]:
         return SETTINGS | self.file.settings
-
-    @property
-    def run(self) -> RunTable:
-        return self.file.run
-
-    @property
-    def before(self) -> tuple[str, ...]:
-        return _statements(self.run.before)
-
-    @property
-    def statement(self) -> tuple[str, ...]:
-        """The statements.  The last one is measured."""
-        return _statements(self.run.statement)
-
-    @property
-    def after(self) -> tuple[str, ...]:
-        return _statements(self.run.after)
 
     @property
     def measure(self) -> str:
@@ -312,7 +288,9 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     vary = file.vary | {name: list(texts) for name, texts in parameters.items()}
     if not vary or not all(vary.values()):
         raise CaseError(f"{where}: vary must be given, and each name in it needs values")
-    case = Case(name, file, tuple(vary), combinations(vary), parameters)
+    run = file.run
+    case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run, _statements(run.before), _statements(run.statement),
+                _statements(run.after), tuple(vary), combinations(vary), parameters)
     if problems := _problems(case):
         raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
     return case

@@ -157,52 +157,30 @@ class Report:
 
     def provenance(self) -> dict[str, Any]:
         return {
-            "name": self.case.name,
-            "case": self.case.data(),
-            "project_commit": self.commit,
-            "started": self.started,
-            "quick": self.quick,
-            "comparisons": self.corrected_for,
-            "devices": {name: asdict(device) for name, device in self.devices().items()},
-            "machine": asdict(self.machine),
-            "storage": asdict(self.storage),
-            "direct_io": self.direct_io,
+            "name": self.case.name, "case": self.case.data(), "project_commit": self.commit, "started": self.started, "quick": self.quick,
+            "comparisons": self.corrected_for, "devices": {name: asdict(device) for name, device in self.devices().items()},
+            "machine": asdict(self.machine), "storage": asdict(self.storage), "direct_io": self.direct_io,
             "servers": [asdict(server) for server in self.servers],
         }
 
-    def _ratios(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "variant": variant,
-                "of": self.servers[0].label,
-                "to": self.servers[1].label,
-                **asdict(ratio),
-                "sign": self.case.figure.sign(ratio.sign),
-                "expected_sign": self.expected_sign(variant),
-            }
-            for variant in self.runs if (ratio := self.ratio(variant))
-        ]
-
-    def _contrasts(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "server": found.server, "of": found.of, "to": found.to, **asdict(found.ratio),
-                "sign": self.case.figure.sign(found.ratio.sign), "expected_sign": found.expected_sign,
-            }
-            for found in self.contrasts()
-        ]
+    def _compared(self, ratio: stats.Ratio, expected_sign: str | None) -> dict[str, Any]:
+        return {**asdict(ratio), "sign": self.case.figure.sign(ratio.sign), "expected_sign": expected_sign}
 
     def as_json_lines(self) -> str:
         """Returns lines of JSON that load() reads.  Each line says what it is: first the provenance, then runs,
         ratios, contrasts and what was skipped."""
+        case = {"case": self.case.id}
         lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
         for variant, by_server in self.runs.items():
             for server, runs in by_server.items():
-                lines += [{"line": "run", "case": self.case.id, "variant": variant, "server": server, "measure": self.case.measure, **asdict(run)}
-                          for run in runs]
-        lines += [{"line": "ratio", "case": self.case.id, **ratio} for ratio in self._ratios()]
-        lines += [{"line": "contrast", "case": self.case.id, **contrast} for contrast in self._contrasts()]
-        lines += [{"line": "skipped", "case": self.case.id, **asdict(skipped)} for skipped in self.skipped]
+                lines += [{"line": "run", **case, "variant": variant, "server": server, "measure": self.case.measure, **asdict(run)} for run in runs]
+        for variant in self.runs:
+            if ratio := self.ratio(variant):
+                first, second = (server.label for server in self.servers)
+                lines.append({"line": "ratio", **case, "variant": variant, "of": first, "to": second, **self._compared(ratio, self.expected_sign(variant))})
+        for found in self.contrasts():
+            lines.append({"line": "contrast", **case, "server": found.server, "of": found.of, "to": found.to, **self._compared(found.ratio, found.expected_sign)})
+        lines += [{"line": "skipped", **case, **asdict(skipped)} for skipped in self.skipped]
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 

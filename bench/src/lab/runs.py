@@ -39,9 +39,8 @@ def execute(cluster: Cluster, statement: str) -> psycopg.Cursor[Any]:
 
 
 def _value(cluster: Cluster, statement: str) -> Any:
-    row = execute(cluster, statement).fetchone()
-    assert row
-    return row[0]
+    [(value,)] = execute(cluster, statement)
+    return value
 
 
 def relation_file(cluster: Cluster, relation: str) -> Path:
@@ -102,12 +101,6 @@ def _explain(cluster: Cluster, statement: str, expected: plans.Expected) -> dict
     return figures_of_plan(explained)
 
 
-def _time(cluster: Cluster, statement: str) -> dict[str, float]:
-    start = time.perf_counter()
-    execute(cluster, statement)
-    return {"time": (time.perf_counter() - start) * 1000}
-
-
 def figures_of_pgbench(said: str) -> dict[str, float]:
     figures = {}
     for name, pattern in (("latency", "latency average = ([0-9.]+) ms"), ("tps", "tps = ([0-9.]+)"),
@@ -140,9 +133,8 @@ def _pgbench(cluster: Cluster, options: list[str], statement: str) -> dict[str, 
 def _io_counts(cluster: Cluster) -> tuple[float, float]:
     # a session's counts become visible when it goes idle
     execute(cluster, "SELECT pg_stat_force_next_flush()")
-    row = execute(cluster, IO_COUNTS).fetchone()
-    assert row
-    return row[0], row[1]
+    [(reads, read_bytes)] = execute(cluster, IO_COUNTS)
+    return reads, read_bytes
 
 
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
@@ -157,7 +149,11 @@ def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) ->
         return _pgbench(cluster, _pgbench_options(case, variant), statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
-    return _explain(cluster, statement, case.expected_plan(variant)) if case.explain else _time(cluster, statement)
+    if case.explain:
+        return _explain(cluster, statement, case.expected_plan(variant))
+    start = time.perf_counter()
+    execute(cluster, statement)
+    return {"time": (time.perf_counter() - start) * 1000}
 
 
 def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
@@ -193,15 +189,6 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
     return figures
 
 
-def _measured_with_cpu(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    """Returns the figures of the statement, with CPU time if the case asks for it."""
-    before = processes.cpu_us(cluster.data) if "cpu" in case.figures else None
-    figures = _measured_and_counted(cluster, case, variant, statement)
-    if before is not None:
-        figures["cpu"] = (processes.cpu_us(cluster.data) - before) / figures.get("transactions", 1)
-    return figures
-
-
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
     figures = _set_caches(cluster, case, variant)
     *first, last = (case.substituted(each, variant) for each in case.statement)
@@ -213,7 +200,10 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)
     reads, read_bytes = _io_counts(cluster) if counting else (0.0, 0.0)
-    figures |= _measured_with_cpu(cluster, case, variant, last)
+    before = processes.cpu_us(cluster.data) if "cpu" in case.figures else None
+    figures |= _measured_and_counted(cluster, case, variant, last)
+    if before is not None:
+        figures["cpu"] = (processes.cpu_us(cluster.data) - before) / figures.get("transactions", 1)
     if counting:
         reads_after, bytes_after = _io_counts(cluster)
         figures["ios"] = reads_after - reads
