@@ -17,9 +17,7 @@ ROOT = Path(__file__).absolute().parents[2]
 @unittest.skipIf(os.geteuid() == 0, "root would install the packages")
 class OrdinaryUser(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
         programs = self.directory / "bin"
         programs.mkdir()
         (self.directory / "called").touch()
@@ -70,9 +68,7 @@ class OrdinaryUser(unittest.TestCase):
 
 class Remove(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.cache = Path(directory.name)
+        self.cache = Path(self.enterContext(tempfile.TemporaryDirectory()))
         for name in ("18-instrumented", "stock", "source-0123456789ab", "log"):
             (self.cache / "test_aio" / name).mkdir(parents=True)
         (self.cache / "others").mkdir()

@@ -50,22 +50,17 @@ class Tap(unittest.TestCase):
         self.assertTrue(found["worker: two sessions › the first reads (2)"].passed)
         self.assertEqual(found[""].skipped, "io_uring: needs a kernel")
 
-    def test_a_subtest_that_fails_with_all_it_has_passed(self) -> None:
-        failed = [each.name for each in suite.parse_tap("    ok 1 - inner\nnot ok 1 - outer\n") if not each.passed]
-        self.assertEqual(failed, ["outer"])
-
-    def test_a_subtest_that_was_broken_off(self) -> None:
-        self.assertEqual([(each.name, each.passed) for each in suite.parse_tap("ok 1 - a\n    not ok 1 - inner\n")], [("a", True), ("inner", False)])
-
-    def test_file_that_is_skipped(self) -> None:
-        self.assertEqual([each.skipped for each in suite.parse_tap("1..0 # SKIP needs the gate\n")], ["needs the gate"])
-
-    def test_expected_failure_is_none(self) -> None:
-        self.assertTrue(suite.parse_tap("not ok 1 - later # TODO not yet\n")[0].passed)
-
-    def test_regress(self) -> None:
-        found = suite.parse_tap("# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n")
-        self.assertEqual([(each.name, each.passed) for each in found], [("bad_input", True), ("types", False)])
+    def test_what_passes_and_is_skipped(self) -> None:
+        for what, text, found in (
+            ("a subtest that fails though all in it has passed", "    ok 1 - inner\nnot ok 1 - outer\n", [("outer › inner", True, None), ("outer", False, None)]),
+            ("a subtest that was broken off", "ok 1 - a\n    not ok 1 - inner\n", [("a", True, None), ("inner", False, None)]),
+            ("a file that is skipped", "1..0 # SKIP needs the gate\n", [("the whole file", True, "needs the gate")]),
+            ("an expected failure", "not ok 1 - later # TODO not yet\n", [("later", True, None)]),
+            ("pg_regress", "# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n",
+             [("bad_input", True, None), ("types", False, None)]),
+        ):
+            with self.subTest(what):
+                self.assertEqual([(each.name, each.passed, each.skipped) for each in suite.parse_tap(text)], found)
 
     def test_failed_files(self) -> None:
         prove = "t/1.pl .. ok\nt/2.pl .. Failed 1/3 subtests\n\nTest Summary Report\nt/2.pl (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\n"
@@ -164,17 +159,9 @@ class Logs(WithDirectory):
 
 
 class Verdicts(unittest.TestCase):
-    def verdict(self, *times: int) -> str:
-        before_failed, before, after_failed, after = times
-        return suite.Difference("f", (before_failed, before), (after_failed, after), (), "").verdict
-
     def test_all(self) -> None:
-        self.assertEqual(self.verdict(0, 3, 3, 3), "broken")
-        self.assertEqual(self.verdict(0, 3, 1, 3), "doubtful")
-        self.assertEqual(self.verdict(1, 3, 3, 3), "unsteady")
-        self.assertEqual(self.verdict(1, 3, 0, 3), "unsteady")
-        self.assertEqual(self.verdict(3, 3, 3, 3), "both")
-        self.assertEqual(self.verdict(3, 3, 0, 3), "mended")
+        for verdict, before, after in (("broken", 0, 3), ("doubtful", 0, 1), ("unsteady", 1, 3), ("unsteady", 1, 0), ("both", 3, 3), ("mended", 3, 0)):
+            self.assertEqual(suite.Difference("f", (before, 3), (after, 3), (), "").verdict, verdict)
 
 
 BEFORE = """\
