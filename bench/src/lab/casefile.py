@@ -173,7 +173,6 @@ class Case:
 
     @property
     def expected(self) -> dict[str, str]:
-        """The expected signs, by values of what is varied."""
         return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
 
     def contrasted(self, variants: Sequence[Variant]) -> list[tuple[Contrast, Variant, Variant]]:
@@ -217,7 +216,6 @@ class Case:
         return text
 
     def expected_plan(self, variant: Variant) -> plans.Expected:
-        """Returns the plan that EXPLAIN must show."""
         plan = self.run.plan
         names = plan if isinstance(plan, list) else next((plan[words] for words in plan if variant.matches(words)), [])
         counts: dict[str, int] = {}
@@ -236,7 +234,6 @@ class Case:
 
 
 def _problems(case: Case) -> list[str]:
-    """Returns the contradictions between parts of the file."""
     found = []
     run, signs = case.run, case.figure.signs
 

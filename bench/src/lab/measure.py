@@ -66,10 +66,9 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
 
 def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
     """Returns version() and the server's label: the user's, else its version.  No two servers have one label."""
-    row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
-    assert row
-    label = cluster.label or row[1].split()[0]
-    return row[0], f"{label} ({len(taken) + 1})" if label in taken else label
+    [(version, number)] = execute(cluster, "SELECT version(), current_setting('server_version')")
+    label = cluster.label or number.split()[0]
+    return version, f"{label} ({len(taken) + 1})" if label in taken else label
 
 
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:

@@ -3,7 +3,7 @@ page.html is its template."""
 
 import base64
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
@@ -26,7 +26,6 @@ section { border-top: 3px solid #222; margin-top: 3rem }
 
 
 def document(title: str, body: str, style: str = STYLE) -> str:
-    """Returns a whole page."""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>{style}</style></head>
@@ -34,13 +33,10 @@ def document(title: str, body: str, style: str = STYLE) -> str:
 """
 
 
-def table_row(cells: list[str], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
-
-
-def table(rows: list[str]) -> str:
-    """Returns a table that scrolls by itself in a narrow window."""
-    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of cells in HTML that scrolls by itself in a narrow window."""
+    told = "".join("<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>" for tag, cells in [*([("th", head)] if head else []), *(("td", row) for row in rows)])
+    return f'<div class="wide"><table>{told}</table></div>'
 
 
 def embedded(path: Path, told: str) -> Markup:
@@ -58,7 +54,6 @@ def _drawn(draw: Callable[[Path], None], told: str) -> Markup:
 
 
 def image(report: Report) -> Markup:
-    """Returns the report's picture within the page."""
     return _drawn(lambda path: picture.draw(report, path), wording.finding(report))
 
 
@@ -91,7 +86,6 @@ class Output:
             project.give_to_owner(self.directory.parent, self.directory, *paths)
 
     def keep(self, report: Report) -> list[Path]:
-        """Writes CASE.jsonl, CASE.png and CASE.svg."""
         self.directory.mkdir(parents=True, exist_ok=True)
         paths = [self.directory / f"{report.case.name}.{suffix}" for suffix in ("jsonl", "png", "svg")]
         paths[0].write_text(report.as_json_lines())
@@ -100,7 +94,6 @@ class Output:
         return paths
 
     def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
-        """Writes report.html with all reports."""
         path = self.directory / "report.html"
         self.directory.mkdir(parents=True, exist_ok=True)
         path.write_text(render(reports, failures, quick))

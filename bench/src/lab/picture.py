@@ -25,7 +25,6 @@ JUDGED = {"better": BETTER, "worse": WORSE, "": NEITHER}
 
 
 def _places(position: int, number: int, apart: float) -> list[float]:
-    """Returns where the lines of a row are drawn."""
     return [position + (each - (number - 1) / 2) * apart for each in range(number)]
 
 

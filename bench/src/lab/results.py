@@ -60,8 +60,6 @@ class Skipped:
 
 @dataclass(frozen=True)
 class ContrastResult:
-    """The ratio of two variants on one server."""
-
     server: str
     of: str
     to: str
@@ -88,7 +86,6 @@ class Report:
 
     @property
     def corrected_for(self) -> int:
-        """How many intervals hold together."""
         return self.comparisons or self.case.number_of_comparisons(self.case.variants, len(self.servers))
 
     def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
@@ -121,7 +118,6 @@ class Report:
         return results
 
     def numbers_of_runs(self) -> list[int]:
-        """Returns the different numbers of runs of the variants, sorted."""
         return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
 
     def expected_sign(self, variant: str) -> str | None:
@@ -151,7 +147,6 @@ class Report:
         return self.case.setup.direct_io and self.storage.no_direct_io is None
 
     def devices(self) -> dict[str, Device]:
-        """Returns the simulated devices by name."""
         names = dict.fromkeys(variant.value_of("device") or devices.NONE for variant in self.case.variants)
         return {name: device for name in names if (device := devices.named(name))}
 

@@ -44,7 +44,6 @@ def _value(cluster: Cluster, statement: str) -> Any:
 
 
 def relation_file(cluster: Cluster, relation: str) -> Path:
-    """Returns the file of a relation's first segment."""
     return Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
 
 
@@ -75,7 +74,6 @@ def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
 
 
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
-    """Returns the figures that EXPLAIN shows."""
     plan = explained["Plan"]
     figures = {
         "time": explained["Execution Time"],
@@ -157,7 +155,6 @@ def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) ->
 
 
 def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
-    """Starts and ends pgbench's sessions without a statement."""
     options = [option for option in _pgbench_options(case, variant) if not option.startswith(("--time=", "--transactions="))]
     _pgbench(cluster, [*options, "--transactions=1"], "\\set nothing 0")
 

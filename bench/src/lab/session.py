@@ -74,7 +74,6 @@ def _first_possible(case: Case, contestants: list[Contestant]) -> Variant:
 
 
 def _with_trace(settings: dict[str, str]) -> dict[str, str]:
-    """Returns the settings with test_aio preloaded."""
     libraries = settings.get("shared_preload_libraries", "")
     preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
     return settings | {"shared_preload_libraries": preloaded}
