@@ -18,8 +18,6 @@ Found = dict[str, Any]
 
 @dataclass(frozen=True)
 class Changes:
-    """What an engine that compares two servers has found."""
-
     #: "recordings" or "schedules"
     what: str
     #: in one line; empty: nothing differs

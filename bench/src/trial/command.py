@@ -78,15 +78,12 @@ class _Trial:
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
 
-    def _suites(self, number: int) -> list[suite.Suite]:
-        return [found for side in self._given.sides if (found := self._store.suite(side.role, number))]
-
     def run_suites(self) -> dict[str, list[suite.Suite]]:
         # what is compared later need not be compared with itself
         tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if has(self._given, "changes") else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
-        whole = self._suites(0)
+        whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]
         failed = sorted({name for found in whole for name in found.failed})
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
         if failed and not any(found.broken for found in whole):
@@ -109,8 +106,7 @@ class _Trial:
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
         deadline = 0.0 if self._given.show else self._deadline
         # the lab judges the first server, which is the one after the patch
-        measured = lab.run(cases, [side.lab_server for side in self._given.sides[::-1]], self._given.work, self._console, deadline)
-        found.reports, found.failures, found.left_out = measured.reports, measured.failures, measured.left_out
+        lab.run(cases, [side.lab_server for side in self._given.sides[::-1]], self._given.work, self._console, deadline, found)
         found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
@@ -130,7 +126,6 @@ class _Trial:
         return found
 
     def coverage(self, touched: Patch, found: Findings) -> Coverage:
-        """Returns what the suite executes of the files that the patch touches."""
         if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"

@@ -38,8 +38,6 @@ _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTI
 
 @dataclass
 class File:
-    """What is known of a file."""
-
     #: how often a line was executed, by number
     lines: dict[int, int] = field(default_factory=dict)
     #: how often each branch of a line was taken; the first of two is the one that falls through
@@ -147,7 +145,6 @@ def _of_test(counts: Path, notes: Path, wanted: Collection[str]) -> dict[str, Fi
 
 
 def read(directory: Path) -> Coverage:
-    """Returns what run() has left."""
     notes, gcov = directory / "notes", directory / "work" / "gcov"
     wanted = [f"{str(path.relative_to(notes))[:-5]}.c" for path in sorted(notes.rglob("*.gcno"))]
     # a test's directory is named after it; what lies elsewhere is of the regression tests
@@ -256,7 +253,6 @@ def share(found: Coverage, lines: dict[str, set[int]] | None = None) -> tuple[in
 
 
 def lcov(found: Coverage, source: Path) -> str:
-    """Returns the coverage as lcov's tools read it."""
     written = []
     for name, file in sorted(found.files.items()):
         written.append(f"TN:\nSF:{source / name}")

@@ -21,7 +21,6 @@ def _percent(part: int, whole: int) -> str:
 
 
 def told(found: coverage.Coverage) -> list[str]:
-    """Returns a line for each file and one for all."""
     rows = []
     for name in sorted(found.files):
         lines, of_lines, taken, of_taken = coverage.share(coverage.Coverage({name: found.files[name]}))

@@ -30,7 +30,6 @@ def is_of_server(file: str) -> bool:
 
 
 def parse(diff: str, note: str = "") -> Patch:
-    """Returns the patch of a diff without context."""
     lines: dict[str, set[int]] = {}
     file = ""
     for line in diff.splitlines():

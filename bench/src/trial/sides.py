@@ -35,16 +35,12 @@ def _server(text: str) -> str:
     return text if ":" in text or "/" not in text else f"pg_config:{Path(text).absolute()}"
 
 
-def _tree(text: str) -> str:
-    """Returns a tree's path, made absolute, and its revision: source:../pg@HEAD."""
-    return str(Path(text.partition(":")[2]).absolute())
-
-
 def side(role: str, text: str) -> Side:
     """Returns the side that a text names.  source:PATH[@REVISION] is compiled twice, for the suite and for the lab.
     Of two servers with a comma between them the first is for the suite.  Raises SideError."""
     if is_tree(text):
-        tree = _tree(text)
+        # with its revision, if it has one
+        tree = Path(text.partition(":")[2]).absolute()
         return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
     suite, comma, lab = text.partition(",")
     if not suite or (comma and not lab):
@@ -64,10 +60,6 @@ def ask_servers(words: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _digest(*words: object) -> str:
-    return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:12]
-
-
 def identity(server: str) -> str:
     """Returns a name for files that differs if the server does.  It depends on a tree's commit or contents, and on
     the path and the compilation time of a user's own server."""
@@ -78,7 +70,7 @@ def identity(server: str) -> str:
             postgres = Path(bindir, "postgres").stat()
         except (OSError, subprocess.CalledProcessError) as error:
             raise SideError(f"cannot run {path}, or it has no server: {error}") from error
-        return f"own-{_digest(path, postgres.st_mtime_ns, postgres.st_size)}"
+        return f"own-{hashlib.sha256(f'{path} {postgres.st_mtime_ns} {postgres.st_size}'.encode()).hexdigest()[:12]}"
     return ask_servers('server_label "$1"', server)
 
 
@@ -97,8 +89,6 @@ def _subject(server: str) -> str:
 
 @dataclass(frozen=True)
 class Build:
-    """A server, as its pg_config describes it."""
-
     #: what servers/run calls it
     name: str
     identity: str

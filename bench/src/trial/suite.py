@@ -114,7 +114,6 @@ class Suite:
         return sum(len(file.assertions) for file in self.files.values())
 
     def skipped(self) -> Counter[str]:
-        """Returns how often something was skipped, by reason."""
         return Counter(each.skipped for file in self.files.values() for each in file.assertions if each.skipped)
 
     def data(self) -> dict[str, Any]:
