@@ -239,12 +239,12 @@ class PatchInC(WithDirectory):
         told = [str(gap).removeprefix(f"{NAME}:") for gap in coverage.gaps(found, self.after, lines)]
         self.assertEqual(told, ["8: b is never true: if (a && b)", "9: r += 2;", "11: b is never true: b)", "13: b > 1 is never true: if (b > 1)", "16: r += 8;"])
         self.assertEqual(coverage.share(found, lines)[:2], (4, 6))
-        self.assertEqual(found.tests_of(NAME, 8), ["t/x.pl"])
+        self.assertEqual(list(found.by_test), ["t/x.pl"])
 
     def test_what_is_executed_is_not_named(self) -> None:
         found = self.covered("f(1, 2); f(0, 0); f(0, 1); f(1, 0);")
         self.assertEqual(coverage.gaps(found, self.after, {NAME: set(range(1, 20))}), [])
-        data = json.loads(json.dumps(found.data()))
+        data = json.loads(json.dumps(coverage.data(found)))
         self.assertEqual(coverage.share(coverage.from_data(data)), coverage.share(found))
 
     def test_tests_that_are_about_a_function_come_first(self) -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,20 +65,15 @@ class Coverage:
             self.files.setdefault(name, File()).add(file)
             self.by_test.setdefault(test, {}).setdefault(name, File()).add(file)
 
-    def tests_of(self, file: str, line: int) -> list[str]:
-        return [test for test, files in self.by_test.items() if file in files and files[file].lines.get(line)]
 
-    def data(self) -> dict[str, Any]:
-        def of(files: dict[str, File], lines: bool = True) -> dict[str, Any]:
-            return {name: {"lines": file.lines if lines else {line: 1 for line, count in file.lines.items() if count},
-                           "branches": file.branches if lines else {}, "functions": file.functions} for name, file in files.items()}
-        return {"files": of(self.files), "by_test": {test: of(files, False) for test, files in self.by_test.items()}}
+def data(found: Coverage) -> dict[str, Any]:
+    """Returns the whole as from_data() takes it, without what each test executes."""
+    return {"files": {name: asdict(file) for name, file in found.files.items()}}
 
 
 def from_data(data: dict[str, Any]) -> Coverage:
-    def of(files: dict[str, Any]) -> dict[str, File]:
-        return {name: File(*({int(line): value for line, value in each[what].items()} for what in ("lines", "branches")), each["functions"]) for name, each in files.items()}
-    return Coverage(of(data["files"]), {test: of(files) for test, files in data["by_test"].items()})
+    return Coverage({name: File(*({int(line): value for line, value in each[what].items()} for what in ("lines", "branches")), each["functions"])
+                     for name, each in data["files"].items()})
 
 
 def parse(report: dict[str, Any], wanted: Collection[str]) -> dict[str, File]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import project
-from lab.arguments import ServerName
 
 ROLES = ("before", "after")
 
@@ -25,10 +24,6 @@ class Side:
     #: what servers/run calls the servers
     suite: str
     lab: str
-
-    @property
-    def lab_server(self) -> ServerName:
-        return ServerName(self.lab, self.role)
 
 
 def _server(text: str) -> str:
