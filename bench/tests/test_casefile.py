@@ -26,7 +26,6 @@ class OurCases(unittest.TestCase):
 
     def test_lists_know_all_cases(self) -> None:
         self.assertEqual(arguments.find_cases("all"), CASES)
-        self.assertEqual(arguments.MIN_RUNS, casefile.MIN_RUNS)
 
 
 class Expectations(unittest.TestCase):

@@ -16,7 +16,7 @@ CASES = project.ROOT / "bench" / "cases"
 # R3 on this machine's storage, and on a device of 1 ms
 DEMO = ("r03_repeated_blocks", "r03_device")
 
-# the same as casefile.MIN_RUNS
+# an interval of fewer rounds says nothing
 MIN_RUNS = 7
 
 

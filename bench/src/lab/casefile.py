@@ -10,11 +10,9 @@ from typing import Any, Dict, List, Literal, Optional, Union
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
 from . import devices, plans
+from .arguments import MIN_RUNS
 from .figures import FIGURES, Figure
 from .variants import OWN, Variant, combinations
-
-# A bootstrap of fewer rounds gives intervals that are too narrow.
-MIN_RUNS = 7
 
 # Every case has these.
 EXTENSIONS = ("pg_buffercache", "pg_prewarm", "test_aio")

@@ -96,13 +96,9 @@ def run(given: Namespace) -> int:
     return stage.perform("bench/lab", body, results.CANNOT_TELL if given.bisect else 1)
 
 
-def _bisecting(argv: list[str]) -> bool:
-    return any(argument.startswith("--bisect") for argument in argv)
-
-
 def main(argv: list[str] | None = None) -> int:
     # git bisect run takes 1 for "bad", 125 for "cannot tell", and gives up at 128 and more
-    bisecting = _bisecting(sys.argv[1:] if argv is None else argv)
+    bisecting = any(argument.startswith("--bisect") for argument in (sys.argv[1:] if argv is None else argv))
     try:
         given = arguments.parse(argv)
     except SystemExit as status:

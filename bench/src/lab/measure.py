@@ -111,10 +111,6 @@ def groups(case: Case, variants: tuple[Variant, ...]) -> list[list[Variant]]:
     return list(by_settings.values())
 
 
-def steps(case: Case, variants: tuple[Variant, ...], servers: int, runs: int) -> int:
-    return len(variants) * servers * (runs + 1)
-
-
 def _start(contestant: Contestant, variant: Variant, report: Report) -> str | None:
     """Starts a server for a variant.  Returns why it cannot run it, or None."""
     if variant.value_of("io") == "direct" and (reason := report.storage.no_direct_io):

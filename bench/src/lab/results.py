@@ -117,9 +117,6 @@ class Report:
                     results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
         return results
 
-    def numbers_of_runs(self) -> list[int]:
-        return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
-
     def expected_sign(self, variant: str) -> str | None:
         if len(self.servers) != 2:
             return None

@@ -43,10 +43,6 @@ def _value(cluster: Cluster, statement: str) -> Any:
     return value
 
 
-def relation_file(cluster: Cluster, relation: str) -> Path:
-    return Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
-
-
 def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
     state = variant.value_of("cache")
     if not state:
@@ -58,7 +54,7 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
             execute(cluster, f"SELECT count(*) FROM pg_prewarm('{relation}')")
             continue
         execute(cluster, f"SELECT pg_buffercache_evict_relation('{relation}')")
-        file = relation_file(cluster, relation)
+        file = Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
         shares.append(pagecache.forget(file) if state == "cold kernel" else pagecache.fill(file))
         if state == "cold kernel" and shares[-1] > STAYED:
             raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which should be cold")

@@ -89,9 +89,9 @@ def _record(contestant: Contestant, case: Case, variant: Variant, direct_io: boo
     execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
     run_once(cluster, case, variant, 1)
     execute(cluster, "SELECT io_trace_stop()")
-    rows, lost = trace.rows_of_session(cluster.session)
+    recorded = trace.rows_of_session(cluster.session)
     cluster.stop()
-    return rows, lost
+    return recorded
 
 
 class Session:
@@ -107,10 +107,9 @@ class Session:
 
     def expect(self, cases: Sequence[Case], effort: Effort, only: str = "") -> None:
         """Tells the progress bar how many runs there will be, and the reports how many comparisons."""
-        self._comparisons = sum(case.number_of_comparisons(variants(case, only), len(self._clusters)) for case in cases)
-        self.progress.expect(sum(
-            measure.steps(case, variants(case, only), len(self._clusters), effort.limits(case).runs) for case in cases
-        ))
+        servers = len(self._clusters)
+        self._comparisons = sum(case.number_of_comparisons(variants(case, only), servers) for case in cases)
+        self.progress.expect(sum(len(variants(case, only)) * servers * (effort.limits(case).runs + 1) for case in cases))
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
         """Measures a case on all servers and returns its report.  Raises ServerError."""

@@ -41,7 +41,8 @@ def _other_figures(report: Report) -> Table:
     table = _table(report, *(name.replace("_", "\n") for name in report.case.run.also))
     for variant, by_server in report.runs.items():
         for number, label in enumerate(by_server):
-            table.add_row("" if number else variant, label, *(_also(report, variant, label, name) for name in report.case.run.also))
+            summaries = [report.summary(variant, label, name) for name in report.case.run.also]
+            table.add_row("" if number else variant, label, *(wording.number(each.median) if each else "–" for each in summaries))
     return table
 
 
@@ -70,11 +71,6 @@ def _provenance(report: Report) -> Table:
         if statements:
             grid.add_row(what, Text(" ".join("; ".join(statements).split())))
     return grid
-
-
-def _also(report: Report, variant: str, label: str, name: str) -> str:
-    summary = report.summary(variant, label, name)
-    return wording.number(summary.median) if summary else "–"
 
 
 def _results(report: Report) -> Table:

@@ -183,7 +183,8 @@ def contrast(report: Report, found: ContrastResult) -> str:
 
 
 def number_of_runs(report: Report) -> str:
-    return f"{joined([str(number) for number in report.numbers_of_runs()])} runs"
+    numbers = {len(runs) for by_server in report.runs.values() for runs in by_server.values()}
+    return f"{joined([str(number) for number in sorted(numbers)])} runs"
 
 
 def how_read(report: Report) -> str:
