@@ -332,6 +332,7 @@ class KeptResults(WithDirectory):
         store._locked.close()
         self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
         self.assertIsNone(store.read("suite/x"))
+        store._locked.close()
 
     def test_one_trial_at_a_time(self) -> None:
         store = Kept(self.directory / "t")
