@@ -284,8 +284,8 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     if not vary or not all(vary.values()):
         raise CaseError(f"{where}: vary must be given, and each name in it needs values")
     run = file.run
-    case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run, _statements(run.before), _statements(run.statement),
-                _statements(run.after), tuple(vary), combinations(vary), parameters)
+    case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run,
+                *map(_statements, (run.before, run.statement, run.after)), tuple(vary), combinations(vary), parameters)
     if problems := _problems(case):
         raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
     return case

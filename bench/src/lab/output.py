@@ -35,8 +35,10 @@ def document(title: str, body: str, style: str = STYLE) -> str:
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Returns a table of cells in HTML that scrolls by itself in a narrow window."""
-    told = "".join("<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>" for tag, cells in [*([("th", head)] if head else []), *(("td", row) for row in rows)])
-    return f'<div class="wide"><table>{told}</table></div>'
+    def row(cells: Iterable[str], tag: str = "td") -> str:
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    return f'<div class="wide"><table>{row(head, "th") if head else ""}{"".join(map(row, rows))}</table></div>'
 
 
 def embedded(path: Path, told: str) -> Markup:

@@ -165,13 +165,16 @@ class Report:
         lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
         for variant, by_server in self.runs.items():
             for server, runs in by_server.items():
-                lines += [{"line": "run", **case, "variant": variant, "server": server, "measure": self.case.measure, **asdict(run)} for run in runs]
+                of_run = {"line": "run", **case, "variant": variant, "server": server, "measure": self.case.measure}
+                lines += [of_run | asdict(run) for run in runs]
         for variant in self.runs:
             if ratio := self.ratio(variant):
                 first, second = (server.label for server in self.servers)
-                lines.append({"line": "ratio", **case, "variant": variant, "of": first, "to": second, **self._compared(ratio, self.expected_sign(variant))})
+                lines.append({"line": "ratio", **case, "variant": variant, "of": first, "to": second,
+                              **self._compared(ratio, self.expected_sign(variant))})
         for found in self.contrasts():
-            lines.append({"line": "contrast", **case, "server": found.server, "of": found.of, "to": found.to, **self._compared(found.ratio, found.expected_sign)})
+            lines.append({"line": "contrast", **case, "server": found.server, "of": found.of, "to": found.to,
+                          **self._compared(found.ratio, found.expected_sign)})
         lines += [{"line": "skipped", **case, **asdict(skipped)} for skipped in self.skipped]
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 

@@ -107,7 +107,8 @@ class _Trial:
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
         deadline = 0.0 if self._given.show else self._deadline
         # the lab judges the first server, which is the one after the patch
-        lab.run(cases, [ServerName(side.lab, side.role) for side in self._given.sides[::-1]], self._given.work, self._console, deadline, found)
+        servers = [ServerName(side.lab, side.role) for side in self._given.sides[::-1]]
+        lab.run(cases, servers, self._given.work, self._console, deadline, found)
         found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
@@ -132,7 +133,8 @@ class _Trial:
             directory = self._store.directory / "coverage"
             left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
             ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
-            kept = coverage.data(coverage.read(directory)) | {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
+            kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
+            kept |= coverage.data(coverage.read(directory))
             shutil.rmtree(directory)
             if ran.broken:
                 raise sides.SideError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")

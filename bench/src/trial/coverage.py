@@ -72,8 +72,10 @@ def data(found: Coverage) -> dict[str, Any]:
 
 
 def from_data(data: dict[str, Any]) -> Coverage:
-    return Coverage({name: File(*({int(line): value for line, value in each[what].items()} for what in ("lines", "branches")), each["functions"])
-                     for name, each in data["files"].items()})
+    def by_line(values: dict[Any, Any]) -> dict[int, Any]:
+        return {int(line): value for line, value in values.items()}
+
+    return Coverage({name: File(by_line(each["lines"]), by_line(each["branches"]), each["functions"]) for name, each in data["files"].items()})
 
 
 def parse(report: dict[str, Any], wanted: Collection[str]) -> dict[str, File]:

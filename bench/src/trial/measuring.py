@@ -76,7 +76,8 @@ class Measuring:
             failures[case.name] = told(error)
             lab.progress.note(f"{case.id} failed: {told(error).splitlines()[0]}")
 
-    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float, found: Findings) -> None:
+    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float,
+            found: Findings) -> None:
         """Measures what has not been measured yet.  No case begins after the deadline."""
         to_do = [case for case in cases if not self._path(case.name).exists()]
         if to_do and time.monotonic() <= deadline:

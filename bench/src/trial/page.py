@@ -66,7 +66,8 @@ def _suite_table(found: Findings) -> str:
     if not found.differences:
         return ""
     return table(("file", "before", "after", "", "what fails"), (
-        (_text(each.name), _times(each.before), _times(each.after), _mark(WORDS[each.verdict], each.verdict), _failures(each)) for each in found.differences))
+        (_text(each.name), _times(each.before), _times(each.after), _mark(WORDS[each.verdict], each.verdict), _failures(each))
+        for each in found.differences))
 
 
 def _skips(found: Findings) -> str:
@@ -117,8 +118,8 @@ def _uncovered(found: Findings) -> str:
         lines, of_lines, taken, of_taken = found.share
         body.append(f'<p class="lead">{lines} of {of_lines} lines are executed, and {taken} of {of_taken} branches taken, of those that the patch adds or changes.</p>'
                     "<p>A process that is killed leaves no counts.</p>")
-        rows = [(_text(gap.file), f"{gap.first}–{gap.last}" if gap.last > gap.first else str(gap.first), _text(gap.never or "not executed"), f"<pre>{_text(gap.text)}</pre>")
-                for gap in found.gaps]
+        rows = [(_text(gap.file), f"{gap.first}–{gap.last}" if gap.last > gap.first else str(gap.first), _text(gap.never or "not executed"),
+                 f"<pre>{_text(gap.text)}</pre>") for gap in found.gaps]
         body.append(table(("file", "lines", "never happens", "text"), rows) if found.gaps else '<p class="good">None: all are executed.</p>')
     return f"<section>{''.join(body)}</section>"
 
@@ -128,7 +129,8 @@ def _unnoticed(found: Findings) -> str:
     body = ["<h2>4. Which bugs in the patch's own lines does nothing notice?</h2>", _notes(found, "bugs"), f'<p class="lead">{_text(told[0].upper() + told[1:])}.</p>']
     def listed(found: Iterable[points.Point]) -> str:
         return table(("file", "line", "function", "bug", "text"), (
-            (_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>") for point in found))
+            (_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>")
+            for point in found))
 
     if found.survivors:
         body.append("<p>Each is a test that the patch lacks, or a line that it does not need, or a difference that cannot be seen from outside.</p>" + listed(each.point for each in found.survivors))
@@ -193,7 +195,8 @@ def _build_row(what: str, role: str, build: Build) -> tuple[str, str]:
 
 def _provenance(found: Findings) -> str:
     rows = [("command", f"<code>{_text(found.command)}</code>"), ("when", _text(found.started)), ("test_aio", _text(found.project))]
-    rows += [_build_row(what, role, build) for what, builds in (("suite", found.suite_builds), ("lab", found.lab_builds)) for role, build in builds.items()]
+    for what, builds in (("suite", found.suite_builds), ("lab", found.lab_builds)):
+        rows += [_build_row(what, role, build) for role, build in builds.items()]
     if found.reports:
         report = found.reports[0]
         rows += [("machine", _text(wording.machine(report))), ("storage", _text(wording.storage(report)))]
