@@ -8,8 +8,8 @@ from pathlib import Path
 HERE = Path(__file__).absolute().parent
 
 
-def run(module: str, *preset: str) -> None:
-    """Runs MODULE.main() with what is preset and the command line, and exits."""
+def run(module: str) -> None:
+    """Runs MODULE.main() with the command line, and exits."""
     # root would leave files that the checkout's owner cannot remove
     sys.dont_write_bytecode = True
     environment = Path(os.environ.get("VIRTUAL_ENV", "/"), "bin", "python")
@@ -19,6 +19,6 @@ def run(module: str, *preset: str) -> None:
         sys.exit(f"{sys.argv[0]}: needs Python 3.11 or newer, as Debian 12 has it")
     sys.path[0] = str(HERE / "src")
     try:
-        sys.exit(importlib.import_module(module).main([*preset, *sys.argv[1:]]))
+        sys.exit(importlib.import_module(module).main(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)

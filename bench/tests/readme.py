@@ -12,8 +12,6 @@ POSTGRES names the source tree that README calls /path/to/postgres; without it t
 commands with that path are left out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,15 +1,16 @@
-"""Case files of the project, and errors in others."""
-
-from __future__ import annotations
+"""Case files of the project, and errors in others; what is varied; and the tables of cases and devices in README."""
 
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
 
 from lab import arguments, casefile, devices
+from lab.variants import Variant, combinations, for_server
 
-CASES = sorted((Path(__file__).absolute().parents[1] / "cases").glob("*.toml"))
+BENCH = Path(__file__).absolute().parents[1]
+CASES = sorted((BENCH / "cases").glob("*.toml"))
 
 R3 = next(path for path in CASES if path.stem == "r03_repeated_blocks")
 
@@ -25,7 +26,6 @@ class OurCases(unittest.TestCase):
 
     def test_lists_know_all_cases(self) -> None:
         self.assertEqual(arguments.find_cases("all"), CASES)
-        self.assertEqual(arguments.MIN_RUNS, casefile.MIN_RUNS)
 
 
 class Expectations(unittest.TestCase):
@@ -110,5 +110,59 @@ class BadCases(unittest.TestCase):
                     casefile.load(path)
 
 
-if __name__ == "__main__":
-    unittest.main()
+class Settings(unittest.TestCase):
+    def test_own_names_become_the_servers(self) -> None:
+        variant = Variant((("io_method", "worker"), ("io", "direct"), ("workers", "4"), ("cache", "warm"), ("order", "random")))
+        common = {"io_method": "worker", "debug_io_direct": "data"}
+        self.assertEqual(variant.settings(["order"], 180006), common | {"io_workers": "4"})
+        self.assertEqual(variant.settings(["order"], 190000), common | {"io_min_workers": "4", "io_max_workers": "4"})
+
+    def test_buffered(self) -> None:
+        self.assertEqual(Variant((("io", "buffered"),)).settings([], 190000), {"debug_io_direct": ""})
+
+    def test_of_a_version(self) -> None:
+        settings = {"fsync": "on", "18": {"io_workers": 1}, "19": {"io_min_workers": 1}}
+        self.assertEqual(for_server(settings, 180006), {"fsync": "on", "io_workers": "1"})
+        self.assertEqual(for_server(settings, 200000), {"fsync": "on", "io_min_workers": "1"})
+
+
+class Labels(unittest.TestCase):
+    def test_what_does_not_vary_is_not_said(self) -> None:
+        labels = [variant.label for variant in combinations({"io_method": ["worker", "sync"], "cache": ["warm"]})]
+        self.assertEqual(labels, ["worker", "sync"])
+
+    def test_a_single_one_has_a_name(self) -> None:
+        self.assertEqual([variant.label for variant in combinations({"io_method": ["worker"], "cache": ["warm"]})], ["worker"])
+
+    def test_matches(self) -> None:
+        variant = combinations({"io_method": ["worker"], "cache": ["cold server"]})[0]
+        self.assertTrue(variant.matches("worker"))
+        self.assertTrue(variant.matches("cold server, worker"))
+        self.assertFalse(variant.matches("worker, warm"))
+
+
+def rows(first: str) -> list[list[str]]:
+    """Returns the rows of README's table whose first heading is that; their cells without backticks."""
+    (table,) = re.findall(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", (BENCH / "README.md").read_text(), re.M)
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+class Tables(unittest.TestCase):
+    def test_has_all_cases(self) -> None:
+        said: set[str] = set()
+        for cell, *_ in rows("cases"):
+            for first, last in re.findall(r"([A-Z]\d+)(?: to [A-Z](\d+))?", cell):
+                said |= {f"{first[0]}{number}" for number in range(int(first[1:]), int(last or first[1:]) + 1)}
+        there = {re.sub(r"^([a-z])0*(\d+)_.*", lambda match: match[1].upper() + match[2], path.stem) for path in CASES}
+        self.assertEqual(said, there)
+
+    def test_has_the_presets(self) -> None:
+        said = {}
+        for name, latency, depth, bandwidth, *_ in rows("preset"):
+            milliseconds, jitter = re.fullmatch(r"([\d.]+) ms(?: ± (\d+) %)?", latency).groups()
+            said[name] = (float(milliseconds), int(jitter or 0), int(depth), int(re.sub(r"[^\d]", "", bandwidth) or 0))
+        there = {}
+        for name, device in devices.PRESETS.items():
+            amount, unit = re.fullmatch(r"(\d+)(us|ms)", device.latency).groups()
+            there[name] = (int(amount) / {"us": 1000, "ms": 1}[unit], round(100 * device.jitter), device.queue_depth, round((device.bytes_per_second or 0) / 1e6))
+        self.assertEqual(said, there)

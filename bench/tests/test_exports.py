@@ -1,7 +1,5 @@
 """The export of a trace, read by Perfetto's own user interface, with its trace processor, in a browser."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import importlib.util
@@ -97,7 +95,3 @@ class Exports(unittest.TestCase):
         self.assertEqual(counters, [[0, max(row["in_progress"] for row in rows)], [1, max(row["lookahead_distance"] for row in rows)]])
         names = [name for (name,) in self.query("SELECT name FROM process WHERE name IS NOT NULL")]
         self.assertTrue(any("client backend" in name for name in names), names)
-
-
-if __name__ == "__main__":
-    unittest.main()

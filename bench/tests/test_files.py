@@ -1,7 +1,5 @@
 """The page cache, /proc, and counted instructions."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from lab import instructions, pagecache, processes
+from lab import pagecache, processes
 
 
 class PageCache(unittest.TestCase):
@@ -64,11 +62,11 @@ class Instructions(unittest.TestCase):
     LOOP = "for _ in range({}): pass"
 
     def setUp(self) -> None:
-        if reason := instructions.why_not([os.getpid()]):
+        if reason := processes.why_no_instructions([os.getpid()]):
             self.skipTest(reason)
 
     def of_a_child(self, rounds: int) -> int:
-        with instructions.counting([os.getpid()]) as count:
+        with processes.counting_instructions([os.getpid()]) as count:
             # without site and with one seed of hashes, the start is nearly the same each time
             subprocess.run([sys.executable, "-S", "-c", self.LOOP.format(rounds)], check=True, env={"PYTHONHASHSEED": "0"})
             return count()
@@ -80,9 +78,5 @@ class Instructions(unittest.TestCase):
     def test_of_a_process_that_is_gone(self) -> None:
         child = subprocess.Popen([sys.executable, "-c", ""])
         child.wait()
-        with instructions.counting([child.pid]) as count:
+        with processes.counting_instructions([child.pid]) as count:
             self.assertEqual(count(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,11 +4,10 @@ The reasons are made one by one for a single process.  kernel.io_uring_disabled
 is the whole machine's, so no test touches it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os
+import re
 import resource
 import struct
 import subprocess
@@ -60,17 +59,23 @@ def death(call: int) -> Callable[[], None]:
     return lambda: refuse(call, SECCOMP_RET_KILL_PROCESS)
 
 
-def limit_files(files: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+def limit(what: int, number: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(what, (number, number))
+
+
+def files(number: int) -> Callable[[], None]:
+    return limit(resource.RLIMIT_NOFILE, number)
+
+
+MEMLOCK = limit(resource.RLIMIT_MEMLOCK, 102400)
+
+
+def run(*arguments: str | Path, before: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROBE, *arguments], preexec_fn=before, capture_output=True, text=True)
 
 
 def probe(before: Callable[[], None] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROBE, "--brief", *arguments, PG_CONFIG], preexec_fn=before, capture_output=True, text=True)
-
-
-def explain(before: Callable[[], None] | None = None) -> list[str]:
-    said = subprocess.run([PROBE, "--explain", PG_CONFIG], preexec_fn=before, capture_output=True, text=True)
-    return said.stdout.splitlines()
+    return run("--brief", *arguments, PG_CONFIG, before=before)
 
 
 @unittest.skipUnless(PG_CONFIG, "PG_CONFIG is not set: no server to probe")
@@ -79,6 +84,10 @@ class Reasons(unittest.TestCase):
         plain = probe()
         if plain.returncode != 0:
             self.skipTest(f"io_uring cannot be used here anyway: {plain.stdout}{plain.stderr}")
+        self.directory = self.enterContext(tempfile.TemporaryDirectory())
+
+    def write(self, name: str, text: str = "") -> None:
+        Path(self.directory, name).write_text(text)
 
     def check_refusal(self, said: subprocess.CompletedProcess[str], start: str) -> None:
         self.assertEqual(said.returncode, 1, said.stderr)
@@ -87,66 +96,57 @@ class Reasons(unittest.TestCase):
         self.assertEqual(said.stderr, "")
 
     def test_usable(self) -> None:
-        self.assertEqual(probe().stdout, "usable\n")
-
-    def test_open_files_for_rings(self) -> None:
-        self.check_refusal(probe(lambda: limit_files(60)), 'open-file limit: "ulimit -n" is 60,')
-
-    def test_open_files_for_the_rest(self) -> None:
-        said = probe(lambda: limit_files(60), "--max-connections", "8")
-        self.check_refusal(said, 'open-file limit: "ulimit -n" is 60, a server with 50 rings needs')
-
-    def test_fewer_rings_need_fewer_files(self) -> None:
         few = ("--max-connections=3", "-c", "max_worker_processes=0", "-c", "max_wal_senders=0", "-c", "autovacuum_worker_slots=1")
-        self.assertEqual(probe(lambda: limit_files(90), *few).stdout, "usable\n")
+        self.assertEqual(probe().stdout, "usable\n")
+        self.assertEqual(probe(files(90), *few).stdout, "usable\n", "fewer rings need fewer files")
+        # servers 18 and 19 never call io_uring_register
+        self.assertEqual(probe(refusal(SYS_IO_URING_REGISTER, errno.EPERM)).stdout, "usable\n")
+        self.assertEqual(probe(death(SYS_IO_URING_REGISTER)).stdout, "usable\n")
 
-    def test_more_connections_than_files(self) -> None:
-        said = probe(lambda: limit_files(500), "--max-connections=1000")
-        self.check_refusal(said, 'open-file limit: "ulimit -n" is 500, a server with 1042 rings needs at least 1106')
+    def test_open_files(self) -> None:
+        """For rings, for the rest of the server, and for more connections than files."""
+        for number, arguments, told in ((60, (), " 60,"), (60, ("--max-connections", "8"), " 60, a server with 50 rings needs"),
+                                        (500, ("--max-connections=1000",), " 500, a server with 1042 rings needs at least 1106")):
+            with self.subTest(told):
+                self.check_refusal(probe(files(number), *arguments), f'open-file limit: "ulimit -n" is{told}')
 
     def test_data_directory(self) -> None:
         """The rings follow from the settings of a data directory, and the probe says what it assumed."""
-        with tempfile.TemporaryDirectory() as directory:
-            os.chmod(directory, 0o755)
-            Path(directory, "postgresql.conf").write_text("max_connections = 10\nmax_wal_senders = 0\n")
-            said = subprocess.run([PROBE, directory, PG_CONFIG, "-c", "max_worker_processes=1"], capture_output=True, text=True)
-            self.assertEqual(said.returncode, 2, "options come first")
-            said = subprocess.run([PROBE, "-c", "max_worker_processes=1", directory, PG_CONFIG], capture_output=True, text=True)
-            lines = said.stdout.splitlines()
-            self.assertEqual(lines[0], "usable", said.stderr)
-            self.assertEqual(lines[1], "35 rings: 10 max_connections + 16 autovacuum_worker_slots + 1 max_worker_processes"
-                             " + 0 max_wal_senders + 2 special workers + 6 auxiliary processes")
-            self.assertEqual(lines[2], f"assumed: the server starts with the settings of {directory} and max_worker_processes=1")
-            self.assertTrue(lines[3].startswith("assumed: it runs as this user, "), lines[3])
+        os.chmod(self.directory, 0o755)
+        self.write("postgresql.conf", "max_connections = 10\nmax_wal_senders = 0\n")
+        self.assertEqual(run(self.directory, PG_CONFIG, "-c", "max_worker_processes=1").returncode, 2, "options come first")
+        said = run("-c", "max_worker_processes=1", self.directory, PG_CONFIG)
+        lines = said.stdout.splitlines()
+        self.assertEqual(lines[0], "usable", said.stderr)
+        self.assertEqual(lines[1], "35 rings: 10 max_connections + 16 autovacuum_worker_slots + 1 max_worker_processes"
+                         " + 0 max_wal_senders + 2 special workers + 6 auxiliary processes")
+        self.assertEqual(lines[2], f"assumed: the server starts with the settings of {self.directory} and max_worker_processes=1")
+        self.assertTrue(lines[3].startswith("assumed: it runs as this user, "), lines[3])
 
     def test_data_directory_of_another_server(self) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            said = subprocess.run([PROBE, directory, PG_CONFIG], capture_output=True, text=True)
-            self.assertRegex(said.stderr, "there is no postgresql.conf in .*: name the directory that has it")
-            Path(directory, "postgresql.conf").touch()
-            Path(directory, "PG_VERSION").write_text("17\n")
-            said = subprocess.run([PROBE, directory, PG_CONFIG], capture_output=True, text=True)
-            self.assertEqual(said.returncode, 2)
-            self.assertIn(f"{directory} is of PostgreSQL 17, ", said.stderr)
+        self.assertRegex(run(self.directory, PG_CONFIG).stderr, "there is no postgresql.conf in .*: name the directory that has it")
+        self.write("postgresql.conf")
+        self.write("PG_VERSION", "17\n")
+        said = run(self.directory, PG_CONFIG)
+        self.assertEqual(said.returncode, 2)
+        self.assertIn(f"{self.directory} is of PostgreSQL 17, ", said.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_root_becomes_the_owner(self) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            Path(directory, "postgresql.conf").touch()
-            os.chown(directory, 54321, 54321)
-            said = subprocess.run([PROBE, directory, PG_CONFIG], capture_output=True, text=True)
-            self.assertIn("assumed: it runs as this user, 54321,", said.stdout, said.stderr)
+        self.write("postgresql.conf")
+        os.chown(self.directory, 54321, 54321)
+        said = run(self.directory, PG_CONFIG)
+        self.assertIn("assumed: it runs as this user, 54321,", said.stdout, said.stderr)
 
     def test_as_many_rings_as_the_server(self) -> None:
         """The server counts the same processes for its semaphores, and those of I/O workers besides."""
         program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
-        with tempfile.TemporaryDirectory() as directory:
-            cluster = Path(directory, "data")
-            subprocess.run([program.with_name("initdb"), "-D", cluster, "-A", "trust", "--no-sync"], capture_output=True, check=True)
-            counted = subprocess.run([program, "-C", "num_os_semaphores", "-D", cluster], capture_output=True, text=True).stdout
-            said = subprocess.run([PROBE, cluster, PG_CONFIG], capture_output=True, text=True).stdout.splitlines()
-            # 32: MAX_IO_WORKERS
-            self.assertEqual(int(said[1].split()[0]) + 32, int(counted), said)
+        cluster = Path(self.directory, "data")
+        subprocess.run([program.with_name("initdb"), "-D", cluster, "-A", "trust", "--no-sync"], capture_output=True, check=True)
+        counted = subprocess.run([program, "-C", "num_os_semaphores", "-D", cluster], capture_output=True, text=True).stdout
+        said = run(cluster, PG_CONFIG).stdout.splitlines()
+        # 32: MAX_IO_WORKERS
+        self.assertEqual(int(said[1].split()[0]) + 32, int(counted), said)
 
     def test_seccomp_refuses(self) -> None:
         for name, call in (("io_uring_setup", SYS_IO_URING_SETUP), ("io_uring_enter", SYS_IO_URING_ENTER)):
@@ -155,44 +155,31 @@ class Reasons(unittest.TestCase):
                 self.check_refusal(probe(refusal(call, errno.ENOSYS)), f"seccomp: a filter hides {name} ")
                 self.check_refusal(probe(death(call)), f"seccomp: a filter kills processes that call {name},")
 
-    def test_register_is_not_needed(self) -> None:
-        """Servers 18 and 19 never call io_uring_register."""
-        self.assertEqual(probe(refusal(SYS_IO_URING_REGISTER, errno.EPERM)).stdout, "usable\n")
-        self.assertEqual(probe(death(SYS_IO_URING_REGISTER)).stdout, "usable\n")
-
     def test_memlock(self) -> None:
-        said = probe(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
+        said = probe(MEMLOCK)
         if said.returncode == 0:
             self.skipTest("this kernel does not count rings as locked memory")
         self.check_refusal(said, 'memlock limit: "ulimit -l" is 100 kB, for all of this user\'s processes together, and ')
 
-    def check_remedies(self, lines: list[str], systemd: str, docker: str, kubernetes: str) -> None:
-        self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
-        self.assertRegex(lines[3], "^ +[0-9]+ kB of locked memory")
-        self.assertEqual(len(lines), 9)
-        self.assertTrue(lines[4].startswith(f"systemd: {systemd}"), lines[4])
-        self.assertTrue(lines[5].startswith(f"docker: {docker}"), lines[5])
-        self.assertTrue(lines[6].startswith("Kubernetes: ") and kubernetes in lines[6], lines[6])
-
-    def test_needs_of_usable(self) -> None:
-        lines = explain()
-        self.assertEqual(lines[0], "usable")
-        self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
-        self.assertEqual(len(lines), 6)
-
-    def test_remedies_for_seccomp(self) -> None:
-        lines = explain(refusal(SYS_IO_URING_ENTER, errno.EPERM))
-        self.check_remedies(lines, "SystemCallFilter=@aio", "--security-opt seccomp=unconfined", "seccompProfile")
-
-    def test_remedies_for_open_files(self) -> None:
-        lines = explain(lambda: limit_files(60))
-        self.check_remedies(lines, "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536")
-
-    def test_remedies_for_memlock(self) -> None:
-        lines = explain(lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400)))
-        if lines[0] == "usable":
-            self.skipTest("this kernel does not count rings as locked memory")
-        self.check_remedies(lines, "LimitMEMLOCK=infinity", "--ulimit memlock=-1:-1", "LimitMEMLOCK=infinity")
+    def test_needs_and_remedies(self) -> None:
+        for before, *remedies in (
+            (None,),
+            (refusal(SYS_IO_URING_ENTER, errno.EPERM), "SystemCallFilter=@aio", "--security-opt seccomp=unconfined", "seccompProfile"),
+            (files(60), "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536"),
+            (MEMLOCK, "LimitMEMLOCK=infinity", "--ulimit memlock=-1:-1", "LimitMEMLOCK=infinity"),
+        ):
+            lines = run("--explain", PG_CONFIG, before=before).stdout.splitlines()
+            if before is MEMLOCK and lines[0] == "usable":
+                self.skipTest("this kernel does not count rings as locked memory")
+            with self.subTest(lines[0]):
+                self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
+                self.assertEqual(len(lines), 9 if remedies else 6)
+                if remedies:
+                    self.assertRegex(lines[3], "^ +[0-9]+ kB of locked memory")
+                    for line, start, words in zip(lines[4:], ("systemd: ", "docker: ", "Kubernetes: "), remedies):
+                        self.assertRegex(line, f"^{start}{'.*' if start == 'Kubernetes: ' else ''}{re.escape(words)}")
+                else:
+                    self.assertEqual(lines[0], "usable")
 
 
 class NotCompiledIn(unittest.TestCase):
@@ -205,7 +192,7 @@ class NotCompiledIn(unittest.TestCase):
                 status = 0 if name == "pg_config" else 1
                 script.write_text("#!/bin/sh\ncat >&%d <<'END'\n%s\nEND\nexit %d\n" % (status + 1, "\n".join(said), status))
                 script.chmod(0o755)
-            return subprocess.run([PROBE, Path(directory, "pg_config")], capture_output=True, text=True)
+            return run(Path(directory, "pg_config"))
 
     def test_built_without_liburing(self) -> None:
         said = self.probe_server_saying(
@@ -226,12 +213,6 @@ class NotCompiledIn(unittest.TestCase):
         said = self.probe_server_saying("FATAL:  out of luck")
         self.assertEqual((said.returncode, said.stdout), (2, ""))
 
-
-class Usage(unittest.TestCase):
     def test_no_server(self) -> None:
-        said = subprocess.run([PROBE, "/nonexistent/pg_config"], capture_output=True, text=True)
+        said = run("/nonexistent/pg_config")
         self.assertEqual((said.returncode, said.stdout), (2, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 """The lab's command line, contrasts, page and pictures.  Nothing is measured."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io
@@ -17,9 +15,10 @@ from unittest import mock
 import psycopg
 from rich.console import Console
 
-from lab import arguments, casefile, command, measure, page, picture, session, stage, wording
+from lab import arguments, casefile, command, measure, output, picture, session, stage, wording
 from lab.results import Report, Run
 
+from . import browser
 from .test_report import report, shown
 
 CASES = Path(__file__).absolute().parents[1] / "cases"
@@ -66,7 +65,7 @@ class CommandLine(unittest.TestCase):
         wrong = (["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
                  ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
                  ["--query", "/nonexistent"])
-        with mock.patch.object(command.provide, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
+        with mock.patch.object(command.project, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
             for argv in wrong:
                 self.assertEqual(command.main(argv), 2, argv)
             self.assertEqual(command.main(["r99", "--bisect", "2"]), 129)
@@ -80,7 +79,7 @@ class Failures(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             console = Console(file=io.StringIO())
             with (
-                mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.provide, "provide", return_value=True),
+                mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.project, "provide", return_value=True),
                 mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
                 mock.patch.object(stage, "Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
             ):
@@ -136,7 +135,7 @@ class Reports(unittest.TestCase):
         self.assertEqual({kind: kinds.count(kind) for kind in kinds[1:]}, {"run": 18 * 2 * 7, "ratio": 18, "contrast": 12})
 
     def test_page_needs_nothing_else(self) -> None:
-        html = page.render([report(), many()], [("R1", "a <reason>")], quick=True)
+        html = output.render([report(), many()], [("R1", "a <reason>")], quick=True)
         # the plot of all comparisons, then one for each case
         self.assertEqual(html.count("<img "), 3)
         self.assertEqual(re.findall(r'(?:src|href)="(?!data:|#)', html), [])
@@ -178,7 +177,7 @@ class Reports(unittest.TestCase):
         self.assertNotIn("QUICK", self.drawn(report()))
         made = replace(report(), quick=True)
         self.assertIn("QUICK", self.drawn(made))
-        self.assertIn("A quick session", page.render([made], [], quick=False))
+        self.assertIn("A quick session", output.render([made], [], quick=False))
         self.assertIn("Quick: signs at best", " ".join(shown(made, 80)))
 
     def test_devices_are_told(self) -> None:
@@ -187,5 +186,28 @@ class Reports(unittest.TestCase):
         self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
         self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)
 
-if __name__ == "__main__":
-    unittest.main()
+
+class Page(browser.PageTest):
+    """The report page in a real browser."""
+
+    @classmethod
+    def html(cls) -> str:
+        return output.render([report(), report(2, "io_uring")], [("R99", "it <broke>")], quick=True)
+
+    def test_pictures_are_seen(self) -> None:
+        sizes = self.browser.run("return [...document.images].map(image => [image.complete, image.naturalWidth])")
+        # the comparisons of both cases, then a picture of each
+        self.assertEqual(len(sizes), 3)
+        for complete, width in sizes:
+            self.assertTrue(complete)
+            self.assertGreater(width, 500)
+
+    def test_what_is_told(self) -> None:
+        text = self.browser.run("return document.body.innerText")
+        for words in ("R99 could not be measured: it <broke>", "A quick session", "slower, as expected", "a reason"):
+            self.assertIn(words, text)
+        rows = self.browser.run("return document.querySelector('table').rows.length")
+        self.assertEqual(rows, 2)
+
+    def test_fits_narrow_and_wide_windows(self) -> None:
+        self.check_widths()

@@ -1,7 +1,5 @@
 """The packages: what they import and need, and what works without that."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess
@@ -12,7 +10,7 @@ import unittest
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from lab import provide
+from lab import project
 
 BENCH = Path(__file__).absolute().parents[1]
 SOURCE = BENCH / "src"
@@ -63,8 +61,8 @@ class Imports(unittest.TestCase):
             self.assertFalse({other for other in imported(name, path) if other.partition(".")[0] in above}, name)
 
     def test_all_packages_are_told_to_pip(self) -> None:
-        project = tomllib.loads((BENCH / "pyproject.toml").read_text())
-        self.assertEqual(set(project["tool"]["setuptools"]["packages"]), PACKAGES)
+        told = tomllib.loads((BENCH / "pyproject.toml").read_text())
+        self.assertEqual(set(told["tool"]["setuptools"]["packages"]), PACKAGES)
         self.assertEqual({name.partition(".")[0] for name in modules()}, PACKAGES)
 
 
@@ -101,14 +99,10 @@ class Dependencies(unittest.TestCase):
         return said.split()
 
     def test_of_pyproject_are_those_of_the_table(self) -> None:
-        project = tomllib.loads((BENCH / "pyproject.toml").read_text())["project"]
-        self.assertEqual(sorted(project["dependencies"]), sorted(self.table("python_modules")))
+        told = tomllib.loads((BENCH / "pyproject.toml").read_text())["project"]
+        self.assertEqual(sorted(told["dependencies"]), sorted(self.table("python_modules")))
 
     def test_debian_has_each(self) -> None:
         names = {each.partition(">=")[0] for each in self.table("python_modules")}
-        self.assertEqual(names, set(provide.MODULES))
+        self.assertEqual(names, set(project.MODULES))
         self.assertLessEqual({f"python3-{name}" for name in names}, set(self.table("packages_bench")))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,8 +4,6 @@ and what --remove removes.
 dpkg-query is another one here, by which no package is installed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -19,9 +17,7 @@ ROOT = Path(__file__).absolute().parents[2]
 @unittest.skipIf(os.geteuid() == 0, "root would install the packages")
 class OrdinaryUser(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
         programs = self.directory / "bin"
         programs.mkdir()
         (self.directory / "called").touch()
@@ -72,9 +68,7 @@ class OrdinaryUser(unittest.TestCase):
 
 class Remove(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.cache = Path(directory.name)
+        self.cache = Path(self.enterContext(tempfile.TemporaryDirectory()))
         for name in ("18-instrumented", "stock", "source-0123456789ab", "log"):
             (self.cache / "test_aio" / name).mkdir(parents=True)
         (self.cache / "others").mkdir()
@@ -101,7 +95,3 @@ class Remove(unittest.TestCase):
             self.assertNotEqual(self.remove(name), 0, name)
         self.assertEqual(len(self.left()), 4)
         self.assertTrue((self.cache / "others").is_dir())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,8 +6,6 @@ line is compared with the form that servers/check gives it, and the tests named 
 exist.  "make demo" and "make deb" are run by .ci/run, by way of readme.py.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import resource
@@ -80,7 +78,3 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(tests), 2)
         for tap, regress in tests:
             self.assertTrue((ROOT / (tap or f"sql/{regress}.sql")).is_file(), tap or regress)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 """Table, JSON lines and picture of an invented report."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile
@@ -15,7 +13,8 @@ from rich.console import Console
 from lab import casefile, results, table, wording
 from lab.figures import FIGURES
 from lab.machine import Machine, Storage
-from lab.results import Report, Run, Server, Setting, Skipped
+from lab.results import BAD, CANNOT_TELL, GOOD, Report, Run, Server, Setting, Skipped, decide
+from lab.stats import Ratio
 
 CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"
 TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}
@@ -178,5 +177,14 @@ class Saved(unittest.TestCase):
         self.assertNotIn('"ratio"', report(1).as_json_lines())
 
 
-if __name__ == "__main__":
-    unittest.main()
+class Decisions(unittest.TestCase):
+    def test_only_an_interval_on_one_side_decides(self) -> None:
+        for ratio, verdict in ((Ratio(2.4, 2.1, 2.8), BAD), (Ratio(1.0, 0.9, 1.1), GOOD), (Ratio(1.6, 1.2, 2.0), CANNOT_TELL), (None, CANNOT_TELL)):
+            self.assertEqual(decide(ratio, 1.5), verdict)
+        self.assertEqual((GOOD, BAD, CANNOT_TELL), (0, 1, 125), "git's numbers")
+
+    def test_bad_if_one_is_and_good_if_all_are(self) -> None:
+        # worker 2.0, io_uring 2.8, sync 1.0
+        self.assertEqual(report().decide(["sync", "worker"], 1.5), BAD)
+        self.assertEqual(report().decide(["sync"], 1.5), GOOD)
+        self.assertEqual(report(2, "io_uring").decide(["sync", "io_uring"], 1.5), CANNOT_TELL)

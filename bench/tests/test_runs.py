@@ -1,7 +1,5 @@
 """Figures from EXPLAIN and pgbench, expected plans, and cases of queries."""
 
-from __future__ import annotations
-
 import tempfile
 import unittest
 from pathlib import Path
@@ -100,7 +98,3 @@ class Pgbench(unittest.TestCase):
     def test_failures_are_no_figures(self) -> None:
         with self.assertRaises(ServerError):
             figures_of_pgbench("number of failed transactions: 3 (3.000%)\nlatency average = 3.141 ms\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

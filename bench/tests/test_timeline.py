@@ -1,7 +1,5 @@
 """Timelines of invented traces."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -175,7 +173,3 @@ class Page(browser.PageTest):
             return widths""")
         self.assertLess(widths[1], widths[0])
         self.assertEqual(widths[2], widths[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

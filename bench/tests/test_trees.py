@@ -1,8 +1,6 @@
 """Servers of source trees: only what has changed is compiled again, and some files can be compiled otherwise.  The
 tree is a few lines that look like PostgreSQL's to servers/provide."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
@@ -114,7 +112,3 @@ class Trees(unittest.TestCase):
         self.assertEqual(self.made(main=TREE["src/backend/main.c"] + "\n"), ["main.o", "other.o"])
         self.assertEqual(self.version("cache/test_aio/source-*"), "11")
         self.assertNotIn(b".gcda", max(self.directory.glob("cache/test_aio/source-*/bin/postgres"), key=lambda path: path.stat().st_mtime_ns).read_bytes())
-
-
-if __name__ == "__main__":
-    unittest.main()

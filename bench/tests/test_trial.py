@@ -1,7 +1,5 @@
 """Trials: the suite's output, comparisons, kept results, summary and page.  No server runs."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -15,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 from lab import project
-from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary, tap
+from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
 from trial.bugs import Tried
 from trial.changes import Changes
 from trial.coverage import Coverage, Gap
@@ -46,32 +44,27 @@ ok 3 # skip io_uring: needs a kernel
 
 class Tap(unittest.TestCase):
     def test_innermost_assertions(self) -> None:
-        found = {each.name: each for each in tap.parse(NESTED)}
+        found = {each.name: each for each in suite.parse_tap(NESTED)}
         self.assertEqual(len(found), 5)
         self.assertFalse(found["worker: two sessions › the second reads"].passed)
         self.assertTrue(found["worker: two sessions › the first reads (2)"].passed)
         self.assertEqual(found[""].skipped, "io_uring: needs a kernel")
 
-    def test_a_subtest_that_fails_with_all_it_has_passed(self) -> None:
-        failed = [each.name for each in tap.parse("    ok 1 - inner\nnot ok 1 - outer\n") if not each.passed]
-        self.assertEqual(failed, ["outer"])
-
-    def test_a_subtest_that_was_broken_off(self) -> None:
-        self.assertEqual([(each.name, each.passed) for each in tap.parse("ok 1 - a\n    not ok 1 - inner\n")], [("a", True), ("inner", False)])
-
-    def test_file_that_is_skipped(self) -> None:
-        self.assertEqual([each.skipped for each in tap.parse("1..0 # SKIP needs the gate\n")], ["needs the gate"])
-
-    def test_expected_failure_is_none(self) -> None:
-        self.assertTrue(tap.parse("not ok 1 - later # TODO not yet\n")[0].passed)
-
-    def test_regress(self) -> None:
-        found = tap.parse("# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n")
-        self.assertEqual([(each.name, each.passed) for each in found], [("bad_input", True), ("types", False)])
+    def test_what_passes_and_is_skipped(self) -> None:
+        for what, text, found in (
+            ("a subtest that fails though all in it has passed", "    ok 1 - inner\nnot ok 1 - outer\n", [("outer › inner", True, None), ("outer", False, None)]),
+            ("a subtest that was broken off", "ok 1 - a\n    not ok 1 - inner\n", [("a", True, None), ("inner", False, None)]),
+            ("a file that is skipped", "1..0 # SKIP needs the gate\n", [("the whole file", True, "needs the gate")]),
+            ("an expected failure", "not ok 1 - later # TODO not yet\n", [("later", True, None)]),
+            ("pg_regress", "# using temp instance\nok 1         - bad_input       102 ms\nnot ok 2     + types            5 ms\n1..2\n",
+             [("bad_input", True, None), ("types", False, None)]),
+        ):
+            with self.subTest(what):
+                self.assertEqual([(each.name, each.passed, each.skipped) for each in suite.parse_tap(text)], found)
 
     def test_failed_files(self) -> None:
         prove = "t/1.pl .. ok\nt/2.pl .. Failed 1/3 subtests\n\nTest Summary Report\nt/2.pl (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\n"
-        self.assertEqual(tap.failed_files(prove), ["t/2.pl"])
+        self.assertEqual(suite.failed_files(prove), ["t/2.pl"])
 
 
 # replaces servers/run: leaves the files of servers/check, which depend on the name of the server
@@ -166,17 +159,9 @@ class Logs(WithDirectory):
 
 
 class Verdicts(unittest.TestCase):
-    def verdict(self, *times: int) -> str:
-        before_failed, before, after_failed, after = times
-        return suite.Difference("f", (before_failed, before), (after_failed, after), (), "").verdict
-
     def test_all(self) -> None:
-        self.assertEqual(self.verdict(0, 3, 3, 3), "broken")
-        self.assertEqual(self.verdict(0, 3, 1, 3), "doubtful")
-        self.assertEqual(self.verdict(1, 3, 3, 3), "unsteady")
-        self.assertEqual(self.verdict(1, 3, 0, 3), "unsteady")
-        self.assertEqual(self.verdict(3, 3, 3, 3), "both")
-        self.assertEqual(self.verdict(3, 3, 0, 3), "mended")
+        for verdict, before, after in (("broken", 0, 3), ("doubtful", 0, 1), ("unsteady", 1, 3), ("unsteady", 1, 0), ("both", 3, 3), ("mended", 3, 0)):
+            self.assertEqual(suite.Difference("f", (before, 3), (after, 3), (), "").verdict, verdict)
 
 
 BEFORE = """\
@@ -254,12 +239,12 @@ class PatchInC(WithDirectory):
         told = [str(gap).removeprefix(f"{NAME}:") for gap in coverage.gaps(found, self.after, lines)]
         self.assertEqual(told, ["8: b is never true: if (a && b)", "9: r += 2;", "11: b is never true: b)", "13: b > 1 is never true: if (b > 1)", "16: r += 8;"])
         self.assertEqual(coverage.share(found, lines)[:2], (4, 6))
-        self.assertEqual(found.tests_of(NAME, 8), ["t/x.pl"])
+        self.assertEqual(list(found.by_test), ["t/x.pl"])
 
     def test_what_is_executed_is_not_named(self) -> None:
         found = self.covered("f(1, 2); f(0, 0); f(0, 1); f(1, 0);")
         self.assertEqual(coverage.gaps(found, self.after, {NAME: set(range(1, 20))}), [])
-        data = json.loads(json.dumps(found.data()))
+        data = json.loads(json.dumps(coverage.data(found)))
         self.assertEqual(coverage.share(coverage.from_data(data)), coverage.share(found))
 
     def test_tests_that_are_about_a_function_come_first(self) -> None:
@@ -347,6 +332,7 @@ class KeptResults(WithDirectory):
         store._locked.close()
         self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
         self.assertIsNone(store.read("suite/x"))
+        store._locked.close()
 
     def test_one_trial_at_a_time(self) -> None:
         store = Kept(self.directory / "t")
@@ -372,8 +358,8 @@ class KeptResults(WithDirectory):
 
 def made() -> Findings:
     """Returns findings of a patch that breaks one test, and makes two variants faster and one slower."""
-    passing = suite.File(True, (tap.Assertion("x", True), tap.Assertion("y", True)))
-    failing = suite.File(False, (tap.Assertion("x", True), tap.Assertion("y", False)), "the <log>")
+    passing = suite.File(True, (suite.Assertion("x", True), suite.Assertion("y", True)))
+    failing = suite.File(False, (suite.Assertion("x", True), suite.Assertion("y", False)), "the <log>")
     builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
     slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs=runs)
                       for runs in ({"worker": {}}, {"worker": {}, "io_uring": {}}))
@@ -463,7 +449,3 @@ class Page(browser.PageTest):
 
     def test_fits_narrow_and_wide_windows(self) -> None:
         self.check_widths()
-
-
-if __name__ == "__main__":
-    unittest.main()

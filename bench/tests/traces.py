@@ -1,7 +1,5 @@
 """Invented traces, as rows of io_trace."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta, timezone
 from typing import Any

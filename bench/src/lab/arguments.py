@@ -1,8 +1,6 @@
 """Command lines of the lab and of the demo.  Standard library only, because they are read before anything is
 installed or set up."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -18,7 +16,7 @@ CASES = project.ROOT / "bench" / "cases"
 # R3 on this machine's storage, and on a device of 1 ms
 DEMO = ("r03_repeated_blocks", "r03_device")
 
-# the same as casefile.MIN_RUNS
+# an interval of fewer rounds says nothing
 MIN_RUNS = 7
 
 
@@ -30,10 +28,6 @@ class ServerName:
     label: str = ""
     #: the checkout of test_aio to build for it; None: this one
     extension: Path | None = None
-
-    @property
-    def is_own(self) -> bool:
-        return self.name.startswith("pg_config:")
 
 
 def server_name(text: str) -> ServerName:

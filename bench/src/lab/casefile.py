@@ -1,8 +1,6 @@
 """Case files in TOML: what is set up, run, varied and expected.  The models below are the whole format.  pydantic checks
 files against them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +10,9 @@ from typing import Any, Dict, List, Literal, Optional, Union
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
 from . import devices, plans
+from .arguments import MIN_RUNS
 from .figures import FIGURES, Figure
 from .variants import OWN, Variant, combinations
-
-# A bootstrap of fewer rounds gives intervals that are too narrow.
-MIN_RUNS = 7
 
 # Every case has these.
 EXTENSIONS = ("pg_buffercache", "pg_prewarm", "test_aio")
@@ -115,26 +111,19 @@ class Case:
     #: the file's name without .toml
     name: str
     file: CaseFile
+    id: str
+    title: str
+    known: str
+    setup: Setup
+    run: RunTable
+    before: tuple[str, ...]
+    #: the last one is measured
+    statement: tuple[str, ...]
+    after: tuple[str, ...]
     varied: tuple[str, ...]
     variants: tuple[Variant, ...]
     #: what replaces {name}, by name and then by label
     parameters: dict[str, dict[str, str]]
-
-    @property
-    def id(self) -> str:
-        return self.file.id
-
-    @property
-    def title(self) -> str:
-        return self.file.title
-
-    @property
-    def known(self) -> str:
-        return " ".join(self.file.known.split())
-
-    @property
-    def setup(self) -> Setup:
-        return self.file.setup
 
     @property
     def setup_statements(self) -> list[str]:
@@ -148,23 +137,6 @@ class Case:
     @property
     def settings(self) -> dict[str, Any]:
         return SETTINGS | self.file.settings
-
-    @property
-    def run(self) -> RunTable:
-        return self.file.run
-
-    @property
-    def before(self) -> tuple[str, ...]:
-        return _statements(self.run.before)
-
-    @property
-    def statement(self) -> tuple[str, ...]:
-        """The statements.  The last one is measured."""
-        return _statements(self.run.statement)
-
-    @property
-    def after(self) -> tuple[str, ...]:
-        return _statements(self.run.after)
 
     @property
     def measure(self) -> str:
@@ -199,7 +171,6 @@ class Case:
 
     @property
     def expected(self) -> dict[str, str]:
-        """The expected signs, by values of what is varied."""
         return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
 
     def contrasted(self, variants: Sequence[Variant]) -> list[tuple[Contrast, Variant, Variant]]:
@@ -243,7 +214,6 @@ class Case:
         return text
 
     def expected_plan(self, variant: Variant) -> plans.Expected:
-        """Returns the plan that EXPLAIN must show."""
         plan = self.run.plan
         names = plan if isinstance(plan, list) else next((plan[words] for words in plan if variant.matches(words)), [])
         counts: dict[str, int] = {}
@@ -262,7 +232,6 @@ class Case:
 
 
 def _problems(case: Case) -> list[str]:
-    """Returns the contradictions between parts of the file."""
     found = []
     run, signs = case.run, case.figure.signs
 
@@ -314,7 +283,9 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     vary = file.vary | {name: list(texts) for name, texts in parameters.items()}
     if not vary or not all(vary.values()):
         raise CaseError(f"{where}: vary must be given, and each name in it needs values")
-    case = Case(name, file, tuple(vary), combinations(vary), parameters)
+    run = file.run
+    case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run,
+                *map(_statements, (run.before, run.statement, run.after)), tuple(vary), combinations(vary), parameters)
     if problems := _problems(case):
         raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
     return case

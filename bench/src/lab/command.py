@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from . import arguments, provide
+from . import arguments, project
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def _tell_decision(report: Report, only: str, threshold: float, console: Console) -> int:
-    from . import decision, session, wording
+    from . import results, session, wording
 
     labels = [variant.label for variant in session.variants(report.case, only)]
     for label in labels:
         ratio = report.ratio(label)
         told = f"{wording.times(ratio)} {wording.interval(ratio)}" if ratio else "not measured"
-        said = decision.NAMES[decision.decide(ratio, threshold)]
+        said = results.VERDICTS[results.decide(ratio, threshold)]
         console.print(f"{label}: {told} against {threshold:g}: {said}", markup=False)
-    return decision.decide_all(report, labels, threshold)
+    return report.decide(labels, threshold)
 
 
 def _measured(given: Namespace, console: Console, reports: list[Report], failures: list[tuple[str, str]]) -> None:
     """Adds a report for each case.  If a case fails, the others are still measured."""
-    from . import casefile, decision, devices, measure, query, session
+    from . import casefile, devices, measure, query, results, session
     from .output import Output
     from .servers import told
 
@@ -40,7 +40,7 @@ def _measured(given: Namespace, console: Console, reports: list[Report], failure
     else:
         cases = [casefile.load(path) for path in given.cases]
     cases = [casefile.changed(case, given.device or "", given.measure) for case in cases]
-    enough = (lambda ratio: decision.decide(ratio, given.bisect) != decision.CANNOT_TELL) if given.bisect else None
+    enough = (lambda ratio: results.decide(ratio, given.bisect) != results.CANNOT_TELL) if given.bisect else None
     effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
     for case in cases:
         # unknown values are an error before anything begins
@@ -65,7 +65,7 @@ def _measured(given: Namespace, console: Console, reports: list[Report], failure
 
 def run(given: Namespace) -> int:
     """Measures or reads reports, and shows them.  Returns the exit status."""
-    from . import decision, results, stage, table
+    from . import results, stage, table
     from .output import Output
 
     def body(console: Console) -> int:
@@ -86,23 +86,19 @@ def run(given: Namespace) -> int:
                 if sys.exc_info()[0]:
                     console.print(f"kept: {written}", soft_wrap=True, markup=False)
         if given.bisect:
-            return _tell_decision(reports[0], given.only, given.bisect, console) if reports else decision.CANNOT_TELL
+            return _tell_decision(reports[0], given.only, given.bisect, console) if reports else results.CANNOT_TELL
         for report in reports:
             table.show(report, console)
         console.print(str(written), soft_wrap=True, markup=False)
         return 1 if failures else 0
 
     # a revision that cannot be measured is neither good nor bad
-    return stage.perform("bench/lab", body, decision.CANNOT_TELL if given.bisect else 1)
-
-
-def _bisecting(argv: list[str]) -> bool:
-    return any(argument.startswith("--bisect") for argument in argv)
+    return stage.perform("bench/lab", body, results.CANNOT_TELL if given.bisect else 1)
 
 
 def main(argv: list[str] | None = None) -> int:
     # git bisect run takes 1 for "bad", 125 for "cannot tell", and gives up at 128 and more
-    bisecting = _bisecting(sys.argv[1:] if argv is None else argv)
+    bisecting = any(argument.startswith("--bisect") for argument in (sys.argv[1:] if argv is None else argv))
     try:
         given = arguments.parse(argv)
     except SystemExit as status:
@@ -111,7 +107,7 @@ def main(argv: list[str] | None = None) -> int:
     if given is None:
         return 0
     try:
-        if not provide.provide("bench/lab", () if given.saved else given.servers):
+        if not project.provide("bench/lab", [] if given.saved else [server.name for server in given.servers]):
             return 125 if bisecting else 1
         return run(given)
     except KeyboardInterrupt:

@@ -1,21 +1,8 @@
 """bench/demo: measures R3 on two servers and draws it."""
 
-from __future__ import annotations
+import argparse
 
-from typing import TYPE_CHECKING
-
-from . import arguments, provide
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from timeline.trace import Trace
-
-    from .output import Output
-    from .results import Report
+from . import arguments, project
 
 # no round of a variant begins later, so that the whole takes two minutes
 SECONDS = 20
@@ -32,47 +19,43 @@ LEGEND = """\
 The timeline of the statement on the device: a bar is a read, red is time in which the session waits for one."""
 
 
-def _draw(traces: list[Trace], title: str, output: Output) -> list[Path]:
-    from timeline import draw, panels
-
-    paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
-    draw.write(panels.of(traces), paths, title=title, zoom=ZOOM)
-    output.own(*paths)
-    return paths
-
-
-def run(given: Namespace) -> int:
+def _run(given: argparse.Namespace) -> int:
+    from rich.console import Console
     from rich.text import Text
 
-    from timeline import panels
+    from timeline import draw, panels
 
     from . import casefile, measure, session, stage, table
     from .output import Output
 
     def body(console: Console) -> int:
-        console.print(f"{STORY}\n", markup=False, soft_wrap=True)
+        def say(text: str) -> None:
+            console.print(text, markup=False, soft_wrap=True)
+
+        say(f"{STORY}\n")
         cases = [casefile.load(path) for path in given.cases]
         effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=measure.tells)
         output = Output(given.output)
-        reports: list[Report] = []
-        written: list[list[Path]] = []
+        reports, written = [], []
         with session.begin(given.servers, given.work, console) as lab:
             lab.expect(cases, effort)
             for case in cases:
                 reports.append(lab.measure(case, effort))
                 # kept at once, so that a later failure does not lose it
                 written.append(output.keep(reports[-1]))
-            traces = lab.trace()
-        drawn = _draw(traces, cases[-1].title, output)
+            drawn = panels.of(lab.trace())
+        paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
+        draw.write(drawn, paths, title=cases[-1].title, zoom=ZOOM)
+        output.own(*paths)
         for number, report in enumerate(reports):
             # servers and machine are the same the second time
             table.show(report, console, whole=number == 0)
-            console.print(", ".join(map(str, written[number])), soft_wrap=True, markup=False)
-        console.print(f"\n{LEGEND}", markup=False, soft_wrap=True)
-        for panel in panels.of(traces):
+            say(", ".join(map(str, written[number])))
+        say(f"\n{LEGEND}")
+        for panel in drawn:
             console.print(Text.assemble((panel.trace.label, "bold"), f": {panel.summary()}"), soft_wrap=True)
-        for path in drawn:
-            console.print(str(path), soft_wrap=True, markup=False)
+        for path in paths:
+            say(str(path))
         return 0 if all(all(report.promises().values()) for report in reports) else 1
 
     return stage.perform("bench/demo", body)
@@ -80,4 +63,4 @@ def run(given: Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     given = arguments.parse_demo(argv)
-    return run(given) if provide.provide("bench/demo", given.servers) else 1
+    return _run(given) if project.provide("bench/demo", [server.name for server in given.servers]) else 1

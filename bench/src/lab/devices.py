@@ -1,7 +1,5 @@
 """Simulated devices: presets, or any latency.  Standard library only."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

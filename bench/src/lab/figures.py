@@ -1,8 +1,6 @@
 """The figures of a run: times, and what the server, the kernel or the processor counts.  The names are those of case
 files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .stats import SAME

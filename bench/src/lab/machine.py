@@ -1,7 +1,5 @@
 """The machine that the measurements ran on: kernel, CPU, memory, file system, device."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import platform

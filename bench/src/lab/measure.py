@@ -1,18 +1,16 @@
 """Sets a case up and measures it in interleaved rounds."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from . import instructions, processes, wording
+from . import processes, wording
 from .casefile import Case
-from .progress import Progress
 from .results import Report, Server, Setting, Skipped
 from .runs import execute, run_once
 from .servers import Cluster, ServerError
+from .stage import Progress
 from .stats import Ratio
 from .variants import Variant, for_server
 
@@ -68,10 +66,9 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
 
 def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
     """Returns version() and the server's label: the user's, else its version.  No two servers have one label."""
-    row = execute(cluster, "SELECT version(), current_setting('server_version')").fetchone()
-    assert row
-    label = cluster.label or row[1].split()[0]
-    return row[0], f"{label} ({len(taken) + 1})" if label in taken else label
+    [(version, number)] = execute(cluster, "SELECT version(), current_setting('server_version')")
+    label = cluster.label or number.split()[0]
+    return version, f"{label} ({len(taken) + 1})" if label in taken else label
 
 
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
@@ -114,10 +111,6 @@ def groups(case: Case, variants: tuple[Variant, ...]) -> list[list[Variant]]:
     return list(by_settings.values())
 
 
-def steps(case: Case, variants: tuple[Variant, ...], servers: int, runs: int) -> int:
-    return len(variants) * servers * (runs + 1)
-
-
 def _start(contestant: Contestant, variant: Variant, report: Report) -> str | None:
     """Starts a server for a variant.  Returns why it cannot run it, or None."""
     if variant.value_of("io") == "direct" and (reason := report.storage.no_direct_io):
@@ -131,7 +124,7 @@ def _start(contestant: Contestant, variant: Variant, report: Report) -> str | No
         fatal = [line for line in str(error).splitlines() if "FATAL:" in line]
         return fatal[-1].partition("FATAL:")[2].strip() if fatal else str(error)
     if "instructions" in report.case.figures:
-        return instructions.why_not(processes.pids(contestant.cluster.data))
+        return processes.why_no_instructions(processes.pids(contestant.cluster.data))
     return None
 
 
@@ -171,7 +164,7 @@ def _run_round(able: Able, number: int, report: Report, progress: Progress) -> N
             # round 0 is not counted: it fills caches and starts I/O workers
             if number > 0:
                 report.runs[variant.label][label].append(run)
-            progress.advance()
+            progress.done()
 
 
 def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:

@@ -1,11 +1,81 @@
-"""The files of a session in one directory: results, pictures and a page."""
+"""The files of a session in one directory: results, pictures, and a page with all cases, which needs no other file.
+page.html is its template."""
 
-from __future__ import annotations
-
+import base64
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from . import page, picture, project
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
+
+from . import picture, project, wording
 from .results import Report
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+.wide { overflow-x: auto }
+.interval { white-space: nowrap }
+img { width: 100%; height: auto }
+pre { background: #f5f5f5; padding: .7rem; overflow-x: auto; white-space: pre-wrap }
+.as-expected { color: #00684a } .unexpected { color: #b3261e; font-weight: bold } .note { color: #666 }
+section { border-top: 3px solid #222; margin-top: 3rem }
+"""
+
+
+def document(title: str, body: str, style: str = STYLE) -> str:
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>{style}</style></head>
+<body>{body}</body></html>
+"""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of cells in HTML that scrolls by itself in a narrow window."""
+    def row(cells: Iterable[str], tag: str = "td") -> str:
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    return f'<div class="wide"><table>{row(head, "th") if head else ""}{"".join(map(row, rows))}</table></div>'
+
+
+def embedded(path: Path, told: str) -> Markup:
+    """Returns a picture's file as an image within the page.  SVG is not inline, because the names inside of several
+    pictures are the same."""
+    kind = "svg+xml" if path.suffix == ".svg" else "png"
+    return Markup(f'<img alt="{escape(told)}" src="data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}">')
+
+
+def _drawn(draw: Callable[[Path], None], told: str) -> Markup:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "picture.svg")
+        draw(path)
+        return embedded(path, told)
+
+
+def image(report: Report) -> Markup:
+    return _drawn(lambda path: picture.draw(report, path), wording.finding(report))
+
+
+_environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+_environment.globals |= {"wording": wording, "image": image}
+_macros = _environment.get_template("page.html").module
+
+
+def _forest(reports: list[Report]) -> Markup:
+    return _drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else Markup("")
+
+
+def cases(reports: list[Report]) -> Markup:
+    """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
+    return _macros.cases(reports, _forest(reports))  # type: ignore[attr-defined]
+
+
+def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
+    quick = quick or any(report.quick for report in reports)
+    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))  # type: ignore[attr-defined]
 
 
 class Output:
@@ -18,7 +88,6 @@ class Output:
             project.give_to_owner(self.directory.parent, self.directory, *paths)
 
     def keep(self, report: Report) -> list[Path]:
-        """Writes CASE.jsonl, CASE.png and CASE.svg."""
         self.directory.mkdir(parents=True, exist_ok=True)
         paths = [self.directory / f"{report.case.name}.{suffix}" for suffix in ("jsonl", "png", "svg")]
         paths[0].write_text(report.as_json_lines())
@@ -27,9 +96,8 @@ class Output:
         return paths
 
     def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
-        """Writes report.html with all reports."""
         path = self.directory / "report.html"
         self.directory.mkdir(parents=True, exist_ok=True)
-        path.write_text(page.render(reports, failures, quick))
+        path.write_text(render(reports, failures, quick))
         self.own(path)
         return path

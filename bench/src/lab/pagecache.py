@@ -5,8 +5,6 @@ use at that moment.  Caches below it, the device's own and the host's of a virtu
 run counts and reports what is left.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

@@ -1,6 +1,4 @@
-"""The report as a picture: each run is a tick, each median a dot."""
-
-from __future__ import annotations
+"""Pictures: a report, with a tick for each run and a dot for each median; its contrasts below; all comparisons of a session."""
 
 import textwrap
 from pathlib import Path
@@ -13,23 +11,46 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
-from . import contrasts, wording
-from .results import Report
+from . import wording
+from .results import ContrastResult, Report
 from .stats import Ratio
 
 # The colours of the servers, from Okabe and Ito's palette, which colour-blind people can tell
 # apart.  One is light and one dark, for print.
 COLOURS = ("#E69F00", "#0072B2")
+BETTER, WORSE, NEITHER, SAME = "#00684A", "#B3261E", "#444444", "#AAAAAA"
+JUDGED = {"better": BETTER, "worse": WORSE, "": NEITHER}
+
+
+def _places(position: int, number: int, apart: float) -> list[float]:
+    return [position + (each - (number - 1) / 2) * apart for each in range(number)]
+
+
+def _rows(axes: Axes, names: list[str], least: tuple[float, float], size: float = 10) -> None:
+    """Names the rows, and makes the horizontal axis logarithmic, with this range at least and as many numbers as it has
+    room for."""
+    axes.set_xscale("log")
+    low, high = min(axes.get_xlim()[0], least[0]), max(axes.get_xlim()[1], least[1])
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < low * 1000 else (1,)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x", color="#DDDDDD", zorder=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
 
 
 def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
     """Returns the ratio in words, which say no more than its verdict if there is no difference, and their colour."""
     if ratio.sign not in ("higher", "lower"):
-        return wording.verdict(ratio.sign, None), contrasts.NEITHER
+        return wording.verdict(ratio.sign, None), NEITHER
     judged = report.case.figure.judged(ratio.sign)
     words = f"{report.servers[0].label} {judged}" if judged else str(report.case.figure.sign(ratio.sign))
-    return f"{wording.times(ratio)} times, {words}", contrasts.JUDGED[judged]
+    return f"{wording.times(ratio)} times, {words}", JUDGED[judged]
 
 
 def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
@@ -43,7 +64,7 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
     if report.quick:
         figure.text(0.995, 0.995, "QUICK: signs at best, no figures to keep", fontsize=10, fontweight="bold", color="white", ha="right", va="top",
-                    bbox={"facecolor": contrasts.WORSE, "edgecolor": "none", "pad": 4})
+                    bbox={"facecolor": WORSE, "edgecolor": "none", "pad": 4})
     # up to a quarter is to the left of the axes
     room = min(120, int(11 * figure.get_figwidth()))
     lines = [textwrap.fill(line, room) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
@@ -59,6 +80,40 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
         text.set_x(left)
 
 
+def _name_of(found: ContrastResult) -> str:
+    """Returns the two values that are compared, followed by what both variants have in common."""
+    values = list(zip(found.of.split(", "), found.to.split(", ")))
+    common = ", ".join(of for of, to in values if of == to)
+    differing = next(f"{of} / {to}" for of, to in values if of != to)
+    return f"{differing} ({common})" if common else differing
+
+
+def _contrasts(report: Report) -> dict[str, list[ContrastResult]]:
+    """Returns the contrasts of all servers, by name; nothing if none shows a difference and none is expected to."""
+    made: dict[str, list[ContrastResult]] = {}
+    for found in report.contrasts():
+        made.setdefault(_name_of(found), []).append(found)
+    shown = any(found.ratio.sign in ("higher", "lower") or found.expected_sign for founds in made.values() for found in founds)
+    return made if shown else {}
+
+
+def _draw_contrasts(axes: Axes, report: Report, colours: dict[str, str]) -> None:
+    """Draws a row for each contrast, with a dot and an interval for each server."""
+    figure, made = report.case.figure, _contrasts(report)
+    for position, founds in enumerate(made.values()):
+        for found, at in zip(founds, _places(position, len(founds), 0.4)):
+            ratio, colour = found.ratio, colours[found.server]
+            axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.5)
+            axes.scatter([ratio.ratio], [at], s=40, color=colour, zorder=3)
+            words = f"{found.server}: {wording.times(ratio)}, {wording.verdict(figure.sign(ratio.sign), found.expected_sign)}"
+            axes.annotate(words, (1.01, at), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=JUDGED[figure.judged(ratio.sign)],
+                          fontweight="bold" if "; expected" in words else "normal")
+    axes.axvline(1, color="#444444", linewidth=0.8)
+    # a small difference looks small
+    _rows(axes, list(made), (0.5, 2))
+    axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {figure.title.partition(' (')[0]}", fontsize=10)
+
+
 def _draw_legend(axes: Axes, labels: list[str]) -> None:
     """Draws the legend between the axes and the title."""
     axes.legend(
@@ -69,12 +124,12 @@ def _draw_legend(axes: Axes, labels: list[str]) -> None:
 
 def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes]:
     """Returns a figure with axes of this size in inches.  Below are the contrasts, if the case has any."""
-    rows = len(contrasts.rows(report))
+    rows = len(_contrasts(report))
     if not rows:
         return pyplot.subplots(figsize=(width, height), layout="constrained")
     below = 0.9 + 0.45 * rows
     figure, (axes, lower) = pyplot.subplots(2, figsize=(width, height + below), height_ratios=(height, below), layout="constrained")
-    contrasts.draw(lower, report, {server.label: colour for server, colour in zip(report.servers, COLOURS)})
+    _draw_contrasts(lower, report, {server.label: colour for server, colour in zip(report.servers, COLOURS)})
     return figure, axes
 
 
@@ -82,9 +137,8 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
     """Draws the variants one below the other, on a logarithmic scale."""
     figure, axes = _subplots(report, 11, 2.6 + 0.5 * len(groups))
     for position, variant in enumerate(groups):
-        for number, (label, colour) in enumerate(zip(labels, COLOURS)):
+        for label, colour, at in zip(labels, COLOURS, _places(position, len(labels), 0.3)):
             if values := report.values(variant, label):
-                at = position + (number - (len(labels) - 1) / 2) * 0.3
                 axes.plot([min(values), max(values)], [at, at], color=colour, linewidth=1.5)
                 axes.scatter(values, [at] * len(values), marker="|", s=40, color=colour)
                 axes.scatter([median(values)], [at], s=50, color=colour, zorder=3)
@@ -96,12 +150,9 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
             )
     # noise must not fill the picture
     middles = [median(values) for variant in groups for label in labels if (values := report.values(variant, label))]
-    contrasts.scale(axes, (min(middles) / 1.5, max(middles) * 1.5))
-    axes.set_yticks(range(len(groups)), groups, fontsize=10)
-    axes.set_ylim(len(groups) - 0.4, -0.6)
+    _rows(axes, groups, (min(middles) / 1.5, max(middles) * 1.5))
     axes.set_ylabel(report.case.told_apart_by, fontsize=11)
     axes.set_xlabel(report.case.unit if report.case.measure == "value" else report.case.figure.title, fontsize=11)
-    contrasts.bare(axes, "x")
     _draw_legend(axes, labels)
     return figure, axes
 
@@ -112,4 +163,51 @@ def draw(report: Report, *paths: Path) -> None:
     _write_texts(figure, axes, report)
     for path in paths:
         figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def comparisons(reports: list[Report]) -> dict[str, list[tuple[Report, Ratio]]]:
+    """Returns the ratios of the variants, by case and I/O method."""
+    found: dict[str, list[tuple[Report, Ratio]]] = {}
+    for report in reports:
+        methods = {variant.label: variant.value_of("io_method") or "" for variant in report.case.variants}
+        for variant in report.runs:
+            if ratio := report.ratio(variant):
+                found.setdefault(f"{report.case.id}  {report.case.title}, {methods[variant]}".rstrip(", "), []).append((report, ratio))
+    return found
+
+
+def told_of_all(reports: list[Report]) -> str:
+    """Returns what the picture shows, in a sentence."""
+    made = comparisons(reports)
+    signs = [{ratio.sign for _, ratio in ratios} for ratios in made.values()]
+    differing = sum(bool(each & {"higher", "lower"}) for each in signs)
+    same = sum(each == {"same"} for each in signs)
+    servers = wording.joined([server.label for server in reports[0].servers])
+    told = f"{servers}: a difference in {differing} of {len(made)} rows, no difference in {same}"
+    return told + (f", cannot tell in {unclear}" if (unclear := len(made) - differing - same) else "")
+
+
+def draw_all(reports: list[Report], path: Path) -> None:
+    """Draws an interval for each comparison: green where the first server is better, red where it is worse, grey where
+    there is no difference, and a ring where the interval is too wide to tell."""
+    made = comparisons(reports)
+    figure, axes = pyplot.subplots(figsize=(11, 1.8 + 0.32 * len(made)), layout="constrained")
+    for position, ratios in enumerate(made.values()):
+        for (report, ratio), at in zip(ratios, _places(position, len(ratios), min(0.2, 0.7 / len(ratios)))):
+            differs = ratio.sign in ("higher", "lower")
+            colour = JUDGED[report.case.figure.judged(ratio.sign)] if differs else SAME
+            axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.2, zorder=2)
+            axes.scatter([ratio.ratio], [at], s=22, facecolor=colour if ratio.sign else "white", edgecolor=colour, zorder=3)
+    axes.axvline(1, color="#444444", linewidth=0.8)
+    # a wide interval must not hide the others
+    middles = [ratio.ratio for ratios in made.values() for _, ratio in ratios]
+    axes.set_xscale("log")
+    axes.set_xlim(min(0.5, *middles) / 1.2, max(2, *middles) * 1.2)
+    _rows(axes, list(made), axes.get_xlim(), 9)
+    first, second = (server.label for server in reports[0].servers)
+    axes.set_xlabel(f"{first} to {second}: ratio of each case's figure (time, I/Os, …)")
+    axes.set_title(f"red: {first} is worse, green: better, grey: no difference, ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
+    figure.suptitle(told_of_all(reports), fontsize=14, fontweight="bold")
+    figure.savefig(path, dpi=150)
     pyplot.close(figure)

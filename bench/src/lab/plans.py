@@ -1,7 +1,5 @@
 """The plan that a case expects.  A run with another plan is an error."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,32 +1,33 @@
-"""The project's own checkout: its paths and its commit."""
-
-from __future__ import annotations
+"""The project's own checkout: its paths, its commit, and what it provides before a command begins.  Standard library only."""
 
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+from timeline import requirements
 from timeline.requirements import CHECKOUT as ROOT
-from timeline.requirements import PROVIDE as PROVIDE
 
 RUN = ROOT / "servers" / "run"
 PACKAGES = ROOT / "servers" / "packages"
 
+MODULES = ("jinja2", "matplotlib", "numpy", "psycopg", "pydantic", "rich", "scipy")
+
+
+def git(path: str | Path, *arguments: str) -> str:
+    """Returns what git prints, or nothing outside of git."""
+    # git bisect run in another repository may have set variables of git's; git would refuse root in an ordinary user's checkout
+    environment = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(path).parent)}
+    try:
+        done = subprocess.run(["git", "-c", "safe.directory=*", "-C", path, *arguments], capture_output=True, text=True, env=environment)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
 
 def commit() -> str:
-    """Returns the checkout's commit, as git describes it."""
-    # git bisect run in another repository may have set them
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        # git would refuse root in an ordinary user's checkout
-        done = subprocess.run(
-            ["git", "-c", "safe.directory=*", "-C", ROOT, "describe", "--always", "--dirty"],
-            capture_output=True, text=True, check=True, env=environment,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown (not a git checkout)"
-    return done.stdout.strip()
+    return git(ROOT, "describe", "--always", "--dirty") or "unknown (not a git checkout)"
 
 
 def stock_servers() -> list[str]:
@@ -40,3 +41,16 @@ def give_to_owner(*paths: Path) -> None:
         owner = ROOT.stat()
         for path in paths:
             os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def provide(program: str, names: Sequence[str]) -> bool:
+    """Sets up missing servers of the project, and missing modules with them.  Where that is impossible, prints one
+    command that does so.  Returns whether everything is there."""
+    names = [name for name in names if not name.startswith("pg_config:")]
+    if names and not requirements.PROVIDE.exists():
+        print(f"{program}: {', '.join(names)} can be had in a checkout of test_aio only: --server /path/to/pg_config")
+        return False
+    # one call for all, so that an ordinary user gets one command
+    if names and subprocess.run([requirements.PROVIDE, *["bench"] * bool(requirements.missing(*MODULES)), *names]).returncode != 0:
+        return False
+    return requirements.provide(program, *MODULES)

@@ -1,7 +1,5 @@
 """The case of a user's own query, without a case file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

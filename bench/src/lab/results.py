@@ -1,7 +1,5 @@
 """The report of a case: what was measured and on what.  Table, JSON lines, picture and page show nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +9,16 @@ from . import casefile, devices, stats
 from .casefile import Case, Contrast
 from .devices import Device
 from .machine import Machine, Storage
+
+
+# the verdict on a revision, as git bisect run takes it, and its name
+GOOD, BAD, CANNOT_TELL = 0, 1, 125
+VERDICTS = {GOOD: "good", BAD: "bad", CANNOT_TELL: "cannot tell"}
+
+
+def decide(ratio: stats.Ratio | None, threshold: float) -> int:
+    """Returns the verdict on one variant.  Only an interval wholly on one side of the threshold decides."""
+    return CANNOT_TELL if ratio is None or ratio.low < threshold <= ratio.high else BAD if ratio.low >= threshold else GOOD
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,6 @@ class Skipped:
 
 @dataclass(frozen=True)
 class ContrastResult:
-    """The ratio of two variants on one server."""
-
     server: str
     of: str
     to: str
@@ -80,7 +86,6 @@ class Report:
 
     @property
     def corrected_for(self) -> int:
-        """How many intervals hold together."""
         return self.comparisons or self.case.number_of_comparisons(self.case.variants, len(self.servers))
 
     def values(self, variant: str, server: str, figure: str | None = None) -> list[float]:
@@ -112,10 +117,6 @@ class Report:
                     results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
         return results
 
-    def numbers_of_runs(self) -> list[int]:
-        """Returns the different numbers of runs of the variants, sorted."""
-        return sorted({len(runs) for results in self.runs.values() for runs in results.values()})
-
     def expected_sign(self, variant: str) -> str | None:
         if len(self.servers) != 2:
             return None
@@ -130,6 +131,11 @@ class Report:
             if self.case.at_least and self.expected_sign(variant) and (ratio := self.ratio(variant))
         }
 
+    def decide(self, variants: list[str], threshold: float) -> int:
+        """Returns the verdict on all of these: bad if one of them is bad, good if all of them are good."""
+        said = {decide(self.ratio(variant), threshold) for variant in variants}
+        return next(status for status in (BAD, CANNOT_TELL, GOOD) if status in said)
+
     @property
     def direct_io(self) -> bool | None:
         """Whether reads are direct.  None: it is varied."""
@@ -138,58 +144,38 @@ class Report:
         return self.case.setup.direct_io and self.storage.no_direct_io is None
 
     def devices(self) -> dict[str, Device]:
-        """Returns the simulated devices by name."""
         names = dict.fromkeys(variant.value_of("device") or devices.NONE for variant in self.case.variants)
         return {name: device for name in names if (device := devices.named(name))}
 
     def provenance(self) -> dict[str, Any]:
         return {
-            "name": self.case.name,
-            "case": self.case.data(),
-            "project_commit": self.commit,
-            "started": self.started,
-            "quick": self.quick,
-            "comparisons": self.corrected_for,
-            "devices": {name: asdict(device) for name, device in self.devices().items()},
-            "machine": asdict(self.machine),
-            "storage": asdict(self.storage),
-            "direct_io": self.direct_io,
+            "name": self.case.name, "case": self.case.data(), "project_commit": self.commit, "started": self.started, "quick": self.quick,
+            "comparisons": self.corrected_for, "devices": {name: asdict(device) for name, device in self.devices().items()},
+            "machine": asdict(self.machine), "storage": asdict(self.storage), "direct_io": self.direct_io,
             "servers": [asdict(server) for server in self.servers],
         }
 
-    def _ratios(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "variant": variant,
-                "of": self.servers[0].label,
-                "to": self.servers[1].label,
-                **asdict(ratio),
-                "sign": self.case.figure.sign(ratio.sign),
-                "expected_sign": self.expected_sign(variant),
-            }
-            for variant in self.runs if (ratio := self.ratio(variant))
-        ]
-
-    def _contrasts(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "server": found.server, "of": found.of, "to": found.to, **asdict(found.ratio),
-                "sign": self.case.figure.sign(found.ratio.sign), "expected_sign": found.expected_sign,
-            }
-            for found in self.contrasts()
-        ]
+    def _compared(self, ratio: stats.Ratio, expected_sign: str | None) -> dict[str, Any]:
+        return {**asdict(ratio), "sign": self.case.figure.sign(ratio.sign), "expected_sign": expected_sign}
 
     def as_json_lines(self) -> str:
         """Returns lines of JSON that load() reads.  Each line says what it is: first the provenance, then runs,
         ratios, contrasts and what was skipped."""
+        case = {"case": self.case.id}
         lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
         for variant, by_server in self.runs.items():
             for server, runs in by_server.items():
-                lines += [{"line": "run", "case": self.case.id, "variant": variant, "server": server, "measure": self.case.measure, **asdict(run)}
-                          for run in runs]
-        lines += [{"line": "ratio", "case": self.case.id, **ratio} for ratio in self._ratios()]
-        lines += [{"line": "contrast", "case": self.case.id, **contrast} for contrast in self._contrasts()]
-        lines += [{"line": "skipped", "case": self.case.id, **asdict(skipped)} for skipped in self.skipped]
+                of_run = {"line": "run", **case, "variant": variant, "server": server, "measure": self.case.measure}
+                lines += [of_run | asdict(run) for run in runs]
+        for variant in self.runs:
+            if ratio := self.ratio(variant):
+                first, second = (server.label for server in self.servers)
+                lines.append({"line": "ratio", **case, "variant": variant, "of": first, "to": second,
+                              **self._compared(ratio, self.expected_sign(variant))})
+        for found in self.contrasts():
+            lines.append({"line": "contrast", **case, "server": found.server, "of": found.of, "to": found.to,
+                          **self._compared(found.ratio, found.expected_sign)})
+        lines += [{"line": "skipped", **case, **asdict(skipped)} for skipped in self.skipped]
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 

@@ -1,7 +1,5 @@
 """One run of a statement: sets the caches, runs it, and collects its figures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -11,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from . import devices, instructions, pagecache, plans, processes
+from . import devices, pagecache, plans, processes
 from .casefile import Case
 from .machine import BLOCK
 from .results import Run
@@ -41,14 +39,8 @@ def execute(cluster: Cluster, statement: str) -> psycopg.Cursor[Any]:
 
 
 def _value(cluster: Cluster, statement: str) -> Any:
-    row = execute(cluster, statement).fetchone()
-    assert row
-    return row[0]
-
-
-def relation_file(cluster: Cluster, relation: str) -> Path:
-    """Returns the file of a relation's first segment."""
-    return Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
+    [(value,)] = execute(cluster, statement)
+    return value
 
 
 def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
@@ -62,7 +54,7 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
             execute(cluster, f"SELECT count(*) FROM pg_prewarm('{relation}')")
             continue
         execute(cluster, f"SELECT pg_buffercache_evict_relation('{relation}')")
-        file = relation_file(cluster, relation)
+        file = Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
         shares.append(pagecache.forget(file) if state == "cold kernel" else pagecache.fill(file))
         if state == "cold kernel" and shares[-1] > STAYED:
             raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which should be cold")
@@ -78,7 +70,6 @@ def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
 
 
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
-    """Returns the figures that EXPLAIN shows."""
     plan = explained["Plan"]
     figures = {
         "time": explained["Execution Time"],
@@ -102,12 +93,6 @@ def _explain(cluster: Cluster, statement: str, expected: plans.Expected) -> dict
     if difference := expected.difference(explained["Plan"]):
         raise ServerError(f"{cluster.server}: {difference}\nwhen running: {statement}")
     return figures_of_plan(explained)
-
-
-def _time(cluster: Cluster, statement: str) -> dict[str, float]:
-    start = time.perf_counter()
-    execute(cluster, statement)
-    return {"time": (time.perf_counter() - start) * 1000}
 
 
 def figures_of_pgbench(said: str) -> dict[str, float]:
@@ -142,9 +127,8 @@ def _pgbench(cluster: Cluster, options: list[str], statement: str) -> dict[str, 
 def _io_counts(cluster: Cluster) -> tuple[float, float]:
     # a session's counts become visible when it goes idle
     execute(cluster, "SELECT pg_stat_force_next_flush()")
-    row = execute(cluster, IO_COUNTS).fetchone()
-    assert row
-    return row[0], row[1]
+    [(reads, read_bytes)] = execute(cluster, IO_COUNTS)
+    return reads, read_bytes
 
 
 def _set_gate(cluster: Cluster, variant: Variant) -> None:
@@ -159,11 +143,14 @@ def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) ->
         return _pgbench(cluster, _pgbench_options(case, variant), statement)
     if case.measure == "value":
         return {"value": float(_value(cluster, statement))}
-    return _explain(cluster, statement, case.expected_plan(variant)) if case.explain else _time(cluster, statement)
+    if case.explain:
+        return _explain(cluster, statement, case.expected_plan(variant))
+    start = time.perf_counter()
+    execute(cluster, statement)
+    return {"time": (time.perf_counter() - start) * 1000}
 
 
 def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
-    """Starts and ends pgbench's sessions without a statement."""
     options = [option for option in _pgbench_options(case, variant) if not option.startswith(("--time=", "--transactions="))]
     _pgbench(cluster, [*options, "--transactions=1"], "\\set nothing 0")
 
@@ -182,7 +169,7 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
     if "instructions" not in case.figures:
         return _measured(cluster, case, variant, statement)
     left = processes.sessions(cluster.data)
-    with instructions.counting(processes.pids(cluster.data)) as count:
+    with processes.counting_instructions(processes.pids(cluster.data)) as count:
         if case.run.pgbench:
             _begin_and_end_sessions(cluster, case, variant)
             _wait_for_end_of_sessions(cluster, left)
@@ -192,15 +179,6 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
             _wait_for_end_of_sessions(cluster, left)
         # the measured sessions have begun and ended as well
         figures["instructions"] = (count() - 2 * of_sessions) / figures.get("transactions", 1) / 1000
-    return figures
-
-
-def _measured_with_cpu(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
-    """Returns the figures of the statement, with CPU time if the case asks for it."""
-    before = processes.cpu_us(cluster.data) if "cpu" in case.figures else None
-    figures = _measured_and_counted(cluster, case, variant, statement)
-    if before is not None:
-        figures["cpu"] = (processes.cpu_us(cluster.data) - before) / figures.get("transactions", 1)
     return figures
 
 
@@ -215,7 +193,10 @@ def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)
     reads, read_bytes = _io_counts(cluster) if counting else (0.0, 0.0)
-    figures |= _measured_with_cpu(cluster, case, variant, last)
+    before = processes.cpu_us(cluster.data) if "cpu" in case.figures else None
+    figures |= _measured_and_counted(cluster, case, variant, last)
+    if before is not None:
+        figures["cpu"] = (processes.cpu_us(cluster.data) - before) / figures.get("transactions", 1)
     if counting:
         reads_after, bytes_after = _io_counts(cluster)
         figures["ios"] = reads_after - reads

@@ -3,8 +3,6 @@
 servers/run runs each server: it drops root's privileges and enters the root file system of the stock servers.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -76,24 +74,17 @@ class Cluster:
         return self.directory.with_name(f"{self.directory.name}.{what}.log")
 
     def ask(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command inside the server's environment."""
-        return subprocess.run(
-            self._command(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        return subprocess.run(self._command(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def begin_prepare(self) -> None:
         self._begin("prepare", *([str(self.extension)] if self.extension else []))
 
     def finish_prepare(self) -> None:
         assert self._process
-        self._process.communicate()
-        status = self._process.returncode
-        self._process = None
-        if status != 0:
-            raise ServerError(
-                f"{self.server}: building the extension or making a cluster failed:\n"
-                + _tail(self._log_of("prepare"))
-            )
+        process, self._process = self._process, None
+        process.communicate()
+        if process.returncode != 0:
+            raise ServerError(f"{self.server}: building the extension or making a cluster failed:\n{_tail(self._log_of('prepare'))}")
 
     def make_standby(self, wanted: bool) -> None:
         """Makes a standby of the running server, or removes the standby of another case.  From then on
@@ -109,17 +100,13 @@ class Cluster:
                 settings.write(f"port = {STANDBY_PORT}\n")
 
     def start(self, settings: dict[str, str]) -> None:
-        """Starts the server, and waits until it accepts connections."""
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
         self._begin("serve", self.stop_mode)
         assert self._process and self._process.stdout
         if self._process.stdout.readline() != "ready\n":
             self.stop()
-            raise ServerError(
-                f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n"
-                + _tail(self.directory / "server.log")
-            )
+            raise ServerError(f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n{_tail(self.directory / 'server.log')}")
 
     def _disconnect(self) -> None:
         if self._session:
@@ -159,15 +146,10 @@ class Cluster:
             return said.stdout.strip()
         raise ServerError(f"{self.server}: {said.stderr.strip()}")
 
-    def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            host=str(self.directory), user="postgres", dbname=self.database, autocommit=True,
-            # a statement that hangs is an error, not a benchmark without end
-            options=f"-c statement_timeout={STATEMENT_TIMEOUT}",
-        )
-
     @property
     def session(self) -> psycopg.Connection[Any]:
         if self._session is None:
-            self._session = self.connect()
+            # a statement that hangs is an error, not a benchmark without end
+            self._session = psycopg.connect(host=str(self.directory), user="postgres", dbname=self.database, autocommit=True,
+                                            options=f"-c statement_timeout={STATEMENT_TIMEOUT}")
         return self._session

@@ -8,8 +8,6 @@ This is the API for programs.  bench/lab, bench/demo and bench/trial use it.
 A report (results.py) has the runs, ratios and contrasts.  output.py writes it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,10 +24,10 @@ from . import casefile, machine, measure, project, stage
 from .arguments import ServerName
 from .casefile import Case
 from .measure import Contestant, Limits
-from .progress import Progress
 from .results import Report
 from .runs import execute, run_once
 from .servers import Cluster
+from .stage import Progress
 from .stats import Ratio
 from .variants import Variant
 
@@ -76,7 +74,6 @@ def _first_possible(case: Case, contestants: list[Contestant]) -> Variant:
 
 
 def _with_trace(settings: dict[str, str]) -> dict[str, str]:
-    """Returns the settings with test_aio preloaded."""
     libraries = settings.get("shared_preload_libraries", "")
     preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
     return settings | {"shared_preload_libraries": preloaded}
@@ -92,9 +89,9 @@ def _record(contestant: Contestant, case: Case, variant: Variant, direct_io: boo
     execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
     run_once(cluster, case, variant, 1)
     execute(cluster, "SELECT io_trace_stop()")
-    rows, lost = trace.rows_of_session(cluster.session)
+    recorded = trace.rows_of_session(cluster.session)
     cluster.stop()
-    return rows, lost
+    return recorded
 
 
 class Session:
@@ -110,10 +107,9 @@ class Session:
 
     def expect(self, cases: Sequence[Case], effort: Effort, only: str = "") -> None:
         """Tells the progress bar how many runs there will be, and the reports how many comparisons."""
-        self._comparisons = sum(case.number_of_comparisons(variants(case, only), len(self._clusters)) for case in cases)
-        self.progress.expect(sum(
-            measure.steps(case, variants(case, only), len(self._clusters), effort.limits(case).runs) for case in cases
-        ))
+        servers = len(self._clusters)
+        self._comparisons = sum(case.number_of_comparisons(variants(case, only), servers) for case in cases)
+        self.progress.expect(sum(len(variants(case, only)) * servers * (effort.limits(case).runs + 1) for case in cases))
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
         """Measures a case on all servers and returns its report.  Raises ServerError."""

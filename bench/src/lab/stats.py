@@ -1,7 +1,5 @@
 """Medians, their spread, and the ratio of two figures with its interval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,16 +69,12 @@ def interval(logs: Sequence[float], confidence: float, others: Sequence[float] |
     return tuple(float(numpy.exp(mean + sign * reach)) for sign in (0, -1, 1))  # type: ignore[return-value]
 
 
-def corrected(comparisons: int) -> float:
-    """Returns the confidence of each interval with which all of them hold together, by Bonferroni's correction."""
-    return 1 - (1 - CONFIDENCE) / max(1, comparisons)
-
-
 def compare(a: Sequence[float], b: Sequence[float], paired: bool = True, same: float = SAME, comparisons: int = 1) -> Ratio:
     """Returns the ratio of two figures.  With paired, a[i] and b[i] were measured one right after the other: what
     slowed down both is not taken for a difference."""
     first, second = numpy.log(a), numpy.log(b)
     if paired and first.shape != second.shape:
         raise ValueError("as many runs of the one as of the other are needed")
-    confidence = corrected(comparisons)
+    # with which all of them hold together, by Bonferroni's correction
+    confidence = 1 - (1 - CONFIDENCE) / max(1, comparisons)
     return Ratio(*(interval(first - second, confidence) if paired else interval(first, confidence, second)), same)

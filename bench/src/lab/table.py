@@ -1,7 +1,5 @@
 """The report as tables on a terminal."""
 
-from __future__ import annotations
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -23,31 +21,29 @@ def _settings(server: Server) -> list[str]:
 def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
     """Returns the settings that all servers share, and each server's others."""
     per_server = {server.label: _settings(server) for server in report.servers}
-    common = [
-        setting for setting in next(iter(per_server.values()))
-        if all(setting in settings for settings in per_server.values())
-    ]
-    return ", ".join(common), {
-        label: ", ".join(setting for setting in settings if setting not in common)
-        for label, settings in per_server.items()
-    }
+    first, *others = per_server.values()
+    common = [setting for setting in first if all(setting in settings for settings in others)]
+    return ", ".join(common), {label: ", ".join(each for each in settings if each not in common) for label, settings in per_server.items()}
+
+
+def _table(report: Report, *figures: str) -> Table:
+    """Returns a table of variants and servers without rows."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
+    table.add_column("server", no_wrap=True)
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def _other_figures(report: Report) -> Table:
     """Returns the medians of the figures beside the case's own."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
-    table.add_column("server", no_wrap=True)
-    for name in report.case.run.also:
-        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    table = _table(report, *(name.replace("_", "\n") for name in report.case.run.also))
     for variant, by_server in report.runs.items():
         for number, label in enumerate(by_server):
-            table.add_row("" if number else variant, label, *(_also(report, variant, label, name) for name in report.case.run.also))
+            summaries = [report.summary(variant, label, name) for name in report.case.run.also]
+            table.add_row("" if number else variant, label, *(wording.number(each.median) if each else "–" for each in summaries))
     return table
-
-
-def _shortened(sql: str) -> str:
-    return " ".join(sql.split())
 
 
 def _provenance(report: Report) -> Table:
@@ -71,25 +67,14 @@ def _provenance(report: Report) -> Table:
     grid.add_row("varied", Text(report.case.told_apart_by))
     if report.case.constants:
         grid.add_row("not varied", Text(report.case.constants))
-    grid.add_row("statement", Text(_shortened("; ".join(report.case.statement))))
-    for what, statements in (("before it", report.case.before), ("after it", report.case.after)):
+    for what, statements in (("statement", report.case.statement), ("before it", report.case.before), ("after it", report.case.after)):
         if statements:
-            grid.add_row(what, Text(_shortened("; ".join(statements))))
+            grid.add_row(what, Text(" ".join("; ".join(statements).split())))
     return grid
 
 
-def _also(report: Report, variant: str, label: str, name: str) -> str:
-    summary = report.summary(variant, label, name)
-    return wording.number(summary.median) if summary else "–"
-
-
 def _results(report: Report) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column(report.case.told_apart_by, overflow="fold", min_width=10)
-    table.add_column("server", no_wrap=True)
-    table.add_column("median", justify="right", no_wrap=True)
-    table.add_column("min – max", justify="right", no_wrap=True)
-    table.add_column("MAD", justify="right", no_wrap=True)
+    table = _table(report, "median", "min – max", "MAD")
     if compared := len(report.servers) == 2:
         table.add_column(" / ".join(server.label for server in report.servers))
     for variant, by_server in report.runs.items():
@@ -137,9 +122,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     if report.case.run.also:
         console.print(_other_figures(report))
     unit = "" if case.unit in ("", "ms") else f", in {case.unit}"
-    notes = [
-        f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}",
-    ]
+    notes = [f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}"]
     if len(report.servers) == 2:
         notes.append(f"Ratio: geometric mean of the rounds, with an interval that holds for all {report.corrected_for} comparisons together (95 %).")
     if case.file.published:
@@ -157,9 +140,5 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
         console.print(Text(skipped, style="bold red"))
     console.print()
     console.print(Text(wording.finding(report) + ".", style="bold"))
-    show_promise(report, console)
-
-
-def show_promise(report: Report, console: Console) -> None:
     if told := wording.promise(report):
         console.print(Text(told, style="bold green" if all(report.promises().values()) else "bold red"))

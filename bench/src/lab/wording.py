@@ -1,7 +1,5 @@
 """Figures and findings in words, for table, picture and page."""
 
-from __future__ import annotations
-
 from .casefile import Case
 from .results import ContrastResult, Report
 from .stats import SAME, Ratio
@@ -16,7 +14,6 @@ def number(value: float) -> str:
 
 
 def amount(case: Case, value: float) -> str:
-    """Returns a value of the case's figure with its unit."""
     if case.unit == "ms":
         return ms(value)
     return f"{number(value)} {case.unit}".strip()
@@ -32,12 +29,10 @@ def _digits(ratio: Ratio) -> int:
 
 
 def times(ratio: Ratio) -> str:
-    """Returns the ratio."""
     return factor(ratio.ratio) if _digits(ratio) == 2 else f"{ratio.ratio:.{_digits(ratio)}f}"
 
 
 def interval(ratio: Ratio) -> str:
-    """Returns the ends of the ratio's interval."""
     return f"[{ratio.low:.{_digits(ratio)}f}, {ratio.high:.{_digits(ratio)}f}]"
 
 
@@ -113,7 +108,6 @@ def _contrasts(report: Report) -> list[str]:
 
 
 def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
-    """Returns whether the servers differ."""
     first, second = (server.label for server in report.servers)
     differing = [(variant, ratio) for variant, ratio in ratios.items() if ratio.sign in ("higher", "lower")]
     others = [variant for variant, ratio in ratios.items() if ratio.sign == "same"]
@@ -146,7 +140,6 @@ def finding(report: Report) -> str:
 
 
 def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
-    """Returns what contradicts the case, if anything does."""
     told = [(variant, ratio, report.expected_sign(variant)) for variant, ratio in ratios.items()]
     told += [(f"{found.server}, {found.of} against {found.to}", found.ratio, found.expected_sign) for found in report.contrasts()]
     found = [f"{what}: {expected}" for what, ratio, expected in told if expected and ratio.sign and report.case.figure.sign(ratio.sign) != expected]
@@ -190,7 +183,8 @@ def contrast(report: Report, found: ContrastResult) -> str:
 
 
 def number_of_runs(report: Report) -> str:
-    return f"{joined([str(number) for number in report.numbers_of_runs()])} runs"
+    numbers = {len(runs) for by_server in report.runs.values() for runs in by_server.values()}
+    return f"{joined([str(number) for number in sorted(numbers)])} runs"
 
 
 def how_read(report: Report) -> str:
@@ -203,7 +197,6 @@ def how_read(report: Report) -> str:
 
 
 def devices(report: Report) -> list[str]:
-    """Returns a line for each simulated device."""
     return [f"{name}: {device.told()}" for name, device in report.devices().items()]
 
 

@@ -1,7 +1,5 @@
 """bench/timeline: draws traces.  The drawing libraries are imported after requirements has made sure of them."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

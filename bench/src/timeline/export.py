@@ -1,7 +1,5 @@
 """A trace as Chrome trace events, which Perfetto opens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -37,7 +37,6 @@ class Panel:
 
     @property
     def end(self) -> float:
-        """The time of the last event."""
         return max(max([io.start, io.end or 0, *(wait.end for wait in io.waits)]) for io in self.ios)
 
     def end_of(self, io: Io) -> float:
@@ -81,7 +80,6 @@ class Panel:
         return Panel(self.trace, self.target, ios, self.left_out) if ios else None
 
     def summary(self) -> str:
-        """Returns the panel in one line."""
         span = self.end - min(io.start for io in self.ios)
         ios = len(self.ios)
         size = f"{sum(io.blocks for io in self.ios) / ios:.3g}"

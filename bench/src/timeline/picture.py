@@ -1,8 +1,6 @@
 """A timeline as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
 number of I/Os in progress."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +166,6 @@ def _tidy(axes: Axes) -> None:
 
 
 def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
-    """Writes the name of a lane beside it."""
     axes.annotate(text, (1 if right else 0, 0.5), (30 if right else -30, 0), xycoords="axes fraction", textcoords="offset points",
                   ha="left" if right else "right", va="center", color=colour, fontsize=9)
 
@@ -196,7 +193,6 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
 
 
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
-    """Returns a title for each column."""
     first, *others = (panel.within(window) for window in windows)
     told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
     words = ["\n".join(textwrap.fill(line, letters) for line in told if line)]
@@ -252,7 +248,6 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
 
 
 def draw(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int], path: Path) -> None:
-    """Draws the picture, with a column for each window."""
     figure = _figure(panels, windows, title, size)
     # the same trace makes the same file
     with matplotlib.rc_context({"svg.hashsalt": "timeline"}):

@@ -1,7 +1,5 @@
 """Modules other than Python's own: whether they are there, and what provides them.  Standard library only."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

@@ -145,17 +145,13 @@ def rows_of_session(session: psycopg.Connection[Any]) -> tuple[list[dict[str, An
     return rows, lost
 
 
-def from_session(session: psycopg.Connection[Any], label: str | None = None) -> Trace:
-    [(version,)] = session.execute("SELECT current_setting('server_version')").fetchall()
-    return from_rows(label or version.split()[0], *rows_of_session(session))
-
-
 def from_server(dsn: str, label: str | None = None) -> Trace:
     import psycopg
 
     try:
         with psycopg.connect(dsn, autocommit=True) as session:
-            return from_session(session, label)
+            [(version,)] = session.execute("SELECT current_setting('server_version')")
+            return from_rows(label or version.split()[0], *rows_of_session(session))
     except psycopg.Error as error:
         raise TraceError(f"{dsn}: {error}") from error
 

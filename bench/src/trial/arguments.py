@@ -1,7 +1,5 @@
 """The command line of a trial.  Standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from argparse import Namespace

@@ -1,8 +1,6 @@
 """Bugs seeded by rule into a patch's own lines: all in one server, a switch each (mutants/points.py), tried with the
 tests that reach them (mutants/engine.py).  Standard library only."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """bench/changed: which test files execute the functions that have changed?  Standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -41,11 +39,11 @@ def functions_of(server: str, base: str) -> dict[str, set[str]]:
     committed yet."""
     path, revision = sides.split_tree(server)
     head = revision or "HEAD"
-    old = sides.git(path, "merge-base", base, head) if base else head if not revision and sides.git(path, "status", "--porcelain", "-uno") else f"{head}^"
+    old = project.git(path, "merge-base", base, head) if base else head if not revision and project.git(path, "status", "--porcelain", "-uno") else f"{head}^"
     if not old:
         raise sides.SideError(f"there is no commit {base} in {path}")
-    found = patch.parse(sides.git(path, "diff", "--no-color", "--no-renames", "-w", "-U0", old, *([revision] if revision else []), "--", "src/backend", "contrib"))
-    return {name: patch.functions(sides.git(path, "show", f"{revision}:{name}") + "\n" if revision else Path(path, name).read_text(errors="replace"), lines)
+    found = patch.parse(project.git(path, "diff", "--no-color", "--no-renames", "-w", "-U0", old, *([revision] if revision else []), "--", "src/backend", "contrib"))
+    return {name: patch.functions(project.git(path, "show", f"{revision}:{name}") + "\n" if revision else Path(path, name).read_text(errors="replace"), lines)
             for name, lines in found.lines.items()}
 
 

@@ -1,8 +1,6 @@
 """What two servers do differently: recordings of statements (servers/compare), and the schedules that can happen
 (explorer/run).  Standard library only."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -20,8 +18,6 @@ Found = dict[str, Any]
 
 @dataclass(frozen=True)
 class Changes:
-    """What an engine that compares two servers has found."""
-
     #: "recordings" or "schedules"
     what: str
     #: in one line; empty: nothing differs

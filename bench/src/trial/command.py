@@ -15,7 +15,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import project, provide
+from lab import project
+from lab.arguments import ServerName
 
 from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
 from .arguments import has
@@ -78,15 +79,12 @@ class _Trial:
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
 
-    def _suites(self, number: int) -> list[suite.Suite]:
-        return [found for side in self._given.sides if (found := self._store.suite(side.role, number))]
-
     def run_suites(self) -> dict[str, list[suite.Suite]]:
         # what is compared later need not be compared with itself
         tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if has(self._given, "changes") else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
-        whole = self._suites(0)
+        whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]
         failed = sorted({name for found in whole for name in found.failed})
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
         if failed and not any(found.broken for found in whole):
@@ -109,8 +107,8 @@ class _Trial:
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
         deadline = 0.0 if self._given.show else self._deadline
         # the lab judges the first server, which is the one after the patch
-        measured = lab.run(cases, [side.lab_server for side in self._given.sides[::-1]], self._given.work, self._console, deadline)
-        found.reports, found.failures, found.left_out = measured.reports, measured.failures, measured.left_out
+        servers = [ServerName(side.lab, side.role) for side in self._given.sides[::-1]]
+        lab.run(cases, servers, self._given.work, self._console, deadline, found)
         found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
@@ -130,18 +128,18 @@ class _Trial:
         return found
 
     def coverage(self, touched: Patch, found: Findings) -> Coverage:
-        """Returns what the suite executes of the files that the patch touches."""
         if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"
             left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
             ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
-            kept = coverage.read(directory).data() | {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
+            kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
+            kept |= coverage.data(coverage.read(directory))
             shutil.rmtree(directory)
             if ran.broken:
                 raise sides.SideError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")
             self._store.write("coverage", kept)
-        return coverage.from_data(kept or {"files": {}, "by_test": {}})
+        return coverage.from_data(kept or {"files": {}})
 
     def run_lines(self, found: Findings) -> None:
         touched = self.patch()
@@ -280,9 +278,9 @@ def main(argv: list[str] | None = None) -> int:
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4
-    servers = [side.suite_server for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
-    servers += [side.lab_server for side in given.sides] if has(given, "lab") else []
-    if not provide.provide("bench/trial", () if given.show else servers):
+    servers = [side.suite for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
+    servers += [side.lab for side in given.sides] if has(given, "lab") else []
+    if not project.provide("bench/trial", [] if given.show else servers):
         return 4
     try:
         return run(given, store, time.monotonic())

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,6 @@ _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTI
 
 @dataclass
 class File:
-    """What is known of a file."""
-
     #: how often a line was executed, by number
     lines: dict[int, int] = field(default_factory=dict)
     #: how often each branch of a line was taken; the first of two is the one that falls through
@@ -67,20 +65,17 @@ class Coverage:
             self.files.setdefault(name, File()).add(file)
             self.by_test.setdefault(test, {}).setdefault(name, File()).add(file)
 
-    def tests_of(self, file: str, line: int) -> list[str]:
-        return [test for test, files in self.by_test.items() if file in files and files[file].lines.get(line)]
 
-    def data(self) -> dict[str, Any]:
-        def of(files: dict[str, File], lines: bool = True) -> dict[str, Any]:
-            return {name: {"lines": file.lines if lines else {line: 1 for line, count in file.lines.items() if count},
-                           "branches": file.branches if lines else {}, "functions": file.functions} for name, file in files.items()}
-        return {"files": of(self.files), "by_test": {test: of(files, False) for test, files in self.by_test.items()}}
+def data(found: Coverage) -> dict[str, Any]:
+    """Returns the whole as from_data() takes it, without what each test executes."""
+    return {"files": {name: asdict(file) for name, file in found.files.items()}}
 
 
 def from_data(data: dict[str, Any]) -> Coverage:
-    def of(files: dict[str, Any]) -> dict[str, File]:
-        return {name: File(*({int(line): value for line, value in each[what].items()} for what in ("lines", "branches")), each["functions"]) for name, each in files.items()}
-    return Coverage(of(data["files"]), {test: of(files) for test, files in data["by_test"].items()})
+    def by_line(values: dict[Any, Any]) -> dict[int, Any]:
+        return {int(line): value for line, value in values.items()}
+
+    return Coverage({name: File(by_line(each["lines"]), by_line(each["branches"]), each["functions"]) for name, each in data["files"].items()})
 
 
 def parse(report: dict[str, Any], wanted: Collection[str]) -> dict[str, File]:
@@ -147,7 +142,6 @@ def _of_test(counts: Path, notes: Path, wanted: Collection[str]) -> dict[str, Fi
 
 
 def read(directory: Path) -> Coverage:
-    """Returns what run() has left."""
     notes, gcov = directory / "notes", directory / "work" / "gcov"
     wanted = [f"{str(path.relative_to(notes))[:-5]}.c" for path in sorted(notes.rglob("*.gcno"))]
     # a test's directory is named after it; what lies elsewhere is of the regression tests
@@ -256,7 +250,6 @@ def share(found: Coverage, lines: dict[str, set[int]] | None = None) -> tuple[in
 
 
 def lcov(found: Coverage, source: Path) -> str:
-    """Returns the coverage as lcov's tools read it."""
     written = []
     for name, file in sorted(found.files.items()):
         written.append(f"TN:\nSF:{source / name}")

@@ -1,7 +1,5 @@
 """bench/coverage: which lines and branches of a server's read path does the suite execute?  Standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil
@@ -23,7 +21,6 @@ def _percent(part: int, whole: int) -> str:
 
 
 def told(found: coverage.Coverage) -> list[str]:
-    """Returns a line for each file and one for all."""
     rows = []
     for name in sorted(found.files):
         lines, of_lines, taken, of_taken = coverage.share(coverage.Coverage({name: found.files[name]}))

@@ -1,7 +1,5 @@
 """Everything that a trial has found, for summary, page and exit status."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

@@ -1,12 +1,9 @@
 """Results of a trial so far, in a directory, from which an interrupted trial resumes.  Standard library only."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +23,11 @@ class OtherTrial(Exception):
 
 def project_state() -> str:
     """Returns a digest of the files that results depend on, or nothing outside of git."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", str(project.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT],
-        capture_output=True, text=True,
-    )
-    if listed.returncode != 0:
+    listed = project.git(project.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT)
+    if not listed:
         return ""
     digest = hashlib.sha256()
-    for name in sorted(set(listed.stdout.split("\0"))):
+    for name in sorted(set(listed.split("\0"))):
         path = project.ROOT / name
         if name and path.is_file():
             digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
@@ -42,8 +36,6 @@ def project_state() -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """What is put on trial, and how."""
-
     #: identities of the suite's and of the lab's server, by role
     servers: dict[str, list[str]]
     project: str
@@ -63,21 +55,20 @@ class Kept:
         """Returns whether there are results to resume from.  Raises OtherTrial."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock()
-        path = self.directory / "trial.json"
-        if path.exists() and not again:
-            there = json.loads(path.read_text())
+        there = self.read("trial")
+        if there and not again:
             if there != asdict(key):
                 different = [name for name, value in asdict(key).items() if there.get(name) != value]
                 raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
             return True
-        if path.exists():
+        if there:
             for each in self.directory.iterdir():
                 if each.is_dir():
                     shutil.rmtree(each)
                 elif each.name != ".lock":
                     each.unlink()
         self.lab.mkdir(parents=True, exist_ok=True)
-        self._write("trial.json", asdict(key))
+        self.write("trial", asdict(key))
         return False
 
     def _lock(self) -> None:
@@ -88,16 +79,13 @@ class Kept:
         except BlockingIOError:
             raise OtherTrial(f"another trial is at work in {self.directory}") from None
 
-    def _write(self, name: str, data: Any) -> None:
+    def write(self, name: str, data: Any) -> None:
         """Writes a file in one step, so that it is whole if it is there."""
-        path = self.directory / name
+        path = self.directory / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1))
         temporary.replace(path)
-
-    def write(self, name: str, data: Any) -> None:
-        self._write(f"{name}.json", data)
 
     def read(self, name: str) -> Any:
         """Returns a file's data, or None if it is not there."""

@@ -1,10 +1,8 @@
 """Measures the cases on both servers, and records timelines of what changed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -17,21 +15,12 @@ from lab.servers import ServerError, told
 from timeline import trace
 from timeline.trace import Trace, TraceError
 
-from .findings import largest_change
+from .findings import Findings, largest_change
 from .kept import Kept
 from .sides import ROLES
 
 # figures of EXPLAIN and pg_stat_io, beside the time of each case that has them
 BESIDE = ("time", "ios", "mean_blocks", "read_blocks", "waits")
-
-
-@dataclass
-class Measured:
-    reports: list[Report] = field(default_factory=list)
-    #: cases that could not be measured, and why
-    failures: dict[str, str] = field(default_factory=dict)
-    #: cases that there was no time for
-    left_out: list[str] = field(default_factory=list)
 
 
 def with_figures(case: Case) -> Case:
@@ -87,9 +76,9 @@ class Measuring:
             failures[case.name] = told(error)
             lab.progress.note(f"{case.id} failed: {told(error).splitlines()[0]}")
 
-    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float) -> Measured:
+    def run(self, cases: Sequence[Case], servers: Sequence[ServerName], work: Path, console: Console, deadline: float,
+            found: Findings) -> None:
         """Measures what has not been measured yet.  No case begins after the deadline."""
-        found = Measured()
         to_do = [case for case in cases if not self._path(case.name).exists()]
         if to_do and time.monotonic() <= deadline:
             with session.begin(servers, work, console) as lab:
@@ -100,4 +89,3 @@ class Measuring:
         found.reports = self.saved([case.name for case in cases])
         done = {report.case.name for report in found.reports} | found.failures.keys()
         found.left_out = [case.name for case in cases if case.name not in done]
-        return found

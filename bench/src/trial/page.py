@@ -1,7 +1,5 @@
 """The trial as one HTML file that needs no other file."""
 
-from __future__ import annotations
-
 import html
 import tempfile
 from collections import Counter
@@ -9,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from lab import page as of_lab
+from lab import output as of_lab
 from lab import wording
-from lab.page import table, table_row
+from lab.output import table
 from lab.stats import CONFIDENCE
 from timeline import draw, panels
 from timeline.trace import Trace
@@ -67,20 +65,18 @@ def _failures(each: Difference) -> str:
 def _suite_table(found: Findings) -> str:
     if not found.differences:
         return ""
-    rows = [table_row(["file", "before", "after", "", "what fails"], "th")]
-    for each in found.differences:
-        rows.append(table_row([_text(each.name), _times(each.before), _times(each.after), _mark(WORDS[each.verdict], each.verdict), _failures(each)]))
-    return table(rows)
+    return table(("file", "before", "after", "", "what fails"), (
+        (_text(each.name), _times(each.before), _times(each.after), _mark(WORDS[each.verdict], each.verdict), _failures(each))
+        for each in found.differences))
 
 
 def _skips(found: Findings) -> str:
     before, after = (found.suites[role][0] for role in ("before", "after"))
-    rows = [table_row(["reason", "before", "after"], "th")]
     reasons = before.skipped() | after.skipped()
-    rows += [table_row([_text(reason), str(before.skipped()[reason]), str(after.skipped()[reason])]) for reason, _ in reasons.most_common()]
+    rows = [(_text(reason), str(before.skipped()[reason]), str(after.skipped()[reason])) for reason, _ in reasons.most_common()]
     more = suite.only_after(before, after)
     warning = f'<p class="open">Skipped after, and not before: {_text("; ".join(more))}.</p>' if more else ""
-    return warning + (_folded(f"What was skipped: {sum(after.skipped().values())} after", table(rows)) if reasons else "")
+    return warning + (_folded(f"What was skipped: {sum(after.skipped().values())} after", table(("reason", "before", "after"), rows)) if reasons else "")
 
 
 def _right(found: Findings) -> str:
@@ -122,11 +118,9 @@ def _uncovered(found: Findings) -> str:
         lines, of_lines, taken, of_taken = found.share
         body.append(f'<p class="lead">{lines} of {of_lines} lines are executed, and {taken} of {of_taken} branches taken, of those that the patch adds or changes.</p>'
                     "<p>A process that is killed leaves no counts.</p>")
-        rows = [table_row(["file", "lines", "never happens", "text"], "th")]
-        for gap in found.gaps:
-            at = f"{gap.first}–{gap.last}" if gap.last > gap.first else str(gap.first)
-            rows.append(table_row([_text(gap.file), at, _text(gap.never or "not executed"), f"<pre>{_text(gap.text)}</pre>"]))
-        body.append(table(rows) if found.gaps else '<p class="good">None: all are executed.</p>')
+        rows = [(_text(gap.file), f"{gap.first}–{gap.last}" if gap.last > gap.first else str(gap.first), _text(gap.never or "not executed"),
+                 f"<pre>{_text(gap.text)}</pre>") for gap in found.gaps]
+        body.append(table(("file", "lines", "never happens", "text"), rows) if found.gaps else '<p class="good">None: all are executed.</p>')
     return f"<section>{''.join(body)}</section>"
 
 
@@ -134,8 +128,9 @@ def _unnoticed(found: Findings) -> str:
     told = summary.unnoticed(found, 0)[0]
     body = ["<h2>4. Which bugs in the patch's own lines does nothing notice?</h2>", _notes(found, "bugs"), f'<p class="lead">{_text(told[0].upper() + told[1:])}.</p>']
     def listed(found: Iterable[points.Point]) -> str:
-        rows = [[_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>"] for point in found]
-        return table([table_row(["file", "line", "function", "bug", "text"], "th"), *map(table_row, rows)])
+        return table(("file", "line", "function", "bug", "text"), (
+            (_text(point.file), str(point.line), _text(point.function), _text(point.kind), f"<code>{_text(point.text)}</code>")
+            for point in found))
 
     if found.survivors:
         body.append("<p>Each is a test that the patch lacks, or a line that it does not need, or a difference that cannot be seen from outside.</p>" + listed(each.point for each in found.survivors))
@@ -192,23 +187,21 @@ def _effect(found: Findings) -> str:
     return f"<section>{''.join(body)}</section>"
 
 
-def _build_row(what: str, role: str, build: Build) -> str:
+def _build_row(what: str, role: str, build: Build) -> tuple[str, str]:
     lines = [build.version, build.commit or "not in git", f"{build.name} ({build.identity})"]
     told = "<br>".join(map(_text, filter(None, lines)))
-    return table_row([f"{role}, {what}", f"{told}<br><code>{_text(build.configure)}</code><br><code>CFLAGS {_text(build.cflags)}</code>"])
+    return f"{role}, {what}", f"{told}<br><code>{_text(build.configure)}</code><br><code>CFLAGS {_text(build.cflags)}</code>"
 
 
 def _provenance(found: Findings) -> str:
-    rows = [table_row(["command", f"<code>{_text(found.command)}</code>"]), table_row(["when", _text(found.started)]), table_row(["test_aio", _text(found.project)])]
+    rows = [("command", f"<code>{_text(found.command)}</code>"), ("when", _text(found.started)), ("test_aio", _text(found.project))]
     for what, builds in (("suite", found.suite_builds), ("lab", found.lab_builds)):
-        for role, build in builds.items():
-            rows.append(_build_row(what, role, build))
+        rows += [_build_row(what, role, build) for role, build in builds.items()]
     if found.reports:
         report = found.reports[0]
-        rows += [table_row(["machine", _text(wording.machine(report))]), table_row(["storage", _text(wording.storage(report))])]
-        for server in report.servers:
-            rows.append(table_row([f"settings of {report.case.id}, {server.label}", _text(", ".join(map(str, server.settings)))]))
-    return f"<section><h2>What it ran on</h2>{table(rows)}</section>"
+        rows += [("machine", _text(wording.machine(report))), ("storage", _text(wording.storage(report)))]
+        rows += [(f"settings of {report.case.id}, {server.label}", _text(", ".join(map(str, server.settings)))) for server in report.servers]
+    return f"<section><h2>What it ran on</h2>{table((), rows)}</section>"
 
 
 SECTIONS = {"suite": _right, "changes": _changes, "lines": _uncovered, "bugs": _unnoticed, "lab": _effect}

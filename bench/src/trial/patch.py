@@ -1,11 +1,11 @@
 """The lines of C that a patch adds or changes, found by comparing two source trees.  Standard library only."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from lab import project
 
 from . import sides
 
@@ -30,7 +30,6 @@ def is_of_server(file: str) -> bool:
 
 
 def parse(diff: str, note: str = "") -> Patch:
-    """Returns the patch of a diff without context."""
     lines: dict[str, set[int]] = {}
     file = ""
     for line in diff.splitlines():
@@ -59,8 +58,8 @@ def base(before: str, after: str) -> tuple[str, str]:
     is the merge base."""
     path, revision = sides.split_tree(after)
     from_path, from_revision = sides.split_tree(before)
-    if sides.git(path, "rev-parse", "--git-common-dir") and sides.git(path, "cat-file", "-t", from_commit := sides.git(from_path, "rev-parse", from_revision or "HEAD")):
-        common = sides.git(path, "merge-base", from_commit, revision or "HEAD")
+    if project.git(path, "rev-parse", "--git-common-dir") and project.git(path, "cat-file", "-t", from_commit := project.git(from_path, "rev-parse", from_revision or "HEAD")):
+        common = project.git(path, "merge-base", from_commit, revision or "HEAD")
         if common and common != from_commit:
             return f"source:{path}@{common}", f"the patch's lines are counted from {common[:12]}, from which it branched, and not from the server before"
     return before, ""

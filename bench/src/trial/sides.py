@@ -1,7 +1,5 @@
 """The two servers of a trial, each with a build for the suite and one for the lab.  Standard library only."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import tempfile
@@ -9,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import project
-from lab.arguments import ServerName
 
 ROLES = ("before", "after")
 
@@ -28,29 +25,17 @@ class Side:
     suite: str
     lab: str
 
-    @property
-    def suite_server(self) -> ServerName:
-        return ServerName(self.suite, self.role)
-
-    @property
-    def lab_server(self) -> ServerName:
-        return ServerName(self.lab, self.role)
-
 
 def _server(text: str) -> str:
     return text if ":" in text or "/" not in text else f"pg_config:{Path(text).absolute()}"
-
-
-def _tree(text: str) -> str:
-    """Returns a tree's path, made absolute, and its revision: source:../pg@HEAD."""
-    return str(Path(text.partition(":")[2]).absolute())
 
 
 def side(role: str, text: str) -> Side:
     """Returns the side that a text names.  source:PATH[@REVISION] is compiled twice, for the suite and for the lab.
     Of two servers with a comma between them the first is for the suite.  Raises SideError."""
     if is_tree(text):
-        tree = _tree(text)
+        # with its revision, if it has one
+        tree = Path(text.partition(":")[2]).absolute()
         return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
     suite, comma, lab = text.partition(",")
     if not suite or (comma and not lab):
@@ -70,10 +55,6 @@ def ask_servers(words: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _digest(*words: object) -> str:
-    return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:12]
-
-
 def identity(server: str) -> str:
     """Returns a name for files that differs if the server does.  It depends on a tree's commit or contents, and on
     the path and the compilation time of a user's own server."""
@@ -84,7 +65,7 @@ def identity(server: str) -> str:
             postgres = Path(bindir, "postgres").stat()
         except (OSError, subprocess.CalledProcessError) as error:
             raise SideError(f"cannot run {path}, or it has no server: {error}") from error
-        return f"own-{_digest(path, postgres.st_mtime_ns, postgres.st_size)}"
+        return f"own-{hashlib.sha256(f'{path} {postgres.st_mtime_ns} {postgres.st_size}'.encode()).hexdigest()[:12]}"
     return ask_servers('server_label "$1"', server)
 
 
@@ -95,25 +76,14 @@ def split_tree(name: str) -> tuple[str, str]:
     return (path, revision) if path and not Path(tree).is_dir() else (tree, "")
 
 
-def git(path: str, *arguments: str) -> str:
-    """Returns what git prints, or nothing outside of git."""
-    done = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", path, *arguments],
-        capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(Path(path).parent)},
-    )
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def _subject(server: str) -> str:
     """Returns the commit of a tree and its subject, or nothing outside of git."""
     path, revision = split_tree(server)
-    return git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if Path(path).is_dir() else ""
+    return project.git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if Path(path).is_dir() else ""
 
 
 @dataclass(frozen=True)
 class Build:
-    """A server, as its pg_config describes it."""
-
     #: what servers/run calls it
     name: str
     identity: str

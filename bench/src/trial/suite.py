@@ -1,7 +1,5 @@
 """Runs the test suite on a server: what passes, fails and is skipped, with the logs.  Standard library only."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -15,9 +13,6 @@ from typing import Any
 
 from lab import project
 
-from . import tap
-from .tap import Assertion
-
 # seconds after which a test that waits in vain fails, unless the user says otherwise
 TIMEOUT = "60"
 
@@ -26,6 +21,65 @@ FAILURES, LINES_OF_EACH, LAST_LINES = 3, 9, 8
 
 # lines of servers' logs; a test may provoke them on purpose
 ALARMS = re.compile(r"PANIC: |TRAP: |FATAL:  could not|terminated by signal (6|11)\b")
+
+# pg_regress writes more blanks, a "+" for tests that run at once, and the time
+_POINT = re.compile(r"^(?P<indent> *)(?P<not>not )?ok \d+(?: +[-+] (?P<name>.*?))?(?: +\d+ ms)?(?: *# (?P<directive>skip|todo)\b *(?P<reason>.*))?$", re.IGNORECASE)
+_SKIPPED_FILE = re.compile(r"^1\.\.0 # skip(?: all)? *(?P<reason>.*)$", re.IGNORECASE)
+_FAILED_FILE = re.compile(r"^(?P<file>\S+\.pl) +\(Wstat: (?P<wstat>\d+)[^)]*\)")
+
+
+@dataclass(frozen=True)
+class Assertion:
+    #: after the names of the subtests it is in
+    name: str
+    passed: bool
+    #: why it was skipped; None: it was not
+    skipped: str | None = None
+
+
+def parse_tap(text: str) -> list[Assertion]:
+    """Returns the innermost assertions of a file.  A subtest that fails although all its assertions pass counts
+    itself, because it ended early."""
+    found: list[Assertion] = []
+    # assertions by depth, of subtests whose own line is still to come
+    open_: dict[int, list[Assertion]] = {}
+    for line in text.splitlines():
+        if skipped := _SKIPPED_FILE.match(line):
+            return [Assertion("the whole file", True, skipped["reason"])]
+        point = _POINT.match(line)
+        if not point:
+            continue
+        depth = len(point["indent"]) // 4
+        name = (point["name"] or "").strip()
+        todo = (point["directive"] or "").lower() == "todo"
+        passed = not point["not"] or todo
+        below = open_.pop(depth + 1, [])
+        own = [Assertion(f"{name} › {each.name}", each.passed, each.skipped) for each in below]
+        if not own or (not passed and all(each.passed for each in own)):
+            skipped_for = point["reason"] if (point["directive"] or "").lower() == "skip" else None
+            own.append(Assertion(name, passed, skipped_for))
+        open_.setdefault(depth, []).extend(own)
+    # what remains is from subtests that ended without a line of their own; the deepest is last
+    for depth in sorted(open_):
+        found += open_[depth]
+    return _numbered(found)
+
+
+def _numbered(assertions: list[Assertion]) -> list[Assertion]:
+    """Returns the assertions, with a number after a name that is not the first of its kind."""
+    seen: Counter[str] = Counter()
+    found = []
+    for each in assertions:
+        seen[each.name] += 1
+        number = seen[each.name]
+        found.append(each if number == 1 else Assertion(f"{each.name} ({number})", each.passed, each.skipped))
+    return found
+
+
+def failed_files(prove: str) -> list[str]:
+    """Returns the files that prove's summary names, in its order: files with a failed assertion, files that died, and
+    files that did not run to their end."""
+    return [found["file"] for line in prove.splitlines() if (found := _FAILED_FILE.match(line))]
 
 
 @dataclass(frozen=True)
@@ -60,7 +114,6 @@ class Suite:
         return sum(len(file.assertions) for file in self.files.values())
 
     def skipped(self) -> Counter[str]:
-        """Returns how often something was skipped, by reason."""
         return Counter(each.skipped for file in self.files.values() for each in file.assertions if each.skipped)
 
     def data(self) -> dict[str, Any]:
@@ -125,13 +178,13 @@ def files(without: str) -> list[str]:
 def read(state: Path, seconds: float, output: str) -> Suite:
     """Returns the suite of what servers/check has left in a directory, and of its output."""
     files: dict[str, File] = {}
-    if regress := tap.parse(_text(state / "regress.log")):
+    if regress := parse_tap(_text(state / "regress.log")):
         passed = all(each.passed for each in regress)
         files[REGRESSION] = File(passed, tuple(regress), "" if passed else "\n".join(_text(state / "regression.diffs").splitlines()[:60]))
-    failed = tap.failed_files(_text(state / "prove.log"))
+    failed = failed_files(_text(state / "prove.log"))
     for path in sorted((state / "tap").glob("**/*.pl")):
         name = str(path.relative_to(state / "tap"))
-        assertions = tap.parse(_text(path))
+        assertions = parse_tap(_text(path))
         passed = name not in failed and all(each.passed for each in assertions)
         files[name] = File(passed, tuple(assertions), "" if passed else _log(state, stem(name)))
     for name in failed:

@@ -1,7 +1,5 @@
 """The trial in twenty lines of plain text, for a mail."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lab import wording
@@ -19,7 +17,6 @@ def _shortened(text: str, width: int = WIDTH) -> str:
 
 
 def build(build: Build) -> str:
-    """Returns a build's version, and its commit or path."""
     return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.name.partition(':')[2] or build.name}"
 
 
@@ -28,7 +25,6 @@ def _names(names: Sequence[str], most: int = 6) -> str:
 
 
 def right(found: Findings) -> list[str]:
-    """Returns the lines about the suite."""
     if not found.suites:
         return ["suite: could not be run"]
     lines = [f"suite, {role}: could not be run" for role in found.broken]
@@ -58,7 +54,6 @@ def _without_directory(told: object) -> str:
 
 
 def changes(found: Findings, most: int = 3) -> list[str]:
-    """Returns the lines about recordings and schedules."""
     compared = [each.what for each in found.changes]
     lines = _some([f"{each.what}: {each.told}" for each in found.changes if each.told], most, "changes")
     if not compared:
@@ -68,7 +63,6 @@ def changes(found: Findings, most: int = 3) -> list[str]:
 
 
 def uncovered(found: Findings, most: int = 4) -> list[str]:
-    """Returns the lines about what nothing executes."""
     notes = [f"  {note}" for note in found.notes["lines"]]
     if not found.share:
         return ["lines of the patch that nothing executes: not counted", *notes]
@@ -78,7 +72,6 @@ def uncovered(found: Findings, most: int = 4) -> list[str]:
 
 
 def unnoticed(found: Findings, most: int = 4) -> list[str]:
-    """Returns the lines about bugs that nothing notices."""
     if not found.bugs_reached and not found.bugs:
         return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:2])]
     kept = found.survivors
