@@ -7,8 +7,6 @@
  * newer server's shape where the two differ, so that dropping the old version
  * means deleting a branch here and nothing more.
  *
- * src/compat.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_COMPAT_H

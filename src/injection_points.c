@@ -11,8 +11,6 @@
  * ring.  That happens in a critical section, where nothing may be allocated and
  * no error raised.
  *
- * src/injection_points.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -7,8 +7,6 @@
  * the postmaster before it has any children, and only if a setting asks for it.
  * Afterwards it has the protection that it had before.
  *
- * src/aio/callbacks.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/callbacks.h"

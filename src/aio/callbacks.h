@@ -6,8 +6,6 @@
  * The callbacks see what no I/O method sees: synchronous reads, and the
  * completion of every read.
  *
- * src/aio/callbacks.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_CALLBACKS_H

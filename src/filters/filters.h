@@ -13,8 +13,6 @@
  *		injected.c	the inj_ functions
  *		kept.c		the end of filters that outlive their session
  *
- * src/filters/filters.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_FILTERS_H

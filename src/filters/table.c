@@ -7,8 +7,6 @@
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
- * src/filters/table.c
- *
  *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"

@@ -9,8 +9,6 @@
  * make those behind it late as well, and the worker has nothing to do but to
  * complete what is due.
  *
- * src/gate/device.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

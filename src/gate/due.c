@@ -9,8 +9,6 @@
  *
  * All functions are called with the gate's lock.
  *
- * src/gate/due.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

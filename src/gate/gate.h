@@ -23,8 +23,6 @@
  *		settle.c	waiting until all is quiet
  *		views.c		what is held, and what can be
  *
- * src/gate/gate.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_GATE_H

@@ -6,8 +6,6 @@
  * A process that is about to complete a read takes it first, under the gate's
  * lock; then it has the read for itself, and completes it without the lock.
  *
- * src/gate/held.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -3,8 +3,6 @@
  * state.c
  *		The gate's shared memory, and whether there is a gate.
  *
- * src/gate/state.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

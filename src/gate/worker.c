@@ -9,8 +9,6 @@
  * workers that inj_io_completion_wait() would stop, by the wait event that it
  * shows.
  *
- * src/gate/worker.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -8,8 +8,6 @@
  * buffer manager looks at the pages, which settles how the read has ended; for
  * temporary tables the owner does that.
  *
- * src/trace/completions.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

@@ -8,8 +8,6 @@
  * record locks it, for as long as it takes to write a few words, and looks
  * whether it is still the record with that number.
  *
- * src/trace/ring.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

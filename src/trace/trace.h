@@ -16,8 +16,6 @@
  *		views.c			the records as rows
  *		relations.c		names for what was read
  *
- * src/trace/trace.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_TRACE_H

@@ -3,8 +3,6 @@
  * views.c
  *		The records of the trace as rows.
  *
- * src/trace/views.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
