@@ -58,6 +58,8 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 		if (counts_as_stopped(ioh, io))
 			gate->nstopped--;
 	}
+	else if (!gate_is_local(ioh))
+		pairingheap_remove(&gate->due, &io->due_node);
 	io->phase = GATE_TAKEN;
 }
 
