@@ -19,8 +19,6 @@ typedef void (*IoStageHook) (PgAioHandle *ioh);
 /* md.c has looked at the raw result; then the buffer manager at the pages. */
 typedef struct IoCompletionHooks
 {
-	/* false: nobody is interested */
-	bool		(*wanted) (PgAioHandle *ioh);
 	void		(*begins) (PgAioHandle *ioh, PgAioResult result);
 	void		(*ends) (PgAioHandle *ioh, PgAioResult result);
 } IoCompletionHooks;
