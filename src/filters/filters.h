@@ -84,7 +84,7 @@ typedef struct FilterHandler
 
 	/*
 	 * filters have been changed or ended: lets reads go on that none holds
-	 * now
+	 * now; or NULL
 	 */
 	void		(*changed) (void);
 	/* the filters of this session have been ended, as it exits */

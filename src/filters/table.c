@@ -398,7 +398,8 @@ announce_change(void)
 		if (handlers[kind] != NULL && handlers[kind] != told)
 		{
 			told = handlers[kind];
-			told->changed();
+			if (told->changed != NULL)
+				told->changed();
 		}
 	}
 }
