@@ -304,18 +304,6 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	(void) end_devices(MyProcPid, NULL, InvalidOid);
 }
 
-static void
-end_with_session(void)
-{
-	static bool registered = false;
-
-	if (!registered)
-	{
-		before_shmem_exit(session_ends, 0);
-		registered = true;
-	}
-}
-
 static IoTime
 get_latency(FunctionCallInfo fcinfo, int arg)
 {
@@ -407,6 +395,7 @@ add_device(const GateDevice *new_device)
 Datum
 io_device(PG_FUNCTION_ARGS)
 {
+	static bool registered = false;
 	GateDevice *device;
 
 	require_gate(fcinfo);
@@ -437,8 +426,11 @@ io_device(PG_FUNCTION_ARGS)
 
 	gate_tell_unseen();
 	require_worker();
-	if (device->holder != 0)
-		end_with_session();
+	if (device->holder != 0 && !registered)
+	{
+		before_shmem_exit(session_ends, 0);
+		registered = true;
+	}
 	add_device(device);
 	pfree(device);
 
