@@ -7,8 +7,6 @@
  * The functions go beneath the checks that the server makes on its way down
  * to the storage, so everything is checked here, before anything is touched.
  *
- * src/arguments.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -3,8 +3,6 @@
  * blocks.c
  *		Changes blocks on disk: adds blocks, rewrites them, makes them bad.
  *
- * src/blocks.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -21,8 +21,6 @@
  * Of local buffers, the server does not note that I/O is in progress, so no process
  * waits.  The list says what was started, until the buffer has another block.
  *
- * src/buffer_io.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

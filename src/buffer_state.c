@@ -6,8 +6,6 @@
  * pg_buffercache shows valid buffers only.  What a failed read leaves behind,
  * and what temporary tables have, is to be seen nowhere else.
  *
- * src/buffer_state.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -8,8 +8,6 @@
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
  *
- * src/buffers.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -7,8 +7,6 @@
  * newer server's shape where the two differ, so that dropping the old version
  * means deleting a branch here and nothing more.
  *
- * src/compat.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_COMPAT_H
@@ -22,7 +20,6 @@
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
-#include "storage/dsm_registry.h"
 #include "storage/read_stream.h"
 #include "utils/array.h"
 
@@ -177,20 +174,6 @@ stream_count(ReadStream *stream pg_attribute_unused(),
 	read_stream_enable_stats(stream, stats);
 #endif
 }
-
-/*
- * A shared memory segment that is made when it is first asked for, preloaded
- * or not.  DSM_SEGMENT_INIT declares an initialisation function for it.
- */
-#if PG_VERSION_NUM >= 190000
-#define DSM_SEGMENT_INIT(name) static void name(void *ptr, void *arg pg_attribute_unused())
-#define get_named_dsm_segment(name, size, init, found) \
-	GetNamedDSMSegment(name, size, init, found, NULL)
-#else
-#define DSM_SEGMENT_INIT(name) static void name(void *ptr)
-#define get_named_dsm_segment(name, size, init, found) \
-	GetNamedDSMSegment(name, size, init, found)
-#endif
 
 /*
  * Our table of I/O method functions relies on internal interfaces, which every

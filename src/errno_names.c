@@ -3,8 +3,6 @@
  * errno_names.c
  *		The numbers of named errnos.
  *
- * src/errno_names.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

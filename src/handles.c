@@ -6,8 +6,6 @@
  * They exist to show what the server itself does about their misuse, so they
  * only prevent what it has nothing but an assertion against.
  *
- * src/handles.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

@@ -11,8 +11,6 @@
  * ring.  That happens in a critical section, where nothing may be allocated and
  * no error raised.
  *
- * src/injection_points.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
@@ -209,22 +207,14 @@ attach_injection_points(void)
 
 #endif							/* USE_INJECTION_POINTS */
 
-static void
-no_change(void)
-{
-	/* the process that is held sees the change itself: filters_await_change() */
-}
-
 /*
  * Subsystem.begin: attaches to the injection points, if the server has them.
  */
 static void
 begin(void)
 {
-	static const FilterHandler handler = {
-		.name = "injection points",
-		.changed = no_change,
-	};
+	/* a held process sees changes itself: filters_await_change() */
+	static const FilterHandler handler = {.name = "injection points"};
 	static const FilterKind kinds[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 	const Unavailable *unavailable = attach_injection_points();
 

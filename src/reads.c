@@ -4,8 +4,6 @@
  *		Single reads: by hand, from the AIO subsystem's parts, and by
  *		StartReadBuffers() and WaitReadBuffers().
  *
- * src/reads.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

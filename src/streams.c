@@ -4,8 +4,6 @@
  *		Read streams over any blocks in any order: one row a block, or many runs
  *		with all that a stream can be asked for.
  *
- * src/streams.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

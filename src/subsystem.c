@@ -6,8 +6,6 @@
  * A subsystem that cannot work in this server is disabled and says why.  The rest of
  * the library does without it.
  *
- * src/subsystem.c
- *
  *-------------------------------------------------------------------------
  */
 #include "subsystem.h"

@@ -4,8 +4,6 @@
  *		Parts of the library that begin when shared memory is set up: the filters, the gate,
  *		the trace.
  *
- * src/subsystem.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PART_H

@@ -7,8 +7,6 @@
  * their first call.  Functions that interfere with the reads of other processes
  * need shared memory and code inside every process, hence preloading.
  *
- * src/test_aio.c
- *
  *-------------------------------------------------------------------------
  */
 #include "test_aio.h"

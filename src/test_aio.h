@@ -3,8 +3,6 @@
  * test_aio.h
  *		What the module's source files share.
  *
- * src/test_aio.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_H

@@ -7,8 +7,6 @@
  * the postmaster before it has any children, and only if a setting asks for it.
  * Afterwards it has the protection that it had before.
  *
- * src/aio/callbacks.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/callbacks.h"
@@ -52,8 +50,7 @@ complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_md(ioh, prior_result, cb_data);
 
-	if (completion_hooks->wanted(ioh))
-		completion_hooks->begins(ioh, result);
+	completion_hooks->begins(ioh, result);
 
 	return result;
 }
@@ -63,8 +60,7 @@ complete_shared(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_shared(ioh, prior_result, cb_data);
 
-	if (completion_hooks->wanted(ioh))
-		completion_hooks->ends(ioh, result);
+	completion_hooks->ends(ioh, result);
 
 	return result;
 }
@@ -74,8 +70,7 @@ complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_local(ioh, prior_result, cb_data);
 
-	if (completion_hooks->wanted(ioh))
-		completion_hooks->ends(ioh, result);
+	completion_hooks->ends(ioh, result);
 
 	return result;
 }

@@ -6,8 +6,6 @@
  * The callbacks see what no I/O method sees: synchronous reads, and the
  * completion of every read.
  *
- * src/aio/callbacks.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_CALLBACKS_H
@@ -21,8 +19,6 @@ typedef void (*IoStageHook) (PgAioHandle *ioh);
 /* md.c has looked at the raw result; then the buffer manager at the pages. */
 typedef struct IoCompletionHooks
 {
-	/* false: nobody is interested */
-	bool		(*wanted) (PgAioHandle *ioh);
 	void		(*begins) (PgAioHandle *ioh, PgAioResult result);
 	void		(*ends) (PgAioHandle *ioh, PgAioResult result);
 } IoCompletionHooks;

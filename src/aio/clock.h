@@ -3,8 +3,6 @@
  * clock.h
  *		The clock that all processes share, for deadlines and for traces.
  *
- * src/aio/clock.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_CLOCK_H

@@ -6,8 +6,6 @@
  * Structures and functions are compared with those that this library was compiled
  * with, before anything is installed.
  *
- * src/aio/layout.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/method.h"

@@ -3,8 +3,6 @@
  * match.c
  *		Matching reads, and the arguments that say which reads to match.
  *
- * src/aio/match.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/match.h"

@@ -3,8 +3,6 @@
  * match.h
  *		Which reads a filter, a device or a trace concerns.
  *
- * src/aio/match.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_MATCH_H

@@ -9,8 +9,6 @@
  * It is installed once shared memory is set up.  Another library may then put a
  * table of its own in front of it, or have done so before.
  *
- * src/aio/method.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/method.h"

@@ -9,8 +9,6 @@
  * (the gate), which may keep a read from the I/O method, and a listener (the
  * trace), which is told what happens to reads.
  *
- * src/aio/method.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_METHOD_H

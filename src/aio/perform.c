@@ -6,8 +6,6 @@
  *
  * A process may complete another process's read: I/O workers do nothing else.
  *
- * src/aio/perform.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/perform.h"

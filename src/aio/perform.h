@@ -4,8 +4,6 @@
  *		Performing and completing captured reads, in any process; and the results
  *		that a read can be given.
  *
- * src/aio/perform.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_PERFORM_H

@@ -3,8 +3,6 @@
  * shutdown.c
  *		Finds out whether the server is shutting down.
  *
- * src/aio/shutdown.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * shutdown.h
  *		Finding out whether the server is shutting down.
  *
- * src/aio/shutdown.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_SHUTDOWN_H

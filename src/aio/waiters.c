@@ -3,8 +3,6 @@
  * waiters.c
  *		Who waits for an I/O.
  *
- * src/aio/waiters.c
- *
  *-------------------------------------------------------------------------
  */
 #include "aio/waiters.h"

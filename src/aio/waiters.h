@@ -3,8 +3,6 @@
  * waiters.h
  *		Who waits for an I/O.
  *
- * src/aio/waiters.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_WAITERS_H

@@ -6,8 +6,6 @@
  * Filters concern the reads of all sessions.  They end with the session that has
  * made them, unless it asked for them to be kept.
  *
- * src/filters/filters.c
- *
  *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"

@@ -13,8 +13,6 @@
  *		injected.c	the inj_ functions
  *		kept.c		the end of filters that outlive their session
  *
- * src/filters/filters.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_FILTERS_H
@@ -86,7 +84,7 @@ typedef struct FilterHandler
 
 	/*
 	 * filters have been changed or ended: lets reads go on that none holds
-	 * now
+	 * now; or NULL
 	 */
 	void		(*changed) (void);
 	/* the filters of this session have been ended, as it exits */

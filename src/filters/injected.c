@@ -7,8 +7,6 @@
  * its session.  On a server with injection points the process that completes a
  * read carries the filter out; elsewhere the gate does.
  *
- * src/filters/injected.c
- *
  *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"

@@ -4,8 +4,6 @@
  *		Ends what outlives its session when the extension or the database is
  *		dropped, since no SQL is left there to end it.
  *
- * src/filters/kept.c
- *
  *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"

@@ -7,8 +7,6 @@
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
- * src/filters/table.c
- *
  *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"
@@ -400,7 +398,8 @@ announce_change(void)
 		if (handlers[kind] != NULL && handlers[kind] != told)
 		{
 			told = handlers[kind];
-			told->changed();
+			if (told->changed != NULL)
+				told->changed();
 		}
 	}
 }

@@ -9,8 +9,6 @@
  * decision, the second obeys it.  What becomes of a captured read is looked up
  * again in the second step: a filter may have been ended meanwhile.
  *
- * src/gate/capture.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

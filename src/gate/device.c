@@ -9,8 +9,6 @@
  * make those behind it late as well, and the worker has nothing to do but to
  * complete what is due.
  *
- * src/gate/device.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
@@ -149,8 +147,7 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 static bool
 worker_is_ready(void)
 {
-	return gate->worker != INVALID_PROC_NUMBER &&
-		!gate->closing && gate->ndue < gate->max_due;
+	return gate->worker != INVALID_PROC_NUMBER && !gate->closing;
 }
 
 /*
@@ -181,7 +178,7 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 
 	/* what only the owner can perform, it does when it waits */
 	if (!gate_is_local(ioh))
-		gate_add_due(ioh, io);
+		pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
 }
@@ -201,7 +198,7 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 	io->device = -1;
 	io->due = 0;
 	io->phase = GATE_DUE;
-	gate_add_due(ioh, io);
+	pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
 }
@@ -242,25 +239,6 @@ gate_count_lateness(int device, IoTime late)
 }
 
 /*
- * Returns whether a read must not wait for its device any longer.
- */
-static bool
-must_hurry(const GateIo *io)
-{
-	return gate->closing || io->device < 0 || !gate->devices[io->device].in_use;
-}
-
-/*
- * Makes the reads due at once whose devices are no longer in use, or all when the
- * server shuts down.  The caller has the lock.
- */
-static void
-hurry_devices(void)
-{
-	gate_hurry_due(must_hurry);
-}
-
-/*
  * Captures no more reads, and holds none, because the server shuts down.  Shutdown
  * waits for every session, and a session may wait for a held read without being
  * able to end.  Every waiting process then performs the read that it waits for.
@@ -270,7 +248,7 @@ gate_close(void)
 {
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
-	hurry_devices();
+	gate_hurry_due();
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
 }
@@ -299,7 +277,7 @@ end_devices(int holder, const IoMatch *match, Oid database)
 		ended++;
 	}
 	if (ended > 0)
-		hurry_devices();
+		gate_hurry_due();
 	LWLockRelease(gate->lock);
 
 	if (ended > 0)
@@ -324,18 +302,6 @@ static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
 	(void) end_devices(MyProcPid, NULL, InvalidOid);
-}
-
-static void
-end_with_session(void)
-{
-	static bool registered = false;
-
-	if (!registered)
-	{
-		before_shmem_exit(session_ends, 0);
-		registered = true;
-	}
 }
 
 static IoTime
@@ -429,6 +395,7 @@ add_device(const GateDevice *new_device)
 Datum
 io_device(PG_FUNCTION_ARGS)
 {
+	static bool registered = false;
 	GateDevice *device;
 
 	require_gate(fcinfo);
@@ -459,8 +426,11 @@ io_device(PG_FUNCTION_ARGS)
 
 	gate_tell_unseen();
 	require_worker();
-	if (device->holder != 0)
-		end_with_session();
+	if (device->holder != 0 && !registered)
+	{
+		before_shmem_exit(session_ends, 0);
+		registered = true;
+	}
 	add_device(device);
 	pfree(device);
 

@@ -3,13 +3,9 @@
  * due.c
  *		The queue of reads that the worker is to perform when they are due.
  *
- * It is a heap.  A read that another process performs leaves its entry behind,
- * which is passed over when its turn comes.  Reads into local memory, which only
- * their owner can perform, are not in the queue.
+ * Reads into local memory, which only their owner can perform, are not in it.
  *
  * All functions are called with the gate's lock.
- *
- * src/gate/due.c
  *
  *-------------------------------------------------------------------------
  */
@@ -17,81 +13,15 @@
 
 #include "storage/condition_variable.h"
 
-static bool
-is_earlier(const GateDue *a, const GateDue *b)
+/* pairingheap_comparator: the read that is due first comes first */
+int
+gate_compare_due(const pairingheap_node *a, const pairingheap_node *b,
+				 void *arg pg_attribute_unused())
 {
-	return a->due < b->due;
-}
+	IoTime		due_a = pairingheap_const_container(GateIo, due_node, a)->due;
+	IoTime		due_b = pairingheap_const_container(GateIo, due_node, b)->due;
 
-static void
-swap_due(int a, int b)
-{
-	GateDue		due = gate->due[a];
-
-	gate->due[a] = gate->due[b];
-	gate->due[b] = due;
-}
-
-static void
-sift_up(int i)
-{
-	while (i > 0 && is_earlier(&gate->due[i], &gate->due[(i - 1) / 2]))
-	{
-		swap_due(i, (i - 1) / 2);
-		i = (i - 1) / 2;
-	}
-}
-
-static void
-sift_down(int i)
-{
-	for (;;)
-	{
-		int			least = i;
-
-		for (int child = 2 * i + 1; child <= 2 * i + 2 && child < gate->ndue; child++)
-		{
-			if (is_earlier(&gate->due[child], &gate->due[least]))
-				least = child;
-		}
-		if (least == i)
-			return;
-		swap_due(i, least);
-		i = least;
-	}
-}
-
-static void
-remove_first_due(void)
-{
-	gate->due[0] = gate->due[--gate->ndue];
-	sift_down(0);
-}
-
-/*
- * Returns whether the read of this entry is still to be performed.  Another process
- * may have performed it meanwhile.
- */
-static bool
-is_still_due(const GateDue *due)
-{
-	const GateIo *io = &gate->ios[due->io];
-
-	return io->phase == GATE_DUE && io->generation == due->generation;
-}
-
-/*
- * Adds a read to the queue.  The caller has seen that there is room.
- */
-void
-gate_add_due(PgAioHandle *ioh, const GateIo *io)
-{
-	GateDue    *due = &gate->due[gate->ndue];
-
-	due->due = io->due;
-	due->generation = io->generation;
-	due->io = ioh - pgaio_ctl->io_handles;
-	sift_up(gate->ndue++);
+	return (due_a < due_b) - (due_a > due_b);
 }
 
 /*
@@ -101,11 +31,9 @@ gate_add_due(PgAioHandle *ioh, const GateIo *io)
 bool
 gate_next_due(IoTime *due)
 {
-	while (gate->ndue > 0 && !is_still_due(&gate->due[0]))
-		remove_first_due();
-	if (gate->ndue == 0)
+	if (pairingheap_is_empty(&gate->due))
 		return false;
-	*due = gate->due[0].due;
+	*due = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due))->due;
 	return true;
 }
 
@@ -116,40 +44,47 @@ PgAioHandle *
 gate_pop_due(IoTime until)
 {
 	IoTime		due;
+	GateIo	   *io;
 	PgAioHandle *ioh;
 
 	if (!gate_next_due(&due) || due > until)
 		return NULL;
 
-	ioh = &pgaio_ctl->io_handles[gate->due[0].io];
-	remove_first_due();
-	gate_take(ioh, gate_io(ioh));
+	io = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due));
+	ioh = &pgaio_ctl->io_handles[io - gate->ios];
+	gate_take(ioh, io);
 
 	return ioh;
 }
 
 /*
- * Makes reads due at once, those in the queue and those into local memory, whose
- * owners are woken.
+ * Returns whether a read must not wait for its device any longer.
+ */
+static bool
+must_hurry(const GateIo *io)
+{
+	return gate->closing || io->device < 0 || !gate->devices[io->device].in_use;
+}
+
+/*
+ * Makes the reads due at once whose devices are no longer in use, or all when the
+ * server shuts down.  The owners of those into local memory are woken.
  */
 void
-gate_hurry_due(bool (*hurried) (const GateIo *io))
+gate_hurry_due(void)
 {
-	for (int i = 0; i < gate->ndue; i++)
-	{
-		GateDue    *due = &gate->due[i];
-
-		if (is_still_due(due) && hurried(&gate->ios[due->io]))
-			due->due = 0;
-	}
-	for (int i = gate->ndue / 2 - 1; i >= 0; i--)
-		sift_down(i);
-
 	for (int i = 0; i < gate->nios; i++)
 	{
-		if (gate->ios[i].phase != GATE_DUE || !hurried(&gate->ios[i]))
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		GateIo	   *io = &gate->ios[i];
+
+		if (io->phase != GATE_DUE || !must_hurry(io))
 			continue;
-		gate->ios[i].due = 0;
-		ConditionVariableBroadcast(&pgaio_ctl->io_handles[i].cv);
+		if (!gate_is_local(ioh))
+			pairingheap_remove(&gate->due, &io->due_node);
+		io->due = 0;
+		if (!gate_is_local(ioh))
+			pairingheap_add(&gate->due, &io->due_node);
+		ConditionVariableBroadcast(&ioh->cv);
 	}
 }

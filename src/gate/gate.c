@@ -7,8 +7,6 @@
  * something is not as expected it is disabled and says why; the rest of the
  * extension does not need it.
  *
- * src/gate/gate.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -23,8 +23,6 @@
  *		settle.c	waiting until all is quiet
  *		views.c		what is held, and what can be
  *
- * src/gate/gate.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_GATE_H
@@ -38,6 +36,7 @@
 #include "filters/filters.h"
 
 #include "datatype/timestamp.h"
+#include "lib/pairingheap.h"
 #include "storage/lwlock.h"
 
 #define GATE_MAX_DEVICES	8
@@ -82,6 +81,7 @@ typedef struct GateIo
 	int			held_index;		/* in GateState.held */
 	IoTime		submitted;		/* GATE_DUE, on a device */
 	IoTime		due;			/* GATE_DUE; 0: at once */
+	pairingheap_node due_node;	/* GATE_DUE, unless it reads into local memory */
 	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */
 	TimestampTz since;			/* GATE_HELD */
 } GateIo;
@@ -110,14 +110,6 @@ typedef struct GateDevice
 	int64		escaped;		/* matching reads that were not captured */
 	FilterEscape why_escaped;	/* the last one */
 } GateDevice;
-
-/* One read that the worker is to complete, in a heap ordered by "due". */
-typedef struct GateDue
-{
-	IoTime		due;
-	uint64		generation;
-	uint32		io;
-} GateDue;
 
 /* A held wakeup: of a process that has waited for a held read. */
 typedef struct HeldWakeup
@@ -165,9 +157,7 @@ typedef struct GateState
 	int			nheld;
 	int			nstopped;		/* held, and the worker shows it */
 	uint32	   *held;			/* handles in phase GATE_HELD */
-	int			ndue;
-	int			max_due;
-	GateDue    *due;
+	pairingheap due;			/* those that the worker is to complete */
 } GateState;
 
 /* state.c */
@@ -241,10 +231,10 @@ extern void gate_close(void);
 extern void gate_end_kept_devices(Oid database);
 
 /* due.c */
-extern void gate_add_due(PgAioHandle *ioh, const GateIo *io);
+extern int	gate_compare_due(const pairingheap_node *a, const pairingheap_node *b, void *arg);
 extern bool gate_next_due(IoTime *due);
 extern PgAioHandle *gate_pop_due(IoTime until);
-extern void gate_hurry_due(bool (*hurried) (const GateIo *io));
+extern void gate_hurry_due(void);
 
 /* worker.c */
 extern void gate_register_worker(void);

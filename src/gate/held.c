@@ -6,8 +6,6 @@
  * A process that is about to complete a read takes it first, under the gate's
  * lock; then it has the read for itself, and completes it without the lock.
  *
- * src/gate/held.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
@@ -60,6 +58,8 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 		if (counts_as_stopped(ioh, io))
 			gate->nstopped--;
 	}
+	else if (!gate_is_local(ioh))
+		pairingheap_remove(&gate->due, &io->due_node);
 	io->phase = GATE_TAKEN;
 }
 

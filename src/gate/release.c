@@ -3,8 +3,6 @@
  * release.c
  *		Releasing held reads.
  *
- * src/gate/release.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -13,8 +13,6 @@
  * shared memory tells whether it does.  It is believed when the kernel has run no process of the
  * server between two looks, and all of them sleep: then nobody is about to end it.
  *
- * src/gate/settle.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

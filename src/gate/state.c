@@ -3,8 +3,6 @@
  * state.c
  *		The gate's shared memory, and whether there is a gate.
  *
- * src/gate/state.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
@@ -33,11 +31,8 @@ gate_shmem_size(uint32 nhandles)
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
-	size = add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(HeldWakeup))));
-	/* a read that a waiter performs itself leaves its entry for a while */
-	size = add_size(size, mul_size(nhandles, 2 * sizeof(GateDue)));
 
-	return size;
+	return add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(HeldWakeup))));
 }
 
 /*
@@ -66,9 +61,7 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	space += MAXALIGN(nhandles * sizeof(uint32));
 	gate->nwakeups = number_of_processes();
 	gate->wakeups = (HeldWakeup *) space;
-	space += MAXALIGN(gate->nwakeups * sizeof(HeldWakeup));
-	gate->due = (GateDue *) space;
-	gate->max_due = 2 * nhandles;
+	gate->due.ph_compare = gate_compare_due;
 
 	for (uint32 i = 0; i < nhandles; i++)
 		gate->ios[i].stopped = INVALID_PROC_NUMBER;

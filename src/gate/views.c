@@ -3,8 +3,6 @@
  * views.c
  *		What is held, who waits for it, and what can be held on this server.
  *
- * src/gate/views.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -6,8 +6,6 @@
  * A waiting process performs the read itself if no other process can, or if it has
  * an interrupt that it cannot process while it waits.
  *
- * src/gate/wait.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

@@ -11,8 +11,6 @@
  * waited for the read: not in a critical section, not while it exits, and not with
  * an interrupt pending that it cannot process.
  *
- * src/gate/wakeups.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"

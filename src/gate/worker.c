@@ -9,8 +9,6 @@
  * workers that inj_io_completion_wait() would stop, by the wait event that it
  * shows.
  *
- * src/gate/worker.c
- *
  *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
@@ -249,7 +247,7 @@ sleep_until(WaitEventSet *set, int timer, IoTime next)
 
 	if (gate->nstopped > 0 && io_method == IOMETHOD_WORKER)
 		wait_event = gate->wait_event_completion;
-	else if (next != IO_TIME_NEVER && gate->ndue > 0)
+	else if (next != IO_TIME_NEVER && !pairingheap_is_empty(&gate->due))
 		wait_event = gate->wait_event_device;
 
 	arm_timer(timer, timed);
@@ -288,13 +286,12 @@ static bool
 may_end(void)
 {
 	bool		left;
-	IoTime		due;
 
 	if (!gate->closing)
 		return true;
 
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	left = gate_next_due(&due);
+	LWLockAcquire(gate->lock, LW_SHARED);
+	left = !pairingheap_is_empty(&gate->due);
 	LWLockRelease(gate->lock);
 
 	return !left;

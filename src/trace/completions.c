@@ -8,8 +8,6 @@
  * buffer manager looks at the pages, which settles how the read has ended; for
  * temporary tables the owner does that.
  *
- * src/trace/completions.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
@@ -35,16 +33,10 @@ executor_of(PgAioHandle *ioh)
 	return trace_myself();
 }
 
-static bool
-is_traced(PgAioHandle *ioh)
-{
-	return trace != NULL && trace_may_have(ioh, ioh->generation);
-}
-
 static void
 callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
+	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
 
 	if (record == NULL)
 		return;
@@ -61,7 +53,7 @@ callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 static void
 callbacks_end(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
+	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
 
 	if (record == NULL)
 		return;
@@ -88,7 +80,6 @@ const char *
 trace_see_completions(void)
 {
 	static const IoCompletionHooks hooks = {
-		.wanted = is_traced,
 		.begins = callbacks_begin,
 		.ends = callbacks_end,
 	};

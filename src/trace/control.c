@@ -6,8 +6,6 @@
  * There is one trace for the whole server, and it does not end with the
  * session that has started it.
  *
- * src/trace/control.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

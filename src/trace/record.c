@@ -6,8 +6,6 @@
  * Reads are submitted in a critical section, so nothing here allocates or
  * raises an error.
  *
- * src/trace/record.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

@@ -3,8 +3,6 @@
  * relations.c
  *		Finds the relations that recorded reads were of.
  *
- * src/trace/relations.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

@@ -8,8 +8,6 @@
  * record locks it, for as long as it takes to write a few words, and looks
  * whether it is still the record with that number.
  *
- * src/trace/ring.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
@@ -155,28 +153,18 @@ trace_read(uint64 seq, TraceRecord *copy)
 
 /*
  * Returns the range of the numbers of records that exist.  Some of the
- * records may be overwritten before they are read.
+ * records may be overwritten before they are read.  Gets the time of day where IoTime
+ * is 0, too.
  */
 void
-trace_range(uint64 *first, uint64 *end)
+trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset)
 {
 	LWLockAcquire(trace->lock, LW_SHARED);
 	*first = trace->first;
+	*clock_offset = trace->clock_offset;
 	LWLockRelease(trace->lock);
 
 	*end = pg_atomic_read_u64(&trace->next);
 	if (*end - *first > trace->nrecords)
 		*first = *end - trace->nrecords;
-}
-
-TimestampTz
-trace_clock_offset(void)
-{
-	TimestampTz offset;
-
-	LWLockAcquire(trace->lock, LW_SHARED);
-	offset = trace->clock_offset;
-	LWLockRelease(trace->lock);
-
-	return offset;
 }

@@ -3,8 +3,6 @@
  * trace.c
  *		Start-up of the trace: settings and shared memory.
  *
- * src/trace/trace.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"

@@ -16,8 +16,6 @@
  *		views.c			the records as rows
  *		relations.c		names for what was read
  *
- * src/trace/trace.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_TRACE_H
@@ -143,8 +141,7 @@ extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern bool trace_read(uint64 seq, TraceRecord *copy);
 extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
-extern void trace_range(uint64 *first, uint64 *end);
-extern TimestampTz trace_clock_offset(void);
+extern void trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset);
 
 static inline TraceRecord *
 trace_slot(uint64 seq)

@@ -3,8 +3,6 @@
  * views.c
  *		The records of the trace as rows.
  *
- * src/trace/views.c
- *
  *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
@@ -172,11 +170,10 @@ io_trace_get(PG_FUNCTION_ARGS)
 	require_trace_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
-	clock_offset = trace_clock_offset();
 	per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
 									ALLOCSET_SMALL_SIZES);
 	context = MemoryContextSwitchTo(per_row);
-	for (trace_range(&seq, &end); seq < end; seq++)
+	for (trace_range(&seq, &end, &clock_offset); seq < end; seq++)
 	{
 		TraceRecord record;
 		Row			row = {0};
