@@ -178,7 +178,7 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 
 	/* what only the owner can perform, it does when it waits */
 	if (!gate_is_local(ioh))
-		pairingheap_add(&gate->due, &io->due_node);
+		gate_due_add(io);
 
 	return true;
 }
@@ -198,7 +198,7 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 	io->device = -1;
 	io->due = 0;
 	io->phase = GATE_DUE;
-	pairingheap_add(&gate->due, &io->due_node);
+	gate_due_add(io);
 
 	return true;
 }

@@ -14,14 +14,34 @@
 #include "storage/condition_variable.h"
 
 /* pairingheap_comparator: the read that is due first comes first */
-int
-gate_compare_due(const pairingheap_node *a, const pairingheap_node *b,
-				 void *arg pg_attribute_unused())
+static int
+compare_due(const pairingheap_node *a, const pairingheap_node *b,
+			void *arg pg_attribute_unused())
 {
 	IoTime		due_a = pairingheap_const_container(GateIo, due_node, a)->due;
 	IoTime		due_b = pairingheap_const_container(GateIo, due_node, b)->due;
 
 	return (due_a < due_b) - (due_a > due_b);
+}
+
+/* a process that is not forked may have this library at another address */
+static pairingheap *
+due_heap(void)
+{
+	gate->due.ph_compare = compare_due;
+	return &gate->due;
+}
+
+void
+gate_due_add(GateIo *io)
+{
+	pairingheap_add(due_heap(), &io->due_node);
+}
+
+void
+gate_due_remove(GateIo *io)
+{
+	pairingheap_remove(due_heap(), &io->due_node);
 }
 
 /*
@@ -38,23 +58,17 @@ gate_next_due(IoTime *due)
 }
 
 /*
- * Takes the first read that is due by "until".  Returns NULL if there is none.
+ * Returns the first read that is due by "until", for the caller to take, or NULL.
  */
 PgAioHandle *
-gate_pop_due(IoTime until)
+gate_first_due(IoTime until)
 {
 	IoTime		due;
-	GateIo	   *io;
-	PgAioHandle *ioh;
 
 	if (!gate_next_due(&due) || due > until)
 		return NULL;
 
-	io = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due));
-	ioh = &pgaio_ctl->io_handles[io - gate->ios];
-	gate_take(ioh, io);
-
-	return ioh;
+	return &pgaio_ctl->io_handles[pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)) - gate->ios];
 }
 
 /*
@@ -81,10 +95,10 @@ gate_hurry_due(void)
 		if (io->phase != GATE_DUE || !must_hurry(io))
 			continue;
 		if (!gate_is_local(ioh))
-			pairingheap_remove(&gate->due, &io->due_node);
+			gate_due_remove(io);
 		io->due = 0;
 		if (!gate_is_local(ioh))
-			pairingheap_add(&gate->due, &io->due_node);
+			gate_due_add(io);
 		ConditionVariableBroadcast(&ioh->cv);
 	}
 }

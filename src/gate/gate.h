@@ -231,9 +231,10 @@ extern void gate_close(void);
 extern void gate_end_kept_devices(Oid database);
 
 /* due.c */
-extern int	gate_compare_due(const pairingheap_node *a, const pairingheap_node *b, void *arg);
+extern void gate_due_add(GateIo *io);
+extern void gate_due_remove(GateIo *io);
 extern bool gate_next_due(IoTime *due);
-extern PgAioHandle *gate_pop_due(IoTime until);
+extern PgAioHandle *gate_first_due(IoTime until);
 extern void gate_hurry_due(void);
 
 /* worker.c */

@@ -59,7 +59,7 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 			gate->nstopped--;
 	}
 	else if (!gate_is_local(ioh))
-		pairingheap_remove(&gate->due, &io->due_node);
+		gate_due_remove(io);
 	io->phase = GATE_TAKEN;
 }
 

@@ -61,7 +61,6 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	space += MAXALIGN(nhandles * sizeof(uint32));
 	gate->nwakeups = number_of_processes();
 	gate->wakeups = (HeldWakeup *) space;
-	gate->due.ph_compare = gate_compare_due;
 
 	for (uint32 i = 0; i < nhandles; i++)
 		gate->ios[i].stopped = INVALID_PROC_NUMBER;

@@ -132,8 +132,11 @@ complete_due(IoTime *next)
 	for (int i = 0; i < nlate; i++)
 		gate_count_lateness(device[i], late[i]);
 
-	while (n < BATCH_SIZE && (ios[n] = gate_pop_due(until)) != NULL)
+	while (n < BATCH_SIZE && (ios[n] = gate_first_due(until)) != NULL)
+	{
+		gate_take(ios[n], gate_io(ios[n]));
 		gate_count_served(ios[n++], true);
+	}
 	*next = n > 0 ? 0 : next_event();
 	/* a process that submits a read that is due earlier wakes us */
 	gate->worker_wakes = *next;
