@@ -4,9 +4,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 CREATE TABLE eviction_heap (i int, filler text STORAGE PLAIN) WITH (fillfactor = 100);
 INSERT INTO eviction_heap SELECT i, repeat('x', 7000) FROM generate_series(1, 10) i;
 CREATE FUNCTION cached(rel regclass) RETURNS bigint LANGUAGE sql

@@ -3,9 +3,6 @@
 --
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 \set VERBOSITY terse
 SELECT FROM handle_get_release();
 SELECT handle_get() UNION ALL SELECT handle_release_last();

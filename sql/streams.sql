@@ -3,9 +3,6 @@
 --
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 CREATE TABLE streams_heap (blk int, body text STORAGE PLAIN);
 INSERT INTO streams_heap SELECT i, repeat(md5(i::text), 250) FROM generate_series(0, 99) i;
 VACUUM (FREEZE) streams_heap;
