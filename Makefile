@@ -8,6 +8,7 @@ EXTENSION = test_aio
 DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
 REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+REGRESS_OPTS = --load-extension=test_aio
 TAP_TESTS = 1
 PROVE_TESTS ?= $(wildcard t/*.pl t/*/*.pl t/*/*/*.pl)
 EXTRA_CLEAN = .built_for $(wildcard src/*.bc src/*/*.bc)

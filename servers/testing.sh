@@ -64,7 +64,7 @@ run_regress() {
 	local input=$1
 	shift
 	"$test_tools/regress/pg_regress" --temp-instance="$state/instance" --temp-config="$state/settings.conf" \
-		--inputdir="$input" --outputdir="$state" --bindir="$bindir" --dbname=contrib_regression "$@"
+		--inputdir="$input" --outputdir="$state" --bindir="$bindir" --dbname=contrib_regression --load-extension=test_aio "$@"
 }
 
 # Where the TAP tests' servers go.  Before Linux 6.6 there was no direct I/O in

@@ -4,9 +4,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 CREATE FUNCTION attempt(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	detail text;
@@ -105,24 +102,12 @@ SELECT errno_from_string('EIO') > 0 AS positive, errno_from_string('EIO') <> err
 -- batches and handles
 SELECT attempt('batch_end()');
 SELECT attempt('read_rel_block_ll(''bad_heap'', 0, batchmode_exit => true)');
-SELECT attempt('handle_get_twice()');
 
 -- loops can be ended
 SET statement_timeout = 100;
 SELECT count(*) FROM read_stream_for_blocks('bad_heap', ARRAY(SELECT i % 200 FROM generate_series(1, 3000000) i)), generate_series(1, 1000000000);
 SELECT * FROM read_stream_run('bad_heap', ARRAY(SELECT i % 200 FROM generate_series(1, 1000) i), nruns => 1000000);
 RESET statement_timeout;
-
--- outside of a function that catches errors
-\set VERBOSITY sqlstate
-SELECT FROM evict_rel('bad_view');
-SELECT FROM read_rel_block_ll('bad_heap', 200);
-SELECT * FROM read_buffers('bad_heap', 0, 0);
-SELECT * FROM read_stream_for_blocks('bad_heap', '{0,NULL}');
-SELECT * FROM start_read_buffers('bad_heap', 0, 0);
-SELECT * FROM read_stream_run('bad_heap', '{0}', nruns => 0);
-SELECT buffer_call_start_io(0, true, true);
-\set VERBOSITY default
 
 -- nothing is left behind: all can be evicted, and is whole
 SELECT FROM evict_rel('bad_heap');

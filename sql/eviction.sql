@@ -4,9 +4,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 CREATE TABLE eviction_heap (i int, filler text STORAGE PLAIN) WITH (fillfactor = 100);
 INSERT INTO eviction_heap SELECT i, repeat('x', 7000) FROM generate_series(1, 10) i;
 CREATE FUNCTION cached(rel regclass) RETURNS bigint LANGUAGE sql
@@ -40,6 +37,7 @@ SELECT FROM evict_rel('eviction_heap');
 BEGIN;
 DECLARE c CURSOR FOR SELECT i FROM eviction_heap WHERE ctid IN ('(10,1)', '(11,1)');
 FETCH 1 FROM c;
+SELECT refcount FROM buffer_state('eviction_heap', 11);
 SELECT FROM invalidate_rel_block('eviction_heap', 10);
 SELECT FROM evict_rel('eviction_heap');
 FETCH 1 FROM c;
@@ -66,20 +64,14 @@ SELECT FROM evict_rel('eviction_heap');
 SELECT * FROM buffer_state('eviction_heap', 12);
 SELECT count(*) FROM read_buffers('eviction_heap', 12, 1);
 SELECT buffer > 0 AS shared, flags, refcount, usage_count BETWEEN 0 AND 5 AS used FROM buffer_state('eviction_heap', 12);
-BEGIN;
-DECLARE c CURSOR FOR SELECT i FROM eviction_heap WHERE ctid = '(12,1)';
-FETCH 1 FROM c;
-SELECT refcount FROM buffer_state('eviction_heap', 12);
-ROLLBACK;
 SELECT count(*) FROM eviction_temp;
 UPDATE eviction_temp SET i = i WHERE ctid = '(12,1)';
 SELECT buffer < 0 AS local, flags, refcount FROM buffer_state('eviction_temp', 12);
 
 -- a toy: a buffer for a block, neither valid nor dirty
 SELECT buffer_create_toy('eviction_heap', 2) AS toy \gset
-SELECT :toy > 0 AS shared;
 SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
-SELECT buffer = :toy AS toy, flags, refcount FROM buffer_state('eviction_heap', 2);
+SELECT buffer = :toy AS toy, buffer > 0 AS shared, flags, refcount FROM buffer_state('eviction_heap', 2);
 SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
 SELECT FROM evict_rel('eviction_heap');
 SELECT FROM buffer_call_terminate_io(:toy, for_input => true, succeed => false, io_error => true, release_aio => true);

@@ -6,9 +6,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 -- names of files differ from run to run
 CREATE FUNCTION outcome(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -42,33 +39,22 @@ SELECT pg_relation_filenode('faults_heap') AS filenode \gset
 SET client_min_messages = error;
 \set ECHO all
 
--- matched, but as it is
-SELECT outcome('SELECT inj_io_short_read_attach(NULL, relfilenode => ' || :filenode || ')');
-SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
 -- errors
 SELECT name, outcome(format('SELECT inj_io_short_read_attach(-errno_from_string(%L), relfilenode => %s)', name, :filenode)),
 	outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$)
 FROM unnest(ARRAY['EIO', 'ENOSPC', 'EROFS', 'EINTR']) name;
--- too few bytes
-SELECT n, outcome(format('SELECT inj_io_short_read_attach(%s, pid => pg_backend_pid(), relfilenode => %s)', n, :filenode)),
+-- matched, but as it is; too few bytes
+SELECT n, outcome(format('SELECT inj_io_short_read_attach(%L, pid => pg_backend_pid(), relfilenode => %s)', n, :filenode)),
 	outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$)
-FROM unnest(ARRAY[0, 1, 8191, 8192, 20000, 32768]) n;
--- not this process, not this relation
-SELECT outcome('SELECT inj_io_short_read_attach(0, pid => 1)');
-SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
-SELECT outcome('SELECT inj_io_short_read_attach(0, relfilenode => 1)');
-SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
-SELECT outcome('SELECT inj_io_short_read_detach()');
-SELECT outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$);
+FROM unnest(ARRAY[NULL, 0, 1, 8191, 8192, 20000, 32768]) n;
+-- not this process, not this relation, not any more
+SELECT call, outcome('SELECT ' || call), outcome($$SELECT read_rel_block_ll('faults_heap', 0, nblocks => 4)$$)
+FROM unnest(ARRAY['inj_io_short_read_attach(0, pid => 1)', 'inj_io_short_read_attach(0, relfilenode => 1)', 'inj_io_short_read_detach()']) call;
 
 -- bad input
-SELECT outcome('SELECT inj_io_short_read_attach(-4096)');
-SELECT outcome('SELECT inj_io_short_read_attach(0, pid => 0)');
-SELECT outcome('SELECT inj_io_short_read_attach(0, relfilenode => 0)');
-SELECT outcome('SELECT inj_io_completion_wait(pid => -1)');
-SELECT outcome('SELECT inj_io_completion_wait(blockno => -1)');
-SELECT outcome('SELECT inj_io_completion_continue()');
-SELECT outcome('SELECT inj_io_completion_continue()');
+SELECT call, outcome('SELECT ' || call) FROM unnest(ARRAY[
+	'inj_io_short_read_attach(-4096)', 'inj_io_short_read_attach(0, pid => 0)', 'inj_io_short_read_attach(0, relfilenode => 0)',
+	'inj_io_completion_wait(pid => -1)', 'inj_io_completion_wait(blockno => -1)', 'inj_io_completion_continue()', 'inj_io_completion_continue()']) call;
 
 DROP TABLE faults_heap;
 DROP FUNCTION outcome;

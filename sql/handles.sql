@@ -3,9 +3,6 @@
 --
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 \set VERBOSITY terse
 SELECT FROM handle_get_release();
 SELECT handle_get() UNION ALL SELECT handle_release_last();
@@ -41,7 +38,6 @@ END $$;
 
 -- only one at a time
 SELECT handle_get_twice();
-SELECT handle_get() UNION ALL SELECT handle_get();
 SELECT FROM handle_get_release();
 
 -- released when it is no longer ours, and when it has been given out again
@@ -50,10 +46,6 @@ SELECT FROM handle_release_last();
 SELECT FROM handle_get();
 SELECT FROM handle_get_release();
 SELECT FROM handle_release_last();
-BEGIN;
-SELECT FROM handle_get();
-SELECT FROM handle_release_last();
-ROLLBACK;
 
 -- batches
 BEGIN;
@@ -79,13 +71,11 @@ BEGIN;
 SELECT FROM batch_start();
 SELECT 1 / 0;
 ROLLBACK;
--- nested, or not there
+-- nested
 BEGIN;
 SELECT FROM batch_start();
 SELECT FROM batch_start();
 ROLLBACK;
-SELECT FROM batch_end();
-SELECT batch_start() UNION ALL SELECT batch_end();
 
 -- more reads than a batch takes, and than handles there are
 CREATE TABLE handles_heap (i int);

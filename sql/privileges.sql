@@ -4,9 +4,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 
 CREATE ROLE regress_test_aio_super SUPERUSER;
 CREATE ROLE regress_test_aio_stats IN ROLE pg_read_all_stats;

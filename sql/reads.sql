@@ -3,13 +3,9 @@
 --
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 CREATE TABLE reads_heap (blk int, body text STORAGE PLAIN);
 INSERT INTO reads_heap SELECT i, repeat(md5(i::text), 250) FROM generate_series(0, 39) i;
 VACUUM (FREEZE) reads_heap;
-SELECT pg_relation_size('reads_heap') / current_setting('block_size')::int AS blocks;
 
 -- nothing cached: as large as io_combine_limit allows
 SET io_combine_limit = 16;
@@ -19,9 +15,6 @@ FROM read_buffers('reads_heap', 1, 38);
 -- all of it cached: one block an operation, the same buffers
 SELECT count(*), bool_or(io_reqd) AS io, bool_or(foreign_io) AS joined, max(nblocks) AS most, min(blocknum), max(blocknum)
 FROM read_buffers('reads_heap', 1, 38);
-SET io_combine_limit = 7;
-SELECT FROM evict_rel('reads_heap');
-SELECT blockoff, blocknum, io_reqd, nblocks FROM read_buffers('reads_heap', 0, 16);
 -- hits in front, in the middle, at the end
 SELECT FROM evict_rel('reads_heap');
 SELECT count(*) FROM read_stream_for_blocks('reads_heap', ARRAY[0, 3, 9]);
@@ -61,13 +54,6 @@ SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks FROM read_buffers('reads
 SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks, buf[1] < 0 AS local FROM read_buffers('reads_temp', 2, 3);
 SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(CASE blk WHEN 5 THEN -blk ELSE blk END::text), 250)) AS right FROM reads_temp;
 
--- blocks that were never written
-CREATE TABLE reads_grown (i int);
-SELECT grow_rel('reads_grown', 130), pg_relation_size('reads_grown') / current_setting('block_size')::int AS blocks;
-SELECT FROM evict_rel('reads_grown');
-SELECT sum(nblocks) FROM read_buffers('reads_grown', 0, 130);
-SELECT count(*) FROM reads_grown;
-
 DROP MATERIALIZED VIEW reads_matview;
-DROP TABLE reads_heap, reads_unlogged, reads_temp, reads_grown;
+DROP TABLE reads_heap, reads_unlogged, reads_temp;
 DROP SEQUENCE reads_sequence;

@@ -5,9 +5,6 @@
 \set ECHO none
 \pset format unaligned
 \pset tuples_only
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS test_aio;
-RESET client_min_messages;
 
 -- all in one transaction: the extension moves to another schema for this test
 BEGIN;

