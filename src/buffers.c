@@ -179,8 +179,6 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 static Eviction
 evict_local_buffer(BufferDesc *desc)
 {
-	int			bufid = -BufferDescriptorGetBuffer(desc) - 1;
-
 	if (pgaio_wref_valid(&desc->io_wref))
 	{
 		PgAioWaitRef iow = desc->io_wref;
@@ -189,9 +187,8 @@ evict_local_buffer(BufferDesc *desc)
 			return BLOCK_STAYS;
 	}
 
-	/* the second is the pin of an I/O */
-	if (LocalRefCount[bufid] > 0 ||
-		BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
+	/* pinned by the session, or by an I/O of it */
+	if (BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
 		return BLOCK_STAYS;
 
 	if (buffer_state_read(desc) & BM_DIRTY)

@@ -109,6 +109,8 @@ sub for_each_io_method_of ($max)
 			ok($aio->method eq 'sync' ? $staged == 0 : $staged >= 1, "reads since the last wait are staged: $staged");
 			is($described, $staged, 'pg_aios describes each of them') if $aio->method ne 'sync';
 			cmp_ok($aio->sql('SELECT count(*) FROM pg_aios'), '<=', $max, 'no more than there can be');
+			$bob->sql("SELECT evict_rel('$t')");
+			$bob->warns(qr/pinned and stays?/, 'evicts, without waiting for what is not submitted') if $staged;
 			$aio->resume;
 			$alice->ends('the batch ends');
 			$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
