@@ -52,7 +52,16 @@ with_each_io_method(sub {
 		$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
 		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 		$aio->gate_holds(0, 'and that ends as well');
-		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged');
+		$controller->sql("SET test_aio.hold_timeout = '60s'; SELECT io_hold('$t')");
+		for my $block (15, 16)
+		{
+			$issuer->starts("SELECT read_rel_block_ll('$t', $block)");
+			$aio->gate_holds(1);
+			$aio->sql('SELECT io_release_all()');
+			$issuer->returns('', 'reads');
+		}
+		$controller->sql('SELECT io_hold_end()');
+		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged, and no later read of these handles');
 	}), log => $aio->hold_expired);
 
 	for my $mode (qw(smart fast immediate))
@@ -102,6 +111,7 @@ with_each_io_method(sub {
 			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 			my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
 			$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
+			my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
 			$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
 			  . " io_device('50 s', rel => 'here', keep => true)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
@@ -110,7 +120,8 @@ with_each_io_method(sub {
 			$bob->quit;
 			$aio->sql('DROP DATABASE elsewhere');
 			$alice->returns('', 'reads');
-			$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing is left');
+			$aio->gives("SELECT io_fail_end($kept)", 1, 'what is kept in this database stays');
+			$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
 		}, leaves => 'nothing');
 	}
 

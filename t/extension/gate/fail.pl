@@ -29,6 +29,18 @@ with_each_io_method(sub {
 		ok($failed >= 3, "$failed reads have failed, one after the other");
 	}), log => qr/LOG:  could not read blocks/);
 
+	$aio->scenario('the third read, of the main fork', with('alice', 20, sub ($alice, $t) {
+		$aio->sql("SELECT io_fail('$t', -5, fork => 'vm'), io_fail('$t', -5, skip => 2, times => 1)");
+		$alice->gives("SELECT read_rel_block_ll('$t', $_)", '', "reads block $_") for 0, 1;
+		$alice->fails("SELECT read_rel_block_ll('$t', 2)", '58030', qr/blocks 2\.\.2/, 'fails to read block 2');
+		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
+		$aio->sql("SELECT io_fail_end(); SELECT io_hold('$t'), io_fail('$t', -5)");
+		$alice->starts("SELECT read_rel_block_ll('$t', 7)");
+		$aio->gate_holds(1);
+		$aio->sql('SELECT io_hold_end(), io_release_all(), io_fail_end()');
+		$alice->raises('58030', qr/blocks 7\.\.7/, 'a read that was held fails all the same');
+	}), log => qr/LOG:  could not read blocks/);
+
 	$aio->scenario('short reads of a stream are retried', with('alice', 48, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
@@ -42,7 +54,9 @@ with_each_io_method(sub {
 		$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
 		$alice->fails("SELECT read_rel_block_ll('$t', 7)", '58030', qr/blocks 7\.\.7/, 'again');
 		$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
+		$aio->sql("SELECT io_fail('$t', -5, 12)");
 		$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
+		$alice->fails("SELECT read_rel_block_ll('$t', 12)", '58030', qr/blocks 12\.\.12/, 'another filter is still there');
 		$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
 		$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
 		$aio->evict($t);
@@ -79,6 +93,7 @@ with_each_io_method(sub {
 			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
 		}
 		$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
+		$alice->gives("SELECT io_hold('$t', 4294967294) > 0, io_hold_end()", 't|1', 'the last possible block');
 	}));
 },
 	# with io_method=sync all reads are synchronous

@@ -42,11 +42,15 @@ with_each_io_method(sub {
 	}));
 
 	$aio->scenario('several at once, last first', sub {
-		my @readers = $aio->sessions(qw(r0 r1 r2 r3));
+		my ($idle, @readers) = $aio->sessions(qw(idle r0 r1 r2 r3));
 		my $t = $aio->table('t', 40);
 		$aio->sql("SELECT io_hold('$t')");
 		$readers[$_]->starts("SELECT read_rel_block_ll('$t', 10 * $_, nblocks => 2)") for 0 .. 3;
 		$aio->gate_holds(4);
+		$idle->sql("SELECT io_hold(pid => ${\$idle->pid})");
+		$aio->end_session($idle);
+		$aio->gate_holds(4, 'what another session holds stays when one ends');
+		$aio->gives("SELECT string_agg(h.io_id::text, ',') = string_agg(h.io_id::text, ',' ORDER BY h.io_id) FROM io_held h", 't', 'io_held is ordered');
 		for my $i (2, 0, 3, 1)
 		{
 			is($aio->gate_release_block(10 * $i), 't', "read of block ${\(10 * $i)} is released");
@@ -118,6 +122,7 @@ with_each_io_method(sub {
 		$aio->gate_holds(1);
 		$aio->gives('SELECT io_release_all()', 1, 'is released');
 		$aio->gate_holds(1, 'and stays, since nobody else can perform it');
+		$aio->gives('SELECT io_release_all()', 0, 'but is not released again');
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
 		$aio->gate_holds(0);
 		$alice->sql('SELECT io_hold_end()');
