@@ -23,9 +23,8 @@
 #	# io_methods: long: sync	not at all without TEST_AIO_LONG=1
 # If the machine cannot run the first ones, one of those after "long:" takes their place.
 #
-# Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at
-# its end.  Then the oracles of TestAio/Oracles.pm look for what it
-# has left; no scenario mentions them.
+# Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at its end.  Then
+# the oracles of TestAio/Oracles.pm look for what it has left; no scenario mentions them.
 #
 # The methods of sessions and servers are in these files, each with a comment; these are needed most:
 #	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends

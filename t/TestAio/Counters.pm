@@ -40,8 +40,7 @@ sub change_during ($self, $query, $function, @counting)
 	return join '/', map { $after[$_] - $before[$_] } 0 .. $#after;
 }
 
-# Returns "reads/bytes" of a session while a function runs, for one object and context of
-# pg_stat_io.
+# Returns "reads/bytes" of a session while a function runs, for one object and context of pg_stat_io.
 sub io_during ($self, $session, $what, $function)
 {
 	return $self->change_during(
@@ -65,9 +64,8 @@ sub io_counts_during ($self, $session, $what, $function)
 	return \%added;
 }
 
-# Test: a session adds this to the counters of one object and context of pg_stat_io while a
-# function runs.  Expected values are numbers, or functions that accept a number; a counter
-# that is not named must not change.
+# Test: a session adds this to the counters of one object and context of pg_stat_io while a function runs.  Expected
+# values are numbers, or functions that accept a number; a counter that is not named must not change.
 sub adds_io ($self, $session, $what, $function, $expected, $name)
 {
 	my $added = $self->io_counts_during($session, $what, $function);
@@ -81,8 +79,7 @@ sub adds_io ($self, $session, $what, $function, $expected, $name)
 	return is(join("\n", @wrong), '', "$name: $what");
 }
 
-# Returns "fetched/hit" of a table's blocks while a function runs, as pg_statio_all_tables
-# counts them.
+# Returns "fetched/hit" of a table's blocks while a function runs, as pg_statio_all_tables counts them.
 sub blocks_during ($self, $table, $function, @sessions)
 {
 	my $oid = $self->sql("SELECT '$table'::regclass::oid");

@@ -1,9 +1,8 @@
 # Tables of which each page says which relation and block it is.
 #
-# Each page has one row, which fills the page with a text made from relation, block and
-# generation.  A page that is read in part, a page of another relation or block, and an older page
-# differ from that text.  The table's comment is the number of its pages, so that a lost tail is
-# noticed.
+# Each page has one row, which fills the page with a text made from relation, block and generation.  A page that is
+# read in part, a page of another relation or block, and an older page differ from that text.  The table's comment is
+# the number of its pages, so that a lost tail is noticed.
 
 package TestAio::Data;
 

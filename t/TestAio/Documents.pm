@@ -1,5 +1,4 @@
-# The Markdown documents as tests see them: their text, their links, and the examples
-# in them, which psql runs.
+# The Markdown documents as tests see them: their text, their links, and the examples in them, which psql runs.
 #
 # In a document, a block of language "sql" is an example.  Psql runs the examples of a
 # document in order, and the block of language "text" that follows at once is what psql
@@ -82,8 +81,7 @@ sub blocks ($document)
 	return @blocks;
 }
 
-# Returns the examples of a document: sql, output, session, what the session does (runs,
-# waits, goes on), and where.
+# Returns the examples of a document: sql, output, session, what the session does (runs, waits, goes on), and where.
 sub examples ($document)
 {
 	my @examples;
@@ -174,8 +172,7 @@ sub comparable ($text)
 	return $comparable;
 }
 
-# Returns the sections of a document by heading: text, and signatures, the code that lines
-# consist of.
+# Returns the sections of a document by heading: text, and signatures, the code that lines consist of.
 sub sections ($document)
 {
 	my (@sections, $fenced);

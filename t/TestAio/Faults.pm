@@ -1,5 +1,4 @@
-# Faults of the SQL contract: reads that are held at their completion, or end with a chosen
-# result.
+# Faults of the SQL contract: reads that are held at their completion, or end with a chosen result.
 #
 # hold() and release() call inj_io_completion_wait() and inj_io_completion_continue().
 # The server's injection points carry them out, or else the I/O gate, so most scenarios
@@ -40,9 +39,8 @@ sub _excuses ($self, $error)
 	return $true{"$error->{sqlstate}: $error->{message}"};
 }
 
-# Returns why reads cannot be held at their very completion, or undef.  Injection points hold the
-# process that completes a read.  The I/O gate holds a read before it is begun, and only
-# if it is given to an I/O method.
+# Returns why reads cannot be held at their very completion, or undef.  Injection points hold the process that
+# completes a read.  The I/O gate holds a read before it is begun, and only if it is given to an I/O method.
 sub no_injection_points ($self)
 {
 	my $reason = $self->no_faults;
@@ -114,10 +112,9 @@ sub holds_read_of ($self, $session, $sql, %match)
 	return $self->holds(1);
 }
 
-# Holds reads of a table in I/O workers.  The function starts the statements that read,
-# and returns their sessions.  If one of several sessions performs its read itself, because
-# another one has the lock of the workers' queue, all is released, the table evicted, and
-# the function called again.
+# Holds reads of a table in I/O workers.  The function starts the statements that read, and returns their sessions.
+# If one of several sessions performs its read itself, because another one has the lock of the workers' queue, all is
+# released, the table evicted, and the function called again.
 sub hold_in_workers ($self, $table, $match, $start)
 {
 	for (1 .. 9)
@@ -133,8 +130,7 @@ sub hold_in_workers ($self, $table, $match, $start)
 	die "sessions always read by themselves\n";
 }
 
-# Makes matching reads end with a number of bytes, with a negative errno, or with an
-# errno by its name.
+# Makes matching reads end with a number of bytes, with a negative errno, or with an errno by its name.
 sub falsify ($self, $result, %match)
 {
 	croak 'falsify(RESULT, relation => NAME, …)' if ($result // 'NULL') !~ /^(?:NULL|-?\d+|E[0-9A-Z]+)$/;

@@ -1,5 +1,4 @@
-# What a recording sees of a server: its counters and states, WAL, reads and pages, as lines that
-# begin with a word:
+# What a recording sees of a server: its counters and states, WAL, reads and pages, as lines that begin with a word:
 #	row	the statement returned this
 #	said	it reported this
 #	log	the server's log has this as well
@@ -177,8 +176,7 @@ sub _distance
 	return $to - $from;
 }
 
-# Fills in the lines about the WAL of each statement.  One pg_waldump for all takes as long as for
-# a few.
+# Fills in the lines about the WAL of each statement.  One pg_waldump for all takes as long as for a few.
 sub fill_in_wal ($self, @parts)
 {
 	my $aio = $self->{aio};

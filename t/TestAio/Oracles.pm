@@ -133,9 +133,8 @@ sub note_abilities ($self)
 	return;
 }
 
-# Returns why the server does not have "gate", "trace", "filters" or a contrib module, or undef.
-# Reports a contrib module that is missing as a skipped check, once: some scenarios leave out only
-# the assertions that need it.
+# Returns why the server does not have "gate", "trace", "filters" or a contrib module, or undef.  Reports a contrib
+# module that is missing as a skipped check, once: some scenarios leave out only the assertions that need it.
 sub lacks ($self, $what)
 {
 	if (!exists $self->{lacks}{$what})

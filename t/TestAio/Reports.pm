@@ -11,9 +11,8 @@ use Test::More;
 
 our @EXPORT = qw(explained node_at workers_at vacuum reported pages_with_dead use_up_xids);
 
-# Runs a query under EXPLAIN (ANALYZE) with further options, "BUFFERS, WAL" for example.
-# Returns the numbers of the topmost node by their names in JSON, which include the numbers of the
-# nodes below, and the whole output as "plan".
+# Runs a query under EXPLAIN (ANALYZE) with further options, "BUFFERS, WAL" for example.  Returns the numbers of the
+# topmost node by their names in JSON, which include the numbers of the nodes below, and the whole output as "plan".
 sub explained ($session, $options, $query)
 {
 	my $plan = $session->sql("EXPLAIN (ANALYZE, $options, COSTS off, TIMING off, SUMMARY off, FORMAT json) $query");

@@ -19,8 +19,7 @@ for my $thing (sort keys %required)
 	die "TEST_AIO_REQUIRE: unknown \"$thing\"; known: " . join(' ', sort keys %known) . "\n" if !$known{$thing};
 }
 
-# Returns the reason why a thing is missing, or undef if it is not.  Dies if the thing is
-# missing and required.
+# Returns the reason why a thing is missing, or undef if it is not.  Dies if the thing is missing and required.
 sub unless_required ($thing, $reason)
 {
 	die "TEST_AIO_REQUIRE demands $thing, but: $reason\n" if defined $reason && $required{$thing};

@@ -34,8 +34,7 @@ sub all_scripts { return map { m{(\w+)\.sql$} } sort glob "$directory/*.sql" }
 
 sub script_length ($name) { return length _text($name) }
 
-# The names of the scripts whose writes are all in the WAL; the others have the comment "not
-# replayed".
+# The names of the scripts whose writes are all in the WAL; the others have the comment "not replayed".
 sub scripts_in_wal { return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts() }
 
 # The text of a script.

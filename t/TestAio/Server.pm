@@ -185,8 +185,7 @@ sub of_backup ($class, $primary, $backup)
 # The standbys of this server.
 sub standbys { return @{ $_[0]->{standbys} // [] } }
 
-# Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this
-# sub writes some more.
+# Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this sub writes some more.
 sub replayed_by ($self, $standby)
 {
 	my $end = $self->sql("SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
@@ -294,8 +293,7 @@ sub observe ($self)
 	return;
 }
 
-# Waits until the server accepts connections again, and forgets the sessions' warnings
-# about the restart.
+# Waits until the server accepts connections again, and forgets the sessions' warnings about the restart.
 sub restarted ($self)
 {
 	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
@@ -349,8 +347,7 @@ sub _leave ($self)
 # Sends a signal to the postmaster.
 sub signal ($self, $signal) { return kill $signal, $self->{node}{_pid} // return 0 }
 
-# Closes all sessions and asks the server to stop, by a signal as pg_ctl does.  Does not
-# wait until it has stopped.
+# Closes all sessions and asks the server to stop, by a signal as pg_ctl does.  Does not wait until it has stopped.
 sub begin_stop ($self)
 {
 	$self->_leave;
@@ -392,8 +389,7 @@ sub stop ($self)
 	return $self->end_stop;
 }
 
-# Stops the server by a signal while sessions are at work.  Returns true if it was a clean
-# shutdown.
+# Stops the server by a signal while sessions are at work.  Returns true if it was a clean shutdown.
 sub stop_with_sessions ($self, $signal)
 {
 	$self->{observer}->disconnect;
@@ -534,9 +530,8 @@ sub end_session ($self, $session)
 	return;
 }
 
-# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event
-# "advisory".  Only within a statement do reads stay staged, since the server ends a batch with the
-# statement.
+# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event "advisory".  Only
+# within a statement do reads stay staged, since the server ends a batch with the statement.
 sub pause ($self)
 {
 	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{is_pausing}++;
@@ -620,8 +615,7 @@ sub shared_state ($self)
 	return { altered => $self->_altered, objects => { map { $_ => 1 } $self->_databases_and_tablespaces } };
 }
 
-# Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and
-# tablespaces.
+# Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and tablespaces.
 sub restore_shared_state ($self, $state)
 {
 	my ($before, $now) = ($state->{altered}, $self->_altered);
@@ -656,8 +650,7 @@ sub make_tablespace ($self)
 	return;
 }
 
-# Runs one scenario with a schema and sessions of its own, and asks the oracles.
-# TestAio.pm describes the parameters.
+# Runs one scenario with a schema and sessions of its own, and asks the oracles.  TestAio.pm describes the parameters.
 sub scenario ($self, $name, $body, %params)
 {
 	return subtest "$self->{method}: $name" => sub {

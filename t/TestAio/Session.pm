@@ -122,8 +122,7 @@ sub wait_for_end ($self)
 	return $self;
 }
 
-# Runs a statement and returns its rows, one a line, columns separated by "|".
-# An error ends the scenario.
+# Runs a statement and returns its rows, one a line, columns separated by "|".  An error ends the scenario.
 sub sql ($self, $sql)
 {
 	$self->starts($sql)->wait_for_end;

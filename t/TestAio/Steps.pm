@@ -17,8 +17,7 @@ use warnings FATAL => 'all';
 # Columns that say nothing about progress, or differ between builds.
 my @ignored = qw(pid datid datname dead_tuple_bytes delay_time);
 
-# Prepares what is asked at each step.  The observer knows relations by the view "named"
-# (TestAio/Observed.pm).
+# Prepares what is asked at each step.  The observer knows relations by the view "named" (TestAio/Observed.pm).
 sub new ($class, $aio)
 {
 	my $views = join ' UNION ALL ', map { "SELECT pid, to_jsonb(v) AS row FROM $_ v" }

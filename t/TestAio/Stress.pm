@@ -66,8 +66,7 @@ sub _ddl ($rand, $name)
 		"REINDEX TABLE $table");
 }
 
-# Returns a session's next statement, a pattern of its result, and a pattern of SQLSTATEs
-# that are its own fault.
+# Returns a session's next statement, a pattern of its result, and a pattern of SQLSTATEs that are its own fault.
 sub _statement ($rand, $me, @all)
 {
 	my ($block, $from, $n) = ($rand->(BLOCKS), $rand->(BLOCKS - 128), _one_of($rand, 4, 8, 128));

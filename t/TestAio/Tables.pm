@@ -18,8 +18,7 @@ sub with ($names, @table)
 	return sub ($aio) { return $body->(@table ? $aio->sessions_and_table($names, @table) : $aio->sessions(split ' ', $names)) };
 }
 
-# Makes a table whose rows are numbered from 0 in physical order (n), a fixed number to a
-# page, and evicts it.
+# Makes a table whose rows are numbered from 0 in physical order (n), a fixed number to a page, and evicts it.
 sub numbered_table ($aio, $name, $pages, $per_page)
 {
 	my $length = int(8000 / $per_page) - 60;
@@ -84,8 +83,7 @@ sub long_table ($aio, $name, %params)
 	{
 		my $first = $boundary * $segment - SIDE;
 		my $last_file = $boundary == 1 ? $file : "$file.1";
-		# the last page of the hole takes the first row, once the session has forgotten where its
-		# last row is
+		# the last page of the hole takes the first row, once the session has forgotten where its last row is
 		truncate $last_file, ($segment - SIDE + 1) * 8192 or die "$last_file: $!";
 		$session->sql("SELECT read_rel_block_ll('$t', 0, smgrreleaseall => true)");
 		$session->sql("CALL add_pages('$t', $first, $first + 2 * ${\SIDE} - 1)");

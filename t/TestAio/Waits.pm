@@ -224,8 +224,7 @@ sub _unread_party_ends ($aio, $party, $wait)
 	return;
 }
 
-# Returns true if a wait can end in this way with this io_method, with or without the gate's
-# worker.
+# Returns true if a wait can end in this way with this io_method, with or without the gate's worker.
 sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 {
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name} // {});

@@ -85,8 +85,7 @@ sub send_sql ($self, $text)
 sub rows { return @{ $_[0]->{rows} } }
 sub messages { return @{ $_[0]->{messages} } }
 
-# Takes what the server has sent, waiting at most so many seconds for the first
-# of it.
+# Takes what the server has sent, waiting at most so many seconds for the first of it.
 sub receive ($self, $wait)
 {
 	return if $self->{lost} || $self->{stopped};

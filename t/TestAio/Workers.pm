@@ -23,8 +23,7 @@ push @TestAio::Server::ISA, 'TestAio::Workers';
 # The link that points to the file before whose reads workers stop.
 my $link;
 
-# Has servers that are started from now on let their workers be stopped.  Returns why that
-# is not possible, or undef.
+# Has servers that are started from now on let their workers be stopped.  Returns why that is not possible, or undef.
 sub cannot_stop_workers
 {
 	$link = $ENV{TEST_AIO_STOPS} = PostgreSQL::Test::Utils::tempdir_short() . '/stops';
@@ -82,10 +81,9 @@ sub workers_stand_still ($self, $count, $name = "$count workers stand still")
 	return is($found, $count, $name);
 }
 
-# Stops the workers at a table.  The function starts statements that read the table, and
-# returns their sessions, each of which then waits for a worker.  Since 19 a session reads
-# by itself if another process has the lock of the workers' queue: if one has, all go on,
-# the table is evicted, and the function called again.
+# Stops the workers at a table.  The function starts statements that read the table, and returns their sessions, each
+# of which then waits for a worker.  Since 19 a session reads by itself if another process has the lock of the
+# workers' queue: if one has, all go on, the table is evicted, and the function called again.
 sub read_with_stopped_workers ($self, $table, $start)
 {
 	for (1 .. 9)

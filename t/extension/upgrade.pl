@@ -1,7 +1,6 @@
-# The update of the extension from one version to the next.  The test builds a pretended next
-# version from this checkout, as doc/releasing.md tells, and gives its library and scripts to a
-# server.  The next library serves this version's extension as well, and this library serves what
-# the next version's extension has of it.
+# The update of the extension from one version to the next.  The test builds a pretended next version from this
+# checkout, as doc/releasing.md tells, and gives its library and scripts to a server.  The next library serves this
+# version's extension as well, and this library serves what the next version's extension has of it.
 use FindBin; use lib "$FindBin::RealBin/..";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -11,9 +10,8 @@ use TestAio::Neighbours;
 my ($version) = slurp_file($TestAio::root . '/test_aio.control') =~ /^default_version = '(.*)'/m;
 my $next = $version =~ s/(\d+)$/$1 + 1/er;
 
-# Makes the next version as a release does: a new version in the control file, and a script
-# that updates.  Takes the objects that were compiled for this version, except those that name
-# it.
+# Makes the next version as a release does: a new version in the control file, and a script that updates.  Takes the
+# objects that were compiled for this version, except those that name it.
 my $script = <<'END';
 cp -Rp "$2"/Makefile "$2"/test_aio.control "$2"/*.sql "$2"/src "$1"
 cd "$1"

@@ -17,12 +17,10 @@ my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // 0.6;
 # streams read 128 blocks at once.
 my ($shared_buffers, $blocks, $longest) = $seed % 2 ? ('128MB', 300, 128) : ('2MB', 120, 16);
 
-# Errors of a statement that is cancelled, or that reads blocks anew which another
-# session has pinned.
+# Errors of a statement that is cancelled, or that reads blocks anew which another session has pinned.
 my $expected = qr/57014:|is in use|is being read by another session/;
 
-# Statements of each kind with random arguments, by name.  Each returns nothing unless
-# something is wrong.
+# Statements of each kind with random arguments, by name.  Each returns nothing unless something is wrong.
 sub statements ($t)
 {
 	my ($from, $n, $step) = (int rand $blocks / 2, 1 + int rand $blocks / 2, 1 + int rand 40);

@@ -70,8 +70,7 @@ for_each_io_method(sub {
 		$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
 	}));
 
-	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock
-	# cannot be interrupted
+	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock cannot be interrupted
 	$aio->scenario('another session waits with a page locked', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk)");
 		my $b = starts_io($alice, $t);

@@ -4,9 +4,8 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# No session is left waiting for a held read.  The hold ends with the session that asked for
-# it, with the session that issued the read, with time, and with the server.  The same holds
-# for inj_io_completion_wait(), whatever provides it.
+# No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that
+# issued the read, with time, and with the server.  The same holds for inj_io_completion_wait(), whatever provides it.
 with_each_io_method(sub {
 	$aio->scenario('the session that holds exits', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);

@@ -99,9 +99,8 @@ with_each_io_method(sub {
 	# with io_method=sync all reads are synchronous
 	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
-# Reads that a process performs for another process although it cannot open the file.  Opening
-# raises an error, as it would for lack of memory: the server opens files for reading and writing,
-# and here the file is read-only.
+# Reads that a process performs for another process although it cannot open the file.  Opening raises an error, as it
+# would for lack of memory: the server opens files for reading and writing, and here the file is read-only.
 # io_methods: io_uring; long: worker
 for_each_io_method(sub {
 	# process that performs the read => how the read is delayed

@@ -1,6 +1,5 @@
-# Random holds, releases, failures, short reads and devices under mixed load: scans, updates,
-# DDL, VACUUM, sessions that come and go.  Each row must be right, and no session may be left
-# waiting.
+# Random holds, releases, failures, short reads and devices under mixed load: scans, updates, DDL, VACUUM, sessions
+# that come and go.  Each row must be right, and no session may be left waiting.
 #
 #	TEST_AIO_STRESS_SECONDS		for each io_method, 0.8 by default
 #	TEST_AIO_STRESS_METHODS		only these, such as "worker,io_uring"

@@ -178,9 +178,8 @@ with_each_io_method(sub {
 	});
 }, needs => 'gate');
 
-# Held reads of relations that are dropped, truncated, vacuumed and moved, and of others:
-# statements that need the held blocks wait, all others do not, and the data is right
-# afterwards.
+# Held reads of relations that are dropped, truncated, vacuumed and moved, and of others: statements that need the
+# held blocks wait, all others do not, and the data is right afterwards.
 # io_methods: sync; long: all
 with_each_io_method(sub {
 	# hold, statement whose read is held, statement of another session
@@ -341,8 +340,7 @@ with_each_io_method(sub {
 	}));
 }, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
 
-# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O
-# workers' queue is full.
+# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers' queue is full.
 # io_methods: worker; long: all
 sub set_autovacuum ($aio, $value)
 {

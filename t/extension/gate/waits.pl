@@ -1,5 +1,4 @@
-# Each wait of the module and each way in which it may end, with and without the gate's worker
-# (TestAio/Waits.pm).
+# Each wait of the module and each way in which it may end, with and without the gate's worker (TestAio/Waits.pm).
 #
 # All combinations take twenty seconds.  By default each combination runs on one server, and two
 # thirds of those that restart the server do not run.  TEST_AIO_WAITS=all runs all on all servers.

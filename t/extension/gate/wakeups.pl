@@ -14,8 +14,7 @@ sub settle ($aio, $sessions, $arguments = '')
 	return join ' ', map { $_->name . '=' . $state{ $_->pid } } @$sessions;
 }
 
-# Test: the sessions have these states, now or soon: a session may not have begun a statement
-# that it has been sent.
+# Test: the sessions have these states, now or soon: a session may not have begun a statement that it has been sent.
 sub settles ($aio, $sessions, $expected, $name)
 {
 	local $Test::Builder::Level = $Test::Builder::Level + 1;

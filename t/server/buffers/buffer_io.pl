@@ -107,10 +107,9 @@ with_each_io_method(sub {
 	}));
 }, leaves => 'nothing');
 
-# What a buffer's header says before, during and after a read: its pins, and BM_IO_ERROR,
-# which a failed read sets and the next successful read clears (TerminateBufferIO).
-# LockBufferForCleanup() waits for the pins of all others, a read's included: if the read's
-# pin goes last, TerminateBufferIO() must wake the waiter.
+# What a buffer's header says before, during and after a read: its pins, and BM_IO_ERROR, which a failed read sets and
+# the next successful read clears (TerminateBufferIO).  LockBufferForCleanup() waits for the pins of all others, a
+# read's included: if the read's pin goes last, TerminateBufferIO() must wake the waiter.
 
 # Returns flags and pins of these blocks.
 sub headers ($session, $t, @blocks)
@@ -267,9 +266,8 @@ sub prepare ($aio)
 	return (@sessions, $t, $others);
 }
 
-# Runs a function while alice, who reads a block of a table, writes a page to make room for it, and
-# another one, if any, while she goes on.
-# Test: what she adds to pg_stat_io is this many bytes read and hits.
+# Runs a function while alice, who reads a block of a table, writes a page to make room for it, and another one, if
+# any, while she goes on.  Test: what she adds to pg_stat_io is this many bytes read and hits.
 sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $later = undef)
 {
 	my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)";

@@ -78,9 +78,8 @@ with_each_io_method(sub {
 	}), skip => $aio->lacks('pg_buffercache'));
 });
 
-# The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as
-# dirty agree with the view: with dirty buffers, with pinned buffers, and during a read.  Only
-# superusers may call them.
+# The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as dirty agree with the
+# view: with dirty buffers, with pinned buffers, and during a read.  Only superusers may call them.
 
 # Returns the number of a table's buffers (of all forks, with a valid page), of those that are dirty
 # and not pinned, and of those that are pinned.

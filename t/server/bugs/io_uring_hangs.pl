@@ -7,10 +7,9 @@ use TestAio;
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
 sub expects_hang ($aio, $bug) { return $aio->method eq 'io_uring' && $aio->has_bug($bug) }
 
-# Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the
-# owner, which is idle; a third session does so when it wants block 5 of the table.  Without the
-# bug, the waiter goes on by itself.  That it does not is told by ten reads of the third session,
-# not by a time.
+# Test: with the bug, a waiter sleeps on this wait event until a session reaps the ring of the owner, which is idle; a
+# third session does so when it wants block 5 of the table.  Without the bug, the waiter goes on by itself.  That it
+# does not is told by ten reads of the third session, not by a time.
 sub waits_for_idle_owner ($aio, $t, $event, $has_bug)
 {
 	my ($owner, $waiter, $third) = $aio->sessions(qw(owner waiter third));
@@ -32,8 +31,7 @@ sub waits_for_idle_owner ($aio, $t, $event, $has_bug)
 }
 
 # A session waits for a read that is not submitted yet; the owner submits the read and goes idle
-# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the
-# owner's ring.
+# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the owner's ring.
 
 # Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
 # with the bug, the waiter waits for ever.

@@ -98,9 +98,8 @@ my $handles = 4;
 # Counts directories that belong to no database.
 my $orphans = "SELECT count(*) FROM pg_ls_dir('base') d WHERE d ~ '^[0-9]+\$' AND d NOT IN (SELECT oid::text FROM pg_database)";
 
-# Cancels CREATE DATABASE when its reads have used all handles for the n-th time.  Its stream then
-# waits for a free handle or for its oldest read; no view shows which.  Returns true if files were
-# left.
+# Cancels CREATE DATABASE when its reads have used all handles for the n-th time.  Its stream then waits for a free
+# handle or for its oldest read; no view shows which.  Returns true if files were left.
 sub cancelled_when_full ($aio, $creator, $times)
 {
 	my $before = $aio->sql($orphans);

@@ -71,14 +71,12 @@ with_each_io_method(sub {
 		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
 	});
 
-# Fewer file descriptors than files.  The descriptor that is closed to make room may belong
-# to a read that is staged or in flight (pgaio_closing_fd in LruDelete), and is opened again
-# for the next read (FileStartReadV).  The test puts a pipe in the file's place for a read
-# that takes its time in the kernel (pgaio_uring_wait_one).
+# Fewer file descriptors than files.  The descriptor that is closed to make room may belong to a read that is staged
+# or in flight (pgaio_closing_fd in LruDelete), and is opened again for the next read (FileStartReadV).  The test puts
+# a pipe in the file's place for a read that takes its time in the kernel (pgaio_uring_wait_one).
 
-# Test: a session that waits for a read in the kernel shows it and goes on at a signal; a
-# session that wants the same block waits for the first one.  The cursor has read the block
-# before.
+# Test: a session that waits for a read in the kernel shows it and goes on at a signal; a session that wants the same
+# block waits for the first one.  The cursor has read the block before.
 sub slow_read ($aio, $reader, $t, $cursor, $block)
 {
 	my ($other) = $aio->sessions('other');
@@ -105,8 +103,7 @@ sub slow_read ($aio, $reader, $t, $cursor, $block)
 	return;
 }
 
-# Test: a cursor fails in this way while the table's file is away, with or without another file in
-# its place.
+# Test: a cursor fails in this way while the table's file is away, with or without another file in its place.
 sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 {
 	my $file = $aio->file_of($t);

@@ -8,8 +8,7 @@ use File::Basename qw(basename);
 # Tables of three segments: reads that end at a boundary of segments, begin there and would
 # cross it (mdmaxcombine, mdstartreadv, mdfd).
 
-# Returns the reads that a range of blocks takes: first block, number of blocks and offset in the
-# file of each.
+# Returns the reads that a range of blocks takes: first block, number of blocks and offset in the file of each.
 sub reads_of ($first, $count, $limit, $segment)
 {
 	my ($end, @reads) = $first + $count;

@@ -4,8 +4,7 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Temporary files: those of a cursor that outlives its transaction, and those that a start finds and
-# removes.
+# Temporary files: those of a cursor that outlives its transaction, and those that a start finds and removes.
 with_each_io_method(sub {
 	$aio->scenario('a cursor WITH HOLD', with('alice', sub ($alice) {
 		my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };

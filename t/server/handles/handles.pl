@@ -4,9 +4,8 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# The life of an AIO handle: acquired, used, released, and used again with the next
-# generation (pgaio_io_acquire, pgaio_io_release, pgaio_io_reclaim).  sql/handles.sql tests
-# leaks at each kind of transaction end.
+# The life of an AIO handle: acquired, used, released, and used again with the next generation (pgaio_io_acquire,
+# pgaio_io_release, pgaio_io_reclaim).  sql/handles.sql tests leaks at each kind of transaction end.
 my $row = "SELECT concat_ws('|', state, operation, off::text, length::text, target, handle_data_len::text, raw_result::text,"
   . ' result, target_desc, f_sync::text, f_localmem::text, f_buffered::text) FROM pg_aios WHERE pid = pg_backend_pid()';
 my $number = "SELECT io_id || '|' || io_generation FROM pg_aios WHERE pid = pg_backend_pid()";
@@ -280,9 +279,8 @@ with_each_io_method(sub {
 	}));
 }, conf => { io_max_concurrency => 64 });
 
-# A session in batch mode submits its staged reads before it waits for another session, so
-# that two sessions cannot wait for each other (ReadBuffersCanStartIO in 18,
-# StartSharedBufferIO in 19, pgaio_io_wait_for_free).
+# A session in batch mode submits its staged reads before it waits for another session, so that two sessions cannot
+# wait for each other (ReadBuffersCanStartIO in 18, StartSharedBufferIO in 19, pgaio_io_wait_for_free).
 # io_methods: worker; long: all
 
 # Alice stages a read of blocks 0 and 1 and then reads other blocks.

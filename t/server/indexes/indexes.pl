@@ -62,8 +62,7 @@ with_each_io_method(sub {
 	}));
 }, conf => { shared_buffers => '32MB' });
 
-# CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its
-# entry.
+# CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its entry.
 with_each_io_method(sub {
 	for my $workers (0, 2)
 	{
@@ -126,10 +125,9 @@ with_each_io_method(sub {
 	}));
 });
 
-# Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a
-# scan was there, VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a
-# stream since 19, has to begin anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM
-# has freed are used again.
+# Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a scan was there,
+# VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a stream since 19, has to begin
+# anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM has freed are used again.
 # io_methods: worker
 with_each_io_method(sub {
 	$aio->scenario('a scan in the bucket that is split', with('alice bob carol', sub ($alice, $bob, $carol) {

@@ -111,8 +111,7 @@ with_each_io_method(sub {
 		is(join(', ', map { join ' ', @$_ } @calls), 'advice 100 1, read 100 1', 'after many that are: advice, and a read');
 	}), skip => $reason // ($aio->method ne 'sync' ? 'only "sync" gives advice' : undef));
 
-	# a scan that promises to come in order gives no advice, even if it jumps over blocks that
-	# are cached
+	# a scan that promises to come in order gives no advice, even if it jumps over blocks that are cached
 	$aio->scenario('sequential scans', with('alice', 160, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk)");
 		$alice->sql("SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
@@ -216,9 +215,8 @@ with_each_io_method(sub {
 	}), skip => $reason);
 });
 
-# Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if
-# several others are in flight; since 19, also if it is large.  Other reads of cached data are
-# performed when they are submitted.
+# Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if several others
+# are in flight; since 19, also if it is large.  Other reads of cached data are performed when they are submitted.
 # io_methods: io_uring
 my $at_once = directory_that_reads_at_once();
 my $no_threads = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';

@@ -4,9 +4,8 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and
-# counts (buffer_readv_complete(), buffer_readv_report(),
-# pgstat_report_checksum_failures_in_db()).
+# Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and counts
+# (buffer_readv_complete(), buffer_readv_report(), pgstat_report_checksum_failures_in_db()).
 
 # Damages blocks of a table, by number: "h" makes a bad header, "c" a bad checksum, "hc" both.
 sub damage ($session, $t, %how)
@@ -134,9 +133,8 @@ with_each_io_method(sub {
 	}), log => qr/LOG:  invalid page in block 3 of relation/);
 });
 
-# Checksum failures count for the database of the page, whichever process completes the
-# read.  Those of shared relations count for no database
-# (shared_buffer_readv_complete_local()).
+# Checksum failures count for the database of the page, whichever process completes the read.  Those of shared
+# relations count for no database (shared_buffer_readv_complete_local()).
 # io_methods: io_uring; long: all
 
 # Finds the database whose last failure was since this time: "shared" or "other".

@@ -177,10 +177,9 @@ with_each_io_method(sub {
 	}, leaves => 'nothing');
 }, conf => { io_max_concurrency => 4 });
 
-# StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at
-# the end of its range, by the same session, by another one and by two others.  18 waits for
-# these reads at once and then has hits; 19 joins them (server commit 999dec9ec6).
-# sql/reads.sql tests ranges without such blocks.
+# StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at the end of its range, by
+# the same session, by another one and by two others.  18 waits for these reads at once and then has hits; 19 joins
+# them (server commit 999dec9ec6).  sql/reads.sql tests ranges without such blocks.
 # io_methods: worker; long: all
 my $columns = 'blocknum, nblocks, io_reqd, foreign_io';
 

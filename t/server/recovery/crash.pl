@@ -100,9 +100,8 @@ with_each_io_method(sub {
 	# the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });
 
-# Recovery after a crash, from full page images and from blocks that are read, with and without
-# prefetch, which counts what it does.  On a standby, replay waits for sessions that hold pins, or
-# cancels them.
+# Recovery after a crash, from full page images and from blocks that are read, with and without prefetch, which counts
+# what it does.  On a standby, replay waits for sessions that hold pins, or cancels them.
 # io_methods: io_uring; long: all
 
 with_each_io_method(sub {

@@ -218,8 +218,7 @@ my @cases = (
 	[ 'm = 3 AND n BETWEEN 4 AND 49', 'BitmapAnd', 'exact' ],
 	[ 'm = 7 OR k < 300', 'BitmapOr', 'exact' ],
 	[ 'm < 40 OR k < 3000', 'BitmapOr', 'lossy' ],
-	# a union with pages 1024 and 1536, at which chunks of lossy pages begin, and which have no row
-	# of m < 40
+	# a union with pages 1024 and 1536, at which chunks of lossy pages begin, and which have no row of m < 40
 	[ 'm < 40 OR (k < 1400 AND n BETWEEN 4096 AND 4111)', 'BitmapAnd BitmapOr', 'lossy' ],
 	[ 'm < 40 OR (k < 1500 AND n BETWEEN 6144 AND 6159)', 'BitmapAnd BitmapOr', 'lossy' ],
 	[ 'k = 3 OR n = 5', 'BitmapOr', 'exact' ],

@@ -7,9 +7,8 @@ use IPC::Run;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
 
-# Statements, transactions, sessions and temporary tables that end while reads are in flight.
-# A local buffer must not be used again before the read into it has ended
-# (InvalidateLocalBuffer).
+# Statements, transactions, sessions and temporary tables that end while reads are in flight.  A local buffer must not
+# be used again before the read into it has ended (InvalidateLocalBuffer).
 with_each_io_method(sub {
 	my $sync = $aio->method eq 'sync';
 
@@ -194,9 +193,8 @@ with_each_io_method(sub {
 	}), skip => $aio->lacks('gate'));
 }, leaves => 'nothing');
 
-# Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or
-# because of a setting: they log the reason and leave nothing.  Servers with the smallest and the
-# largest settings start.
+# Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or because of a
+# setting: they log the reason and leave nothing.  Servers with the smallest and the largest settings start.
 # io_methods: io_uring; long: all
 my $no_strace = no_strace();
 

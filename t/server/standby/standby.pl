@@ -5,11 +5,10 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 
-# A standby that reads while it replays.  The startup process and the sessions share the
-# buffer pool, and replay drops and truncates what sessions read.  Sessions wait for held
-# reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout
-# or a shutdown ends the wait.  The trace records replay's reads.
-# Makes a table that both servers have and neither has cached.
+# A standby that reads while it replays.  The startup process and the sessions share the buffer pool, and replay drops
+# and truncates what sessions read.  Sessions wait for held reads.  Replay waits only if it needs the very blocks that
+# are held; then the hold timeout or a shutdown ends the wait.  The trace records replay's reads.  Makes a table that
+# both servers have and neither has cached.
 sub on_both ($aio, $standby, $nblocks = 40)
 {
 	my $t = $aio->table('t', $nblocks, changes => 1);

@@ -9,8 +9,7 @@ use TestAio;
 # only if the session has to wait for the read.  It shrinks by hits, in 18 by one each, in 19 only
 # when the last miss is far behind (server commit 6e36930f9a).
 
-# Releases the held reads that a session waits for, one after another, until it waits for
-# the read of this block.
+# Releases the held reads that a session waits for, one after another, until it waits for the read of this block.
 sub release_up_to ($aio, $session, $block)
 {
 	my $step = "SELECT CASE WHEN $block BETWEEN blockno AND blockno + nblocks - 1 THEN 'there' ELSE io_release(pid, io_id)::text END"
@@ -259,9 +258,8 @@ with_each_io_method(sub {
 	}), skip => $aio->major < 19 ? 'streams pause since 19' : undef);
 }, conf => { shared_buffers => '64MB' });
 
-# How many buffers streams may pin: each session its share of the shared buffers
-# (GetAdditionalPinLimit) and a quarter of its local ones (GetAdditionalLocalPinLimit),
-# however many streams it has.
+# How many buffers streams may pin: each session its share of the shared buffers (GetAdditionalPinLimit) and a quarter
+# of its local ones (GetAdditionalLocalPinLimit), however many streams it has.
 
 # Opens a cursor on a scan of each table, fetches from each in turn, and calls a function
 # after each round.  Returns the rows that are wrong.

@@ -4,8 +4,7 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Streams with a ring of buffers, of other forks, within a batch, and for maintenance
-# (read_stream_run).
+# Streams with a ring of buffers, of other forks, within a batch, and for maintenance (read_stream_run).
 
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";

@@ -4,8 +4,7 @@
 use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
-# Read streams of all shapes and under all limits: every block comes, in order, with the
-# content that was written.
+# Read streams of all shapes and under all limits: every block comes, in order, with the content that was written.
 
 # name, blocks as SQL, on a table of 120 blocks
 my @shapes = (
@@ -206,10 +205,9 @@ with_each_io_method(sub {
 	}));
 }, leaves => 'nothing', conf => { shared_buffers => '16MB' });
 
-# Blocks that a stream wants again while they are being read: 19 joins its own I/O (server
-# commit 999dec9ec6), 18 waits for it.  Streams that are given up before their end and begun
-# again: read_stream_reset() must forget what was read ahead, and the one block for which
-# there was no room.
+# Blocks that a stream wants again while they are being read: 19 joins its own I/O (server commit 999dec9ec6), 18
+# waits for it.  Streams that are given up before their end and begun again: read_stream_reset() must forget what was
+# read ahead, and the one block for which there was no room.
 # io_methods: worker; long: all
 for_each_io_method(sub {
 	for my $kind ('', 'UNLOGGED', 'TEMP')

@@ -216,8 +216,7 @@ with_each_io_method(sub {
 # Rows that are dead: one of every seventh page.
 my $is_dead = '(n / 2) % 7 = 3 AND n % 2 = 1';
 
-# Makes a table of 1200 pages with two rows each.  Returns its name, and the numbers of live and of
-# dead rows.
+# Makes a table of 1200 pages with two rows each.  Returns its name, and the numbers of live and of dead rows.
 sub table_with_dead_rows ($aio)
 {
 	my $t = 'scenario.a';

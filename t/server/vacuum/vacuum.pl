@@ -177,8 +177,7 @@ my %by_index = (
 	brin => [ 'USING brin (k) WITH (pages_per_range = 2)', 'k = %s' ]);
 
 with_each_io_method(sub {
-	# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its
-	# line pointer later.
+	# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its line pointer later.
 	for my $kind (sort keys %by_index)
 	{
 		$aio->scenario("index entries of dead rows: $kind", with('alice', sub ($alice) {
@@ -324,8 +323,7 @@ with_each_io_method(sub {
 	}));
 });
 
-# VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts
-# meanwhile.
+# VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts meanwhile.
 # io_methods: worker; long: all
 for_each_io_method(sub {
 	$aio->scenario('empty pages at the end', with('alice', sub ($alice) {

@@ -220,8 +220,7 @@ for_each_io_method(sub {
 			cmp_ok($cached->{'Shared Hit Blocks'}, '<', 600, 'no block is counted twice');
 			is($cached->{'Temp Read Blocks'} + $cached->{'Local Read Blocks'}, 0, 'no temporary and no local blocks');
 		}
-		# the scan's line counts the leader's blocks and those of the workers, which have lines of
-		# their own
+		# the scan's line counts the leader's blocks and those of the workers, which have lines of their own
 		$aio->evict($t);
 		my $text = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, VERBOSE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM $t");
 		my ($scan) = $text =~ /(Parallel Seq Scan.*)/s;

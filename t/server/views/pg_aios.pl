@@ -111,9 +111,8 @@ with_each_io_method(sub {
 	}, leaves => 'nothing');
 });
 
-# What pg_aios shows of a handle that is used again.  A read into buffers that are not
-# adjacent has one vector for each (mdstartreadv); the next read may have fewer.  Flags are
-# those of the present read (pgaio_io_reclaim).
+# What pg_aios shows of a handle that is used again.  A read into buffers that are not adjacent has one vector for
+# each (mdstartreadv); the next read may have fewer.  Flags are those of the present read (pgaio_io_reclaim).
 # io_methods: io_uring; long: all
 
 # Makes a table, and frees every other buffer.
@@ -154,8 +153,7 @@ with_each_io_method(sub {
 		$alice->ends;
 		are_not_all_adjacent($aio, $t);
 
-		# the same handle, now with fewer vectors; 18 takes the buffers that were freed first
-		# last
+		# the same handle, now with fewer vectors; 18 takes the buffers that were freed first last
 		$aio->evict($t);
 		$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 			  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");

@@ -206,8 +206,7 @@ with_each_io_method(sub {
 	}));
 }, leaves => 'nothing', conf => { fsync => 'off' });
 
-# Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one
-# session and of all.
+# Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one session and of all.
 
 # Returns a query's blocks as "shared hit/shared read/local hit/local read".
 sub buffers_of ($session, $query)

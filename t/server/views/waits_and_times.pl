@@ -5,8 +5,7 @@ use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-# The wait events of sessions that wait for a read, their own or another session's, and none once
-# the wait is over.
+# The wait events of sessions that wait for a read, their own or another session's, and none once the wait is over.
 with_each_io_method(sub {
 	$aio->scenario('a read that is held', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my %queries = (

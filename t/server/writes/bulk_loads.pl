@@ -38,8 +38,7 @@ with_each_io_method(sub {
 		}));
 	}
 
-	# a page of the free space map has 4069 heap blocks; another session knows the map as it
-	# was before it grew
+	# a page of the free space map has 4069 heap blocks; another session knows the map as it was before it grew
 	$aio->scenario('free space behind the first page of the map', with('alice bob', sub ($alice, $bob) {
 		my ($t, $file) = prepare($aio, 't', 20);
 		my $insert = "INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)";
@@ -86,13 +85,11 @@ with_each_io_method(sub {
 	}), dies => 1);
 }, conf => { shared_buffers => '16MB' });
 
-# Blocks that cannot be written or added, since no space is left: the file is /dev/full for a while.
-# The error names blocks and file, its context the block; the buffer stays dirty, and is written
-# later.
+# Blocks that cannot be written or added, since no space is left: the file is /dev/full for a while.  The error names
+# blocks and file, its context the block; the buffer stays dirty, and is written later.
 # io_methods: sync; long: worker
 
-# Calls a function while a relation's file is one on a full disk.  The server has no descriptor
-# of it open.
+# Calls a function while a relation's file is one on a full disk.  The server has no descriptor of it open.
 sub while_full ($aio, $file, $function)
 {
 	rename $file, "$file.real" or die "rename $file: $!";
