@@ -264,6 +264,7 @@ for_each_io_method(sub {
 		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
+		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM pg_stat_get_activity($worker)");
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
 		$aio->sql("SELECT io_device('1 ms', rel => '$u')");

@@ -94,6 +94,9 @@ with_each_io_method(sub {
 		}
 		$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
 		$alice->gives("SELECT io_hold('$t', 4294967294) > 0, io_hold_end()", 't|1', 'the last possible block');
+		$alice->gives("SELECT count(io_hold('$t', i)) FROM generate_series(1, 64) i", 64, 'as many filters as there may be');
+		$alice->fails("SELECT io_hold('$t', 65)", '53400', qr/too many filters/, 'one more');
+		$alice->gives('SELECT io_hold_end()', 64, 'they end');
 	}));
 },
 	# with io_method=sync all reads are synchronous
