@@ -56,7 +56,7 @@ with_each_io_method(sub {
 	{
 		$aio->scenario("run $_", sub {
 			push @made, recorded($aio, 'tiny');
-			$aio->sql('DROP SCHEMA recorded CASCADE; DROP VIEW named; DEALLOCATE ALL');
+			$aio->sql('DROP SCHEMA recorded CASCADE; DROP VIEW named; DEALLOCATE look');
 		});
 	}
 	my ($made, $again) = @made;
