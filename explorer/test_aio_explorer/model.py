@@ -592,6 +592,11 @@ class Model:
         if enter:
             yield from self.call_batch_start(session)
         yield from self.acquire(session)
+        for block in range(first, first + blocks):  # StartBufferIO(), without waiting; somebody may have read it meanwhile
+            if (buffer := self.buffers[block]).io or buffer.claimed or buffer.valid:
+                for started in range(first, block):
+                    self.buffers[started].error = True      # AbortBufferIO
+                raise Failed("55006")
         io = self.stage(session, first, blocks, False)
         if close:
             self.submit(session)                    # pgaio_closing_fd: no staged read may lose its file
