@@ -236,7 +236,7 @@ check_executor_start(QueryDesc *queryDesc, int eflags)
  * Returns whether a utility command neither removes nor writes buffers, or leaves
  * that to queries and commands inside it.
  */
-static bool
+bool
 leaves_buffers_alone(Node *command)
 {
 	switch (nodeTag(command))

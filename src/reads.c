@@ -159,7 +159,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	for (int i = 0; i < nblocks; i++)
 		buffers[i] = pin_block_as_invalid(rel, blockno + i);
 	if (enters_batch)
-		pgaio_enter_batchmode();
+		enter_batch();
 	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
 	start_block_io(rel, blockno, buffers, nblocks);
 	stage_read(ioh, rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), &iow);

@@ -24,6 +24,7 @@ void		_PG_init(void);
 void
 _PG_init(void)
 {
+	handles_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 

@@ -277,6 +277,33 @@ with_each_io_method(sub {
 		$alice->wait_for_end->sql('COMMIT');
 		$aio->proves($t);
 	}));
+
+	# it may wait for a page whose owner waits for what is staged, and nobody could end that
+	for my $command ('PERFORM FROM scenario.u', 'DELETE FROM scenario.u WHERE gen < 0', 'EXECUTE \'EXPLAIN (ANALYZE) SELECT FROM scenario.u\'',
+		'ANALYZE scenario.u', 'CREATE INDEX ON scenario.u (blk)', 'FETCH c INTO row')
+	{
+		$aio->scenario("a batch is open: $command", with('alice bob', sub ($alice, $bob) {
+			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+			$aio->evict($t, $alice);
+			my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT/PERFORM/r);
+			$alice->starts("DO \$\$ DECLARE c refcursor; row record; BEGIN $open"
+				  . " PERFORM batch_start(), read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false); $command;"
+				  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false); $pause; PERFORM batch_end(); END \$\$");
+			$alice->waits_on('advisory');
+			is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
+			$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
+			$aio->resume;
+			$alice->ends('in the same batch');
+		}));
+	}
+
+	$aio->scenario('no batch begins in a query that reads tables', with('alice', 4, sub ($alice, $t) {
+		my $refused = qr/cannot start a batch in a query that reads tables/;
+		$alice->fails("SELECT batch_start() FROM $t LIMIT 1", '55000', $refused);
+		$alice->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true) FROM $t LIMIT 1", '55000', $refused);
+		$alice->fails("SELECT (SELECT batch_start()) FROM $t LIMIT 1", '55000', $refused);
+		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'elsewhere it does');
+	}));
 }, conf => { io_max_concurrency => 64 });
 
 # A session in batch mode submits its staged reads before it waits for another session, so that two sessions cannot
