@@ -44,6 +44,7 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 typedef enum Eviction
 {
 	BLOCK_EVICTED,
+	BLOCK_MOVED,				/* somebody else has evicted it; it may be in another buffer */
 	BLOCK_PINNED,				/* perhaps for a moment only */
 	BLOCK_STAYS,				/* waiting is of no use */
 } Eviction;
@@ -131,6 +132,8 @@ drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
 static Eviction
 evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 {
+	bool		has_tried = false;
+
 	for (int i = 0; i < EVICT_TRIES; i++)
 	{
 		BufferState state;
@@ -145,12 +148,13 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 		buffer_header_unlock(desc, state, 0, 0, 0);
 
 		if (!is_there)
-			return BLOCK_EVICTED;
+			return has_tried ? BLOCK_EVICTED : BLOCK_MOVED;
 
 		if (BUF_STATE_GET_REFCOUNT(state) == 0)
 		{
 			bool		flushed;
 
+			has_tried = true;
 			if (state & BM_VALID)
 				(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
 			else
@@ -300,6 +304,8 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 
 		outcome = RelationUsesLocalBuffers(rel) ?
 			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
+		if (outcome == BLOCK_MOVED)
+			continue;
 		if (outcome != BLOCK_PINNED || !wait_for_pins(begin))
 			return outcome == BLOCK_EVICTED;
 	}
@@ -387,7 +393,7 @@ evict_shared_blocks(Relation rel, bool *pinned)
 			if (EvictUnpinnedBuffer(bufid + 1, &flushed))
 				continue;
 			outcome = evict_shared_buffer(desc, &tag);
-			stay += outcome != BLOCK_EVICTED;
+			stay += outcome == BLOCK_PINNED || outcome == BLOCK_STAYS;
 			*pinned |= outcome == BLOCK_PINNED;
 		}
 	}
