@@ -1,6 +1,5 @@
 # Scenarios of several sessions that read at the same time.
 #
-#	use FindBin; use lib "$FindBin::RealBin/../..";
 #	use TestAio;
 #
 #	for_each_io_method(sub {

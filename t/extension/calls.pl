@@ -1,7 +1,6 @@
 # What calls of the extension do with blocks that others use, and with the catalogs.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 
 # modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the

@@ -2,7 +2,6 @@
 # session ends, and every wait for it ends, too.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns a dirty buffer on which a session has started I/O for output.

@@ -2,7 +2,6 @@
 # for a session that waits for it, without a way to interrupt it; and where it cannot start I/O.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 my $in_use = qr/cannot use relation "t" while this session has started I\/O on one of its buffers/;

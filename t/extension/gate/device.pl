@@ -1,7 +1,6 @@
 # Simulated storage: how long reads take on it, and that they are right.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 

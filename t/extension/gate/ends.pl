@@ -1,7 +1,6 @@
 # Holds end, whatever happens to the sessions and in critical sections too: no session is left waiting.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that

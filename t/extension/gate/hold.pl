@@ -1,7 +1,6 @@
 # Reads that the I/O gate holds: which reads, those of synchronous methods, of batches and other processes, of relations that change, and filters that end meanwhile.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 

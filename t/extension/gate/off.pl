@@ -2,7 +2,6 @@
 # settings.  sql/privileges.sql tests who may use it.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;

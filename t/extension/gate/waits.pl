@@ -4,7 +4,6 @@
 # thirds of those that restart the server do not run.  TEST_AIO_WAITS=all runs all on all servers.
 #
 # io_methods: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 

@@ -1,7 +1,6 @@
 # The right to do a buffer's I/O, what the buffer's header says meanwhile, and races for it.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:

@@ -1,7 +1,6 @@
 # Two waits that hang with io_uring.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.

@@ -1,7 +1,6 @@
 # Files that are closed, dropped or moved while they are read, and the descriptors that they need.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use POSIX ();
 

@@ -1,7 +1,6 @@
 # Forks, and tables of three segments.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use File::Basename qw(basename);
 

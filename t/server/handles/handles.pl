@@ -1,7 +1,6 @@
 # AIO handles: their life, when a session has none left, and batches of them.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next generation (pgaio_io_acquire,

@@ -1,7 +1,6 @@
 # Indexes: scans of them, how they are built and grow.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Index scans and index-only scans: their rows, the order of the rows, and the heap blocks that they

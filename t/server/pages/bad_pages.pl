@@ -1,7 +1,6 @@
 # Pages that the server must refuse, zero or accept, and checksums that are enabled meanwhile.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and counts

@@ -1,7 +1,6 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
 #
 # io_methods: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6

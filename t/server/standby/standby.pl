@@ -1,7 +1,6 @@
 # A standby that reads while it replays.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 

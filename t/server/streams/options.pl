@@ -1,7 +1,6 @@
 # Options of read streams, and their per-buffer data.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance (read_stream_run).

@@ -1,7 +1,6 @@
 # What VACUUM and ANALYZE cost, and what they leave in the catalogs.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as

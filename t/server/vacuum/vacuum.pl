@@ -1,7 +1,6 @@
 # VACUUM of tables and their indexes, and its truncation.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 

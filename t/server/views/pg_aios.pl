@@ -1,7 +1,6 @@
 # pg_aios, and all views while sessions poll them.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The contents of pg_aios while reads are staged, in flight, held and done.  The server's own

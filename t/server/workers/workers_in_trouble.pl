@@ -1,7 +1,6 @@
 # I/O workers that cannot open a file or get a signal.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 
