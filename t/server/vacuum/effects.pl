@@ -95,8 +95,7 @@ with_each_io_method(sub {
 		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
 		for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
 		{
-			$alice->starts("$command $t");
-			$alice->waits_on('VacuumDelay', "$command sleeps");
+			$alice->waits("$command $t", 'VacuumDelay', "$command sleeps");
 			$aio->cancels($alice, 'and ends');
 		}
 	}));

@@ -67,8 +67,7 @@ with_each_io_method(sub {
 		$aio->scenario("synchronous: $read", with('alice', 20, sub ($alice, $t) {
 			$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
 			$aio->hold(pid => $alice->pid, relation => $t, block => 3);
-			$alice->starts(sprintf $read, $t);
-			$alice->waits_on('completion_wait');
+			$alice->waits(sprintf($read, $t), 'completion_wait');
 			$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 			$aio->release;
 			$alice->ends;
