@@ -59,6 +59,8 @@ export enable_injection_points PG_CONFIG
 
 all:
 include $(PGXS)
+# where TestAio.pm lies
+PG_PROVE_FLAGS += -I $(srcdir)/t
 
 # Objects of another server, of the same server built anew, or of other flags are
 # compiled again: PGXS would take them as they are.  Where the server lies is no matter.

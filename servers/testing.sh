@@ -78,12 +78,12 @@ data_directory() {
 	printf '%s\n' "$data"
 }
 
-# the environment of the TAP tests, then a command
+# the environment of the TAP tests, then a command; the current directory has t/
 with_tap_environment() {
 	# top_builddir stays unset, or Cluster.pm writes into the server's own tree
 	env -u top_builddir \
 		PG_REGRESS="$test_tools/regress/pg_regress" \
-		PERL5LIB="$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
+		PERL5LIB="$PWD/t:$test_tools/perl${PERL5LIB:+:$PERL5LIB}" \
 		TEMP_CONFIG="$state/settings.conf" INITDB_TEMPLATE="$tap_template" \
 		TESTDATADIR="$(data_directory)" TESTLOGDIR="$state/log" \
 		TEST_AIO_IO_URING="$("${BASH_SOURCE[0]%/*}/io_uring_probe" --brief "$PG_CONFIG")" \

@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * arguments.c
- *		Who may call, and the arguments that nearly every function takes: a
- *		relation, and blocks of its main fork.
+/*
+ * Who may call, and the arguments that nearly every function takes: a
+ * relation, and blocks of its main fork.
  *
  * The functions go beneath the checks that the server makes on its way down
  * to the storage, so everything is checked here, before anything is touched.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

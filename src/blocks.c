@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * blocks.c
- *		Changes blocks on disk: adds blocks, rewrites them, makes them bad.
- *
- *-------------------------------------------------------------------------
+/*
+ * Changes blocks on disk: adds blocks, rewrites them, makes them bad.
  */
 #include "test_aio.h"
 

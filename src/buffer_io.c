@@ -1,8 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * buffer_io.c
- *		Buffer I/O that SQL starts and ends: StartBufferIO() and
- *		TerminateBufferIO() as two statements.
+/*
+ * Buffer I/O that SQL starts and ends: StartBufferIO() and
+ * TerminateBufferIO() as two statements.
  *
  * The I/O belongs to the session, outlives its transactions and ends with it.  Each
  * session keeps a list of what it has started.  A shared buffer keeps its block by a
@@ -20,8 +18,6 @@
  *
  * Of local buffers, the server does not note that I/O is in progress, so no process
  * waits.  The list says what was started, until the buffer has another block.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * buffer_state.c
- *		Shows what the headers of buffers say.
+/*
+ * Shows what the headers of buffers say.
  *
  * pg_buffercache shows valid buffers only.  What a failed read leaves behind,
  * and what temporary tables have, is to be seen nowhere else.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

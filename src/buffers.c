@@ -1,14 +1,10 @@
-/*-------------------------------------------------------------------------
- *
- * buffers.c
- *		Blocks in and out of the buffer pool.
+/*
+ * Blocks in and out of the buffer pool.
  *
  * The server evicts valid buffers (EvictUnpinnedBuffer) and drops those of a
  * relation that goes away.  A test needs something in between: no trace of a
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

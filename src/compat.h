@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * compat.h
- *		The differences between the supported server versions, in one place.
+/*
+ * The differences between the supported server versions, in one place.
  *
  * Nothing else in the project looks at PG_VERSION_NUM.  The wrappers have the
  * newer server's shape where the two differ, so that dropping the old version
  * means deleting a branch here and nothing more.
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_COMPAT_H
 #define TEST_AIO_COMPAT_H

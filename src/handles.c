@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * handles.c
- *		Thin calls of the server's functions for AIO handles and batch mode.
+/*
+ * Thin calls of the server's functions for AIO handles and batch mode.
  *
  * They exist to show what the server itself does about their misuse, so they
  * only prevent what it has nothing but an assertion against.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

@@ -1,8 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * injection_points.c
- *		Carries out the filters of the inj_ functions at the server's injection
- *		points.
+/*
+ * Carries out the filters of the inj_ functions at the server's injection
+ * points.
  *
  * The injection points see the completion of every I/O, synchronous ones
  * included, but only a server built with --enable-injection-points has them.
@@ -10,8 +8,6 @@
  * issuing backend, or with io_uring the process that finds the completion in the
  * ring.  That happens in a critical section, where nothing may be allocated and
  * no error raised.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

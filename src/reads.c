@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * reads.c
- *		Single reads: by hand, from the AIO subsystem's parts, and by
- *		StartReadBuffers() and WaitReadBuffers().
- *
- *-------------------------------------------------------------------------
+/*
+ * Single reads: by hand, from the AIO subsystem's parts, and by
+ * StartReadBuffers() and WaitReadBuffers().
  */
 #include "test_aio.h"
 

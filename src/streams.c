@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * streams.c
- *		Read streams over any blocks in any order: one row a block, or many runs
- *		with all that a stream can be asked for.
- *
- *-------------------------------------------------------------------------
+/*
+ * Read streams over any blocks in any order: one row a block, or many runs
+ * with all that a stream can be asked for.
  */
 #include "test_aio.h"
 

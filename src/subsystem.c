@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * subsystem.c
- *		Start-up of the subsystems of the library, and why one is not there.
+/*
+ * Start-up of the subsystems of the library, and why one is not there.
  *
  * A subsystem that cannot work in this server is disabled and says why.  The rest of
  * the library does without it.
- *
- *-------------------------------------------------------------------------
  */
 #include "subsystem.h"
 

@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * subsystem.h
- *		Parts of the library that begin when shared memory is set up: the filters, the gate,
- *		the trace.
- *
- *-------------------------------------------------------------------------
+/*
+ * Parts of the library that begin when shared memory is set up: the filters, the gate,
+ * the trace.
  */
 #ifndef PART_H
 #define PART_H

@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * test_aio.c
- *		_PG_init(): starts the subsystems of the library.
+/*
+ * _PG_init(): starts the subsystems of the library.
  *
  * Most functions need nothing prepared and work when the library is loaded by
  * their first call.  Functions that interfere with the reads of other processes
  * need shared memory and code inside every process, hence preloading.
- *
- *-------------------------------------------------------------------------
  */
 #include "test_aio.h"
 

@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * test_aio.h
- *		What the module's source files share.
- *
- *-------------------------------------------------------------------------
+/*
+ * What the module's source files share.
  */
 #ifndef TEST_AIO_H
 #define TEST_AIO_H

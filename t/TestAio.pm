@@ -1,6 +1,5 @@
 # Scenarios of several sessions that read at the same time.
 #
-#	use FindBin; use lib "$FindBin::RealBin/../..";
 #	use TestAio;
 #
 #	for_each_io_method(sub {
@@ -8,8 +7,7 @@
 #			$aio->hold(relation => $t);
 #			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 #			$aio->holds(1);
-#			$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-#			$bob->waits_on('AioIoCompletion');
+#			$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'AioIoCompletion');
 #			$aio->release;
 #			$alice->returns('', 'reads it');
 #			$bob->returns('1', 'gets it too');
@@ -27,7 +25,7 @@
 # the oracles of TestAio/Oracles.pm look for what it has left; no scenario mentions them.
 #
 # The methods of sessions and servers are in these files, each with a comment; these are needed most:
-#	TestAio/Session.pm	sql, gives, fails, warns; starts, then waits_on or gets_to_wait, then returns, raises or ends
+#	TestAio/Session.pm	sql, gives, fails, warns; starts or waits, then waits_on or gets_to_wait, then returns, raises or ends
 #	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, holds_read_of, release, falsify: faults on any server

@@ -4,8 +4,6 @@
 # Each script has a server of its own, and a process: "perl t/recordings.pl scans" is the process
 # of one script.  TEST_AIO_SCRIPTS names the scripts to run if not all.
 # io_methods: long: sync
-use FindBin;
-use lib $FindBin::RealBin;
 use TestAio;
 use TestAio::Recording;
 use TestAio::Script;

@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * callbacks.c
- *		Replaces functions in the server's tables of callbacks.
+/*
+ * Replaces functions in the server's tables of callbacks.
  *
  * The tables are constant, so their memory is made writable for a moment, in
  * the postmaster before it has any children, and only if a setting asks for it.
  * Afterwards it has the protection that it had before.
- *
- *-------------------------------------------------------------------------
  */
 #include "aio/callbacks.h"
 

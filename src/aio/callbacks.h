@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * callbacks.h
- *		Taking part in the server's callbacks on buffered reads.
+/*
+ * Taking part in the server's callbacks on buffered reads.
  *
  * The callbacks see what no I/O method sees: synchronous reads, and the
  * completion of every read.
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_CALLBACKS_H
 #define TEST_AIO_CALLBACKS_H

@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * clock.h
- *		The clock that all processes share, for deadlines and for traces.
- *
- *-------------------------------------------------------------------------
+/*
+ * The clock that all processes share, for deadlines and for traces.
  */
 #ifndef TEST_AIO_CLOCK_H
 #define TEST_AIO_CLOCK_H

@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * layout.c
- *		Whether this server is one that the table of I/O method functions fits.
+/*
+ * Whether this server is one that the table of I/O method functions fits.
  *
  * Structures and functions are compared with those that this library was compiled
  * with, before anything is installed.
- *
- *-------------------------------------------------------------------------
  */
 #include "aio/method.h"
 

@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * match.c
- *		Matching reads, and the arguments that say which reads to match.
- *
- *-------------------------------------------------------------------------
+/*
+ * Matching reads, and the arguments that say which reads to match.
  */
 #include "aio/match.h"
 

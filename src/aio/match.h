@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * match.h
- *		Which reads a filter, a device or a trace concerns.
- *
- *-------------------------------------------------------------------------
+/*
+ * Which reads a filter, a device or a trace concerns.
  */
 #ifndef TEST_AIO_MATCH_H
 #define TEST_AIO_MATCH_H

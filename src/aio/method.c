@@ -1,15 +1,11 @@
-/*-------------------------------------------------------------------------
- *
- * method.c
- *		The table of I/O method functions that takes the place of the server's.
+/*
+ * The table of I/O method functions that takes the place of the server's.
  *
  * The table relies on internal structures, whose layout no server version
  * promises to keep.  layout.c looks before the table is installed.
  *
  * It is installed once shared memory is set up.  Another library may then put a
  * table of its own in front of it, or have done so before.
- *
- *-------------------------------------------------------------------------
  */
 #include "aio/method.h"
 

@@ -1,15 +1,11 @@
-/*-------------------------------------------------------------------------
- *
- * method.h
- *		The module's place between the AIO subsystem and its I/O method.
+/*
+ * The module's place between the AIO subsystem and its I/O method.
  *
  * The server calls its I/O method through pgaio_method_ops, an exported pointer
  * to a table of functions.  This module puts a table of its own there.  The
  * table passes every call on, and lets two parties take part: an interceptor
  * (the gate), which may keep a read from the I/O method, and a listener (the
  * trace), which is told what happens to reads.
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_METHOD_H
 #define TEST_AIO_METHOD_H

@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * perform.c
- *		Performing and completing captured reads, in any process; and the results
- *		that a read can be given.
+/*
+ * Performing and completing captured reads, in any process; and the results
+ * that a read can be given.
  *
  * A process may complete another process's read: I/O workers do nothing else.
- *
- *-------------------------------------------------------------------------
  */
 #include "aio/perform.h"
 

@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * perform.h
- *		Performing and completing captured reads, in any process; and the results
- *		that a read can be given.
- *
- *-------------------------------------------------------------------------
+/*
+ * Performing and completing captured reads, in any process; and the results
+ * that a read can be given.
  */
 #ifndef TEST_AIO_PERFORM_H
 #define TEST_AIO_PERFORM_H

@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * shutdown.c
- *		Finds out whether the server is shutting down.
- *
- *-------------------------------------------------------------------------
+/*
+ * Finds out whether the server is shutting down.
  */
 #include "postgres.h"
 

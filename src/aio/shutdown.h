@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * shutdown.h
- *		Finding out whether the server is shutting down.
- *
- *-------------------------------------------------------------------------
+/*
+ * Finding out whether the server is shutting down.
  */
 #ifndef TEST_AIO_SHUTDOWN_H
 #define TEST_AIO_SHUTDOWN_H

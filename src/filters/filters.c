@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * filters.c
- *		io_hold() and io_fail(): filters that the gate carries out.
+/*
+ * io_hold() and io_fail(): filters that the gate carries out.
  *
  * Filters concern the reads of all sessions.  They end with the session that has
  * made them, unless it asked for them to be kept.
- *
- *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"
 

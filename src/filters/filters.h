@@ -1,8 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * filters.h
- *		Which reads are held or fail: one table of filters for io_hold(),
- *		io_fail() and the inj_ functions.
+/*
+ * Which reads are held or fail: one table of filters for io_hold(),
+ * io_fail() and the inj_ functions.
  *
  * The filters say which reads are held, and which end with a chosen result.  They
  * carry nothing out.  That is what handlers are for: the gate, and on servers
@@ -12,8 +10,6 @@
  *		filters.c		io_hold(), io_fail() and the view of the table
  *		injected.c	the inj_ functions
  *		kept.c		the end of filters that outlive their session
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_FILTERS_H
 #define TEST_AIO_FILTERS_H

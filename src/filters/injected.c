@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * injected.c
- *		The inj_ functions: filters that hold completions and change results.
+/*
+ * The inj_ functions: filters that hold completions and change results.
  *
  * There is one filter of each kind.  Any session sets and ends it, and it outlives
  * its session.  On a server with injection points the process that completes a
  * read carries the filter out; elsewhere the gate does.
- *
- *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"
 

@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * kept.c
- *		Ends what outlives its session when the extension or the database is
- *		dropped, since no SQL is left there to end it.
- *
- *-------------------------------------------------------------------------
+/*
+ * Ends what outlives its session when the extension or the database is
+ * dropped, since no SQL is left there to end it.
  */
 #include "filters/filters.h"
 

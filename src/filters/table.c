@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * table.c
- *		The table of filters in shared memory, and effects on reads.
+/*
+ * The table of filters in shared memory, and effects on reads.
  *
  * Every read of every process asks for an effect, and few filters match.  So each
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
- *
- *-------------------------------------------------------------------------
  */
 #include "filters/filters.h"
 

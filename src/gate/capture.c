@@ -1,15 +1,11 @@
-/*-------------------------------------------------------------------------
- *
- * capture.c
- *		Decides which reads are captured, and submits the captured ones.
+/*
+ * Decides which reads are captured, and submits the captured ones.
  *
  * A read is captured in two steps, because the server asks twice: when it
  * stages the read (must this be executed synchronously?) and when it submits
  * what is staged, in a critical section.  The first step decides and records the
  * decision, the second obeys it.  What becomes of a captured read is looked up
  * again in the second step: a filter may have been ended meanwhile.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,15 +1,11 @@
-/*-------------------------------------------------------------------------
- *
- * device.c
- *		Simulated storage devices, and when a read is due on them.
+/*
+ * Simulated storage devices, and when a read is due on them.
  *
  * That is settled when the read is submitted.  A device has as many slots as
  * its queue is deep; a read goes to the slot that is free first, begins when
  * it is, and is due a latency later.  So a read that is completed late does not
  * make those behind it late as well, and the worker has nothing to do but to
  * complete what is due.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * due.c
- *		The queue of reads that the worker is to perform when they are due.
+/*
+ * The queue of reads that the worker is to perform when they are due.
  *
  * Reads into local memory, which only their owner can perform, are not in it.
  *
  * All functions are called with the gate's lock.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,13 +1,9 @@
-/*-------------------------------------------------------------------------
- *
- * gate.c
- *		Start-up of the gate: settings and shared memory.
+/*
+ * Start-up of the gate: settings and shared memory.
  *
  * The gate relies on the layout of the AIO subsystem's structures.  When
  * something is not as expected it is disabled and says why; the rest of the
  * extension does not need it.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

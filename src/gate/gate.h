@@ -1,8 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * gate.h
- *		The I/O gate: holds, fails and delays reads on servers as they are
- *		packaged.
+/*
+ * The I/O gate: holds, fails and delays reads on servers as they are
+ * packaged.
  *
  * The gate intercepts reads between the AIO subsystem and the I/O method (see
  * aio/method.h).  It captures the reads that a filter or a simulated device
@@ -22,8 +20,6 @@
  *		wakeups.c	where processes stop that have waited for a held read
  *		settle.c	waiting until all is quiet
  *		views.c		what is held, and what can be
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H

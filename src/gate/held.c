@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * held.c
- *		Holding reads, taking them and completing them.
+/*
+ * Holding reads, taking them and completing them.
  *
  * A process that is about to complete a read takes it first, under the gate's
  * lock; then it has the read for itself, and completes it without the lock.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

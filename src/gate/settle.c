@@ -1,7 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * settle.c
- *		Waiting until all is quiet, and who then waits for what.
+/*
+ * Waiting until all is quiet, and who then waits for what.
  *
  * All is quiet when every process of a list is idle or waits for something that
  * comes only if somebody does something: a held read, a held wakeup, another
@@ -12,8 +10,6 @@
  * for a lightweight lock, a buffer or a submission may end by itself, and nothing in
  * shared memory tells whether it does.  It is believed when the kernel has run no process of the
  * server between two looks, and all of them sleep: then nobody is about to end it.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * state.c
- *		The gate's shared memory, and whether there is a gate.
- *
- *-------------------------------------------------------------------------
+/*
+ * The gate's shared memory, and whether there is a gate.
  */
 #include "gate/gate.h"
 

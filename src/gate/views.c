@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * views.c
- *		What is held, who waits for it, and what can be held on this server.
- *
- *-------------------------------------------------------------------------
+/*
+ * What is held, who waits for it, and what can be held on this server.
  */
 #include "gate/gate.h"
 

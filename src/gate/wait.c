@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * wait.c
- *		Waiting for captured reads.
+/*
+ * Waiting for captured reads.
  *
  * A waiting process performs the read itself if no other process can, or if it has
  * an interrupt that it cannot process while it waits.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,7 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * wakeups.c
- *		Held wakeups: a process that has waited for a held read goes on when told.
+/*
+ * Held wakeups: a process that has waited for a held read goes on when told.
  *
  * One release can wake several processes, which then race for the next block.
  * While wakeups are held, each of them stops at the end of its wait, and
@@ -10,8 +8,6 @@
  * A process stops here only where it could also have been interrupted while it
  * waited for the read: not in a critical section, not while it exits, and not with
  * an interrupt pending that it cannot process.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

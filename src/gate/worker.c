@@ -1,15 +1,11 @@
-/*-------------------------------------------------------------------------
- *
- * worker.c
- *		The gate's background worker.
+/*
+ * The gate's background worker.
  *
  * It completes the reads that a simulated device has in hand when they are
  * due, performs those that have been held for too long, and ends all holds
  * when the server shuts down.  With io_method=worker it also stands for the I/O
  * workers that inj_io_completion_wait() would stop, by the wait event that it
  * shows.
- *
- *-------------------------------------------------------------------------
  */
 #include "gate/gate.h"
 

@@ -1,14 +1,10 @@
-/*-------------------------------------------------------------------------
- *
- * completions.c
- *		Records completions, as the server's callbacks tell them, and synchronous
- *		reads, which no I/O method sees.
+/*
+ * Records completions, as the server's callbacks tell them, and synchronous
+ * reads, which no I/O method sees.
  *
  * The callback of md.c is the first that learns of a completion.  After it the
  * buffer manager looks at the pages, which settles how the read has ended; for
  * temporary tables the owner does that.
- *
- *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
 

@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * control.c
- *		Starting and stopping the trace.
+/*
+ * Starting and stopping the trace.
  *
  * There is one trace for the whole server, and it does not end with the
  * session that has started it.
- *
- *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
 

@@ -1,12 +1,8 @@
-/*-------------------------------------------------------------------------
- *
- * record.c
- *		Records staging, submission and waits, as aio/method.c announces them.
+/*
+ * Records staging, submission and waits, as aio/method.c announces them.
  *
  * Reads are submitted in a critical section, so nothing here allocates or
  * raises an error.
- *
- *-------------------------------------------------------------------------
  */
 #include "trace/trace.h"
 

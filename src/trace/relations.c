@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * relations.c
- *		Finds the relations that recorded reads were of.
- *
- *-------------------------------------------------------------------------
+/*
+ * Finds the relations that recorded reads were of.
  */
 #include "trace/trace.h"
 

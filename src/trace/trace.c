@@ -1,9 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * trace.c
- *		Start-up of the trace: settings and shared memory.
- *
- *-------------------------------------------------------------------------
+/*
+ * Start-up of the trace: settings and shared memory.
  */
 #include "trace/trace.h"
 

@@ -1,7 +1,5 @@
-/*-------------------------------------------------------------------------
- *
- * trace.h
- *		The I/O trace: what happened to each read, and when.
+/*
+ * The I/O trace: what happened to each read, and when.
  *
  * When a trace is asked for, every read that is staged gets a record in a ring in
  * shared memory.  The processes that submit, wait for and complete the read add
@@ -15,8 +13,6 @@
  *		control.c		start, stop, reset, status
  *		views.c			the records as rows
  *		relations.c		names for what was read
- *
- *-------------------------------------------------------------------------
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H

@@ -24,7 +24,6 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 use File::Find ();
-use FindBin;
 use IPC::Run ();
 use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;

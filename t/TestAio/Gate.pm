@@ -73,10 +73,8 @@ sub gate_hold_read ($self, $table, $hold = "io_hold('$table')")
 	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
 	$controller->sql("SELECT $hold");
 	my $event = $hold =~ /io_device/ ? 'IoDevice' : 'IoGateHeld';
-	$issuer->starts("SELECT read_rel_block_ll('$table', 3, nblocks => 4)");
-	$issuer->waits_on($event);
-	$waiter->starts("SELECT count(*) FROM read_buffers('$table', 4, 1)");
-	$waiter->waits_on($event);
+	$issuer->waits("SELECT read_rel_block_ll('$table', 3, nblocks => 4)", $event);
+	$waiter->waits("SELECT count(*) FROM read_buffers('$table', 4, 1)", $event);
 	return ($controller, $issuer, $waiter);
 }
 

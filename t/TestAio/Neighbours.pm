@@ -7,7 +7,6 @@ use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 

@@ -108,7 +108,7 @@ sub _statement ($self, $statement)
 	my $session = $self->_session($name, $statement->{database});
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;
 	my $log = $aio->log_size;
-	if (grep { $_ eq 'step by step' } @how)
+	if ($statement->{by_steps})
 	{
 		my @steps = $self->_stepper->steps($session, $sql);
 		push @lines, $self->_outcome($session), @steps;

@@ -1,11 +1,12 @@
 # Scripts of SQL for recordings (TestAio/Recording.pm) and replay (t/server/recovery/replay.pl).
 #
-# A comment before a statement may tell how to run it:
-#	-- as bob	in another session, which has this name; "as bob in other": of another database
+# The session of a statement is alice, or the name before it: "bob: COMMIT;".  "-- bob is in other" makes that a session
+# of another database.  A comment before a statement may tell how to run it:
 #	-- waits for bob	it begins, and waits for a lock of bob; its end comes later:
 #	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
 #	-- sums only	only sums are the same in each run, such as when several processes share the blocks
-#	-- step by step	it reads all, and is stopped before each of its reads, for a look (TestAio/Steps.pm)
+# From "-- step by step" to "-- without steps" each statement reads all, and is stopped before each of its reads, for a
+# look (TestAio/Steps.pm).
 # A script that has a line "-- script: NAME" has the statements of that one.  A line
 # "-- not replayed: reason" leaves the script out of t/server/recovery/replay.pl.
 #
@@ -48,21 +49,21 @@ sub _text ($name)
 # command, and its arguments.
 sub script ($name)
 {
-	my @statements;
+	my (@statements, %database, $by_steps);
 	for my $text (TestAio::Wire::statements(_text($name) =~ s/^(\\\w+.*)$/$1;/mgr))
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
-		my ($session, $database) = (map { /^as (\w+)(?: in (\w+))?$/ ? ($1, $2) : () } @how, 'as alice')[ 0, 1 ];
-		my $known = qr/as \w+(?: in \w+)?|waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step/;
-		my @unknown = grep { /^(?:as|waits?|then|sums?|steps?)\b/ && !/^$known$/ } @how;
+		my $known = qr/waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step|without steps/;
+		my @unknown = grep { /^(?:waits?|then|sums?|steps?|without)\b/ && !/^$known$/ } @how;
 		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
-		die "$name.sql: \"step by step\" is for statements that wait for nobody\n"
-		  if grep({ $_ eq 'step by step' } @how) && grep { /^(?:waits|then) / } @how;
+		/^(\w+) is in (\w+)$/ ? ($database{$1} = $2) : /^(?:(step by step)|without steps)$/ ? ($by_steps = $1) : () for @how;
+		die "$name.sql: \"step by step\" is for statements that wait for nobody\n" if $by_steps && grep { /^(?:waits|then) / } @how;
 		my $sql = $text =~ s/^\s*--.*\n//mgr;
 		$sql =~ s/^\s+|\s+$//g;
+		my $session = $sql =~ s/^(\w+): // ? $1 : 'alice';
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
 		push @statements, {
-			sql => $sql, session => $session, database => $database, how => \@how,
+			sql => $sql, session => $session, database => $database{$session}, how => \@how, by_steps => $by_steps,
 			# when several sessions go on at once, their order is luck
 			sums_only => (grep({ $_ eq 'sums only' } @how) || grep({ /^then / } @how) > 1),
 			command => $command // '', arguments => \@arguments };

@@ -195,6 +195,9 @@ sub waits_on ($self, $event, $name = undef)
 	return ok($reached, $name) || diag($self->{server}->activity($self->pid));
 }
 
+# Starts a statement.  Test: it blocks on this wait event.
+sub waits ($self, $sql, $event, $name = undef) { return $self->starts($sql)->waits_on($event, $name) }
+
 # Test: the statement that was started blocks on I/O that is not its own.
 sub waits_on_others_io ($self, $name = undef)
 {

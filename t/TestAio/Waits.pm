@@ -328,8 +328,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 			if ($end->{ddl})
 			{
 				my $dora = $aio->sessions('dora');
-				$dora->starts(sprintf $end->{ddl}, $t);
-				$dora->waits_on('relation', 'waits for the lock');
+				$dora->waits(sprintf($end->{ddl}, $t), 'relation', 'waits for the lock');
 				$aio->sql($release);
 			}
 			if ($wait->{stays} && $end->{gone} && !$end->{dies})

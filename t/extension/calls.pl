@@ -1,7 +1,6 @@
 # What calls of the extension do with blocks that others use, and with the catalogs.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 
 # modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the
@@ -11,8 +10,7 @@ with_each_io_method(sub {
 	{
 		$aio->scenario("waits for a transaction with $use", with('alice bob', 4, changes => 1, sub ($alice, $bob, $t) {
 			$bob->sql('BEGIN; ' . sprintf $use, $t);
-			$alice->starts("SELECT modify_rel_block('$t', 2)");
-			$alice->waits_on('relation');
+			$alice->waits("SELECT modify_rel_block('$t', 2)", 'relation');
 			$bob->sql('COMMIT');
 			$alice->ends('goes on');
 			$aio->sql('CHECKPOINT');
@@ -72,8 +70,7 @@ sub waits_for_pin ($aio, $call, $t)
 	for (1 .. 9)
 	{
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
-		$bob->starts(sprintf $call, $t);
-		$bob->waits_on('PgSleep');
+		$bob->waits(sprintf($call, $t), 'PgSleep');
 		$alice->sql('COMMIT');
 		$bob->wait_for_end;
 		return 1 if !$bob->error && !$bob->unexpected_warnings;

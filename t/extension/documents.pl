@@ -2,7 +2,6 @@
 # description and an example, and no link is broken.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links missing_files run_examples);
 

@@ -1,7 +1,6 @@
 # The checks of the tests themselves notice the mistakes for which they were made.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use Test2::API qw(intercept);
 

@@ -1,7 +1,6 @@
 # test_aio beside other libraries in shared_preload_libraries: libraries that wrap the I/O
 # method's table of functions, and libraries that do not call the previous hook.  And test_aio on
 # servers whose tables of callbacks are not in read-only memory, and for which it was not compiled.
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils qw(slurp_file);

@@ -1,7 +1,6 @@
 # A comparison of recordings (TestAio/Difference.pm) notices each thing that it is there to notice, and
 # nothing if a script does the same again.
 # io_methods: long: sync
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use PostgreSQL::Test::Utils ();
 use TestAio::Difference;

@@ -3,7 +3,6 @@
 # versions before the server's.  doc/install.md names the versions that the library knows.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;

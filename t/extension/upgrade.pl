@@ -1,7 +1,6 @@
 # The update of the extension from one version to the next.  The test builds a pretended next version from this
 # checkout, as doc/releasing.md tells, and gives its library and scripts to a server.  The next library serves this
 # version's extension as well, and this library serves what the next version's extension has of it.
-use FindBin; use lib "$FindBin::RealBin/..";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TestAio;

@@ -1,6 +1,5 @@
 /*
- * neighbour.c
- *		A library that stands beside test_aio in shared_preload_libraries.
+ * A library that stands beside test_aio in shared_preload_libraries.
  *
  * Its variants put a table of their own into pgaio_method_ops, which passes
  * everything on to the table that it finds there, or take a hook for shared memory and

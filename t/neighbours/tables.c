@@ -1,7 +1,6 @@
 /*
- * tables.c
- *		A library that changes the protection of the page in which the server's table
- *		of callbacks lies, as if the server had been linked otherwise, and tells it.
+ * A library that changes the protection of the page in which the server's table
+ * of callbacks lies, as if the server had been linked otherwise, and tells it.
  *
  * The Makefile says which VARIANT it compiles: the protection that the page gets.
  */

@@ -80,39 +80,28 @@ SELECT count(*) FROM parted;
 SET allow_in_place_tablespaces = on;
 -- sums only
 CREATE DATABASE other TEMPLATE template0 STRATEGY wal_log LOCALE 'C' ENCODING 'UTF8' CONNECTION LIMIT 10;
--- as dora in other
-CREATE TABLE t (n int PRIMARY KEY, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
--- as dora in other
-INSERT INTO t SELECT i, repeat('x', 2500) FROM generate_series(1, 50) i;
--- as dora in other
-CREATE UNLOGGED TABLE u (n int, s serial);
--- as dora in other
-INSERT INTO u SELECT generate_series(1, 700);
--- as dora in other
-CREATE UNLOGGED SEQUENCE useq;
--- as dora in other
-SELECT nextval('useq'), nextval('useq');
--- as dora in other
-CREATE TABLE e (n int) TABLESPACE extra;
--- as dora in other
-INSERT INTO e SELECT generate_series(1, 300);
--- as dora in other
-VACUUM t;
+-- dora is in other
+dora: CREATE TABLE t (n int PRIMARY KEY, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
+dora: INSERT INTO t SELECT i, repeat('x', 2500) FROM generate_series(1, 50) i;
+dora: CREATE UNLOGGED TABLE u (n int, s serial);
+dora: INSERT INTO u SELECT generate_series(1, 700);
+dora: CREATE UNLOGGED SEQUENCE useq;
+dora: SELECT nextval('useq'), nextval('useq');
+dora: CREATE TABLE e (n int) TABLESPACE extra;
+dora: INSERT INTO e SELECT generate_series(1, 300);
+dora: VACUUM t;
 \end dora
 -- sums only
 CREATE DATABASE by_log TEMPLATE other STRATEGY wal_log;
 -- sums only
 CREATE DATABASE by_file TEMPLATE other STRATEGY file_copy TABLESPACE there;
--- as emil in by_log
-SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
--- as emil in by_log
-INSERT INTO t VALUES (1000, 'emil');
--- as emil in by_log
-UPDATE u SET n = n WHERE n < 5;
--- as fay in by_file
-SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
--- as fay in by_file
-UPDATE t SET body = 'fay' WHERE n < 10;
+-- emil is in by_log
+emil: SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+emil: INSERT INTO t VALUES (1000, 'emil');
+emil: UPDATE u SET n = n WHERE n < 5;
+-- fay is in by_file
+fay: SELECT count(*), sum(length(body)), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+fay: UPDATE t SET body = 'fay' WHERE n < 10;
 \end emil
 \end fay
 -- they move, there and back
@@ -120,10 +109,8 @@ ALTER DATABASE by_log SET TABLESPACE there;
 ALTER DATABASE by_log SET TABLESPACE there;
 ALTER DATABASE by_log SET TABLESPACE extra;
 ALTER DATABASE by_file SET TABLESPACE pg_default;
--- as emil in by_log
-SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
--- as fay in by_file
-SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
+emil: SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
+fay: SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e) FROM t;
 \end emil
 \end fay
 ALTER DATABASE by_log SET TABLESPACE pg_default;
@@ -137,8 +124,8 @@ ALTER DATABASE renamed WITH CONNECTION LIMIT 3 IS_TEMPLATE true;
 ALTER DATABASE renamed SET work_mem = '1MB';
 ALTER DATABASE renamed REFRESH COLLATION VERSION;
 DROP DATABASE renamed;
--- as emil in renamed
-SELECT current_setting('work_mem'), count(*), max(n) FROM t;
+-- emil is in renamed
+emil: SELECT current_setting('work_mem'), count(*), max(n) FROM t;
 \end emil
 -- sums only
 CREATE DATABASE again TEMPLATE renamed STRATEGY file_copy OWNER keeper ALLOW_CONNECTIONS false;
@@ -157,10 +144,8 @@ CREATE DATABASE wrong;
 ROLLBACK;
 SELECT datname, datconnlimit, datistemplate, datallowconn, datlocprovider, pg_get_userbyid(datdba) = 'keeper' AS keeper, oid = 60000 AS own_oid FROM pg_database WHERE datname ~ '^(again|builtin|renamed|by|other)' ORDER BY 1;
 \crash
--- as emil in renamed
-SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
--- as fay in by_file
-SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+emil: SELECT count(*), max(n), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
+fay: SELECT count(*), count(*) FILTER (WHERE body = 'fay'), (SELECT count(*) FROM u), (SELECT sum(n) FROM e), nextval('useq'), nextval('u_s_seq') FROM t;
 \end emil
 \end fay
 ALTER DATABASE renamed IS_TEMPLATE false;

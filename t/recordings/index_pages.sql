@@ -51,17 +51,13 @@ INSERT INTO tries VALUES (31, NULL);
 DELETE FROM tries WHERE t IS NULL;
 VACUUM (VERBOSE, INDEX_CLEANUP on) tries;
 DELETE FROM tries WHERE n < 10;
--- as bob
-CREATE TABLE other (n int);
--- as bob
-BEGIN;
--- as bob
-INSERT INTO other VALUES (1);
+bob: CREATE TABLE other (n int);
+bob: BEGIN;
+bob: INSERT INTO other VALUES (1);
 INSERT INTO tries SELECT i, md5(i::text) || repeat('y', i % 30) FROM generate_series(100, 1800) i;
 SELECT evict_rel('tries'), evict_rel('tries_t');
 VACUUM (VERBOSE, INDEX_CLEANUP on) tries;
--- as bob
-COMMIT;
+bob: COMMIT;
 SELECT count(*) FROM tries WHERE t ^@ 'a';
 DELETE FROM tries WHERE n % 3 = 0;
 VACUUM (VERBOSE, INDEX_CLEANUP on) tries;

@@ -40,10 +40,8 @@ SELECT * FROM pg_buffercache_evict(1000000);
 BEGIN;
 DECLARE c CURSOR FOR SELECT body FROM t;
 FETCH 1 FROM c;
--- as bob
-SELECT * FROM pg_buffercache_evict_relation('t');
--- as bob
-SELECT relblocknumber, usagecount, pinning_backends FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0 ORDER BY 1 LIMIT 3;
+bob: SELECT * FROM pg_buffercache_evict_relation('t');
+bob: SELECT relblocknumber, usagecount, pinning_backends FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0 ORDER BY 1 LIMIT 3;
 COMMIT;
 -- pageinspect
 SELECT lower, upper, special, pagesize, version, flags FROM page_header(get_raw_page('t', 3));

@@ -66,21 +66,15 @@ SELECT currtid2('recorded.heap', ctid) = ctid FROM heap WHERE n = 40;
 BEGIN;
 UPDATE heap SET body = 'other' WHERE ctid IN ('(12,1)', '(12,2)');
 UPDATE heap SET body = 'other' WHERE m = 0 AND n = 300;
--- as bob
-SET enable_seqscan = off;
--- as bob
+bob: SET enable_seqscan = off;
 -- waits for alice
-UPDATE heap SET body = body || ' again' WHERE ctid = '(12,1)' RETURNING n, body;
--- as carol
-SET enable_seqscan = off;
--- as carol
+bob: UPDATE heap SET body = body || ' again' WHERE ctid = '(12,1)' RETURNING n, body;
+carol: SET enable_seqscan = off;
 -- waits for alice
-DELETE FROM heap WHERE ctid >= '(12,2)' AND ctid < '(12,3)' RETURNING n, body;
--- as dave
-SET enable_bitmapscan = off;
--- as dave
+carol: DELETE FROM heap WHERE ctid >= '(12,2)' AND ctid < '(12,3)' RETURNING n, body;
+dave: SET enable_bitmapscan = off;
 -- waits for alice
-SELECT n, body FROM heap WHERE m = 0 AND n BETWEEN 290 AND 310 FOR UPDATE;
+dave: SELECT n, body FROM heap WHERE m = 0 AND n BETWEEN 290 AND 310 FOR UPDATE;
 -- then bob ends
 -- then carol ends
 -- then dave ends
@@ -146,11 +140,9 @@ SELECT g, (SELECT sum(n) FROM heap WHERE k < g * 5 OR m = g) FROM small WHERE g 
 RESET work_mem;
 BEGIN;
 UPDATE heap SET m = 49, body = 'bitmap' WHERE k IN (7, 8);
--- as bob
-SET enable_seqscan = off; SET enable_indexscan = off;
--- as bob
+bob: SET enable_seqscan = off; SET enable_indexscan = off;
 -- waits for alice
-SELECT n, m, body FROM heap WHERE k = 7 AND m < 60 FOR UPDATE;
+bob: SELECT n, m, body FROM heap WHERE k = 7 AND m < 60 FOR UPDATE;
 -- then bob ends
 COMMIT;
 RESET ALL;

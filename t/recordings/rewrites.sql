@@ -90,19 +90,14 @@ SELECT relname, relpages, reltuples FROM pg_class WHERE relname LIKE 'heap%' ORD
 -- chains of updates that broke: an index that older snapshots must not use
 CREATE TABLE hot (n int, k int) WITH (autovacuum_enabled = off, fillfactor = 50);
 INSERT INTO hot SELECT i, i FROM generate_series(1, 200) i;
--- as bob
-BEGIN ISOLATION LEVEL REPEATABLE READ;
--- as bob
-SELECT count(*), sum(k) FROM hot;
+bob: BEGIN ISOLATION LEVEL REPEATABLE READ;
+bob: SELECT count(*), sum(k) FROM hot;
 UPDATE hot SET k = k + 1000;
 CREATE INDEX hot_k ON hot (k);
 SELECT indcheckxmin FROM pg_index WHERE indexrelid = 'hot_k'::regclass;
--- as bob
-SET enable_seqscan = off;
--- as bob
-SELECT count(*) FROM hot WHERE k = 5;
--- as bob
-COMMIT;
+bob: SET enable_seqscan = off;
+bob: SELECT count(*) FROM hot WHERE k = 5;
+bob: COMMIT;
 SET enable_seqscan = off;
 SELECT count(*) FROM hot WHERE k = 1005;
 RESET enable_seqscan;

@@ -17,10 +17,8 @@ SELECT n FROM wide LIMIT 1;
 BEGIN;
 DECLARE s CURSOR FOR SELECT n FROM wide;
 MOVE 2000 IN s;
--- as bob
-SET synchronize_seqscans = on;
--- as bob
-SELECT n FROM wide LIMIT 1;
+bob: SET synchronize_seqscans = on;
+bob: SELECT n FROM wide LIMIT 1;
 COMMIT;
 RESET synchronize_seqscans;
 DELETE FROM wide WHERE n % 50 = 0;

@@ -7,95 +7,65 @@ CREATE VIEW items AS SELECT n, ctid, v FROM heap;
 -- several lock the same rows
 BEGIN;
 SELECT n FROM heap WHERE n < 4 FOR KEY SHARE;
--- as bob
-BEGIN;
--- as bob
-SELECT n FROM heap WHERE n < 4 FOR SHARE;
--- as bob
-SELECT n FROM heap WHERE n < 4 FOR SHARE;
--- as carol
-BEGIN;
--- as carol
-SELECT n FROM heap WHERE n < 4 FOR NO KEY UPDATE SKIP LOCKED;
--- as carol
-SELECT n FROM heap WHERE n = 3 FOR KEY SHARE;
--- as dave
-SELECT n FROM heap WHERE n = 3 FOR UPDATE NOWAIT;
--- as dave
+bob: BEGIN;
+bob: SELECT n FROM heap WHERE n < 4 FOR SHARE;
+bob: SELECT n FROM heap WHERE n < 4 FOR SHARE;
+carol: BEGIN;
+carol: SELECT n FROM heap WHERE n < 4 FOR NO KEY UPDATE SKIP LOCKED;
+carol: SELECT n FROM heap WHERE n = 3 FOR KEY SHARE;
+dave: SELECT n FROM heap WHERE n = 3 FOR UPDATE NOWAIT;
 -- waits for bob
-UPDATE heap SET v = v + 1 WHERE n = 3;
--- as bob
+dave: UPDATE heap SET v = v + 1 WHERE n = 3;
 -- then dave ends
-COMMIT;
--- as carol
-COMMIT;
+bob: COMMIT;
+carol: COMMIT;
 \pages heap
 -- an update beside key shares; who locks the key sees the old row
--- as bob
-BEGIN;
--- as bob
-UPDATE heap SET v = v + 10 WHERE n < 4;
--- as carol
-BEGIN;
--- as carol
+bob: BEGIN;
+bob: UPDATE heap SET v = v + 10 WHERE n < 4;
+carol: BEGIN;
+carol: SELECT n, v FROM heap WHERE n < 4 FOR KEY SHARE;
 SELECT n, v FROM heap WHERE n < 4 FOR KEY SHARE;
-SELECT n, v FROM heap WHERE n < 4 FOR KEY SHARE;
--- as bob
-UPDATE heap SET v = v + 10 WHERE n = 1;
--- as dave
+bob: UPDATE heap SET v = v + 10 WHERE n = 1;
 -- waits for alice
-DELETE FROM heap WHERE n = 1;
--- as bob
-ROLLBACK;
--- as carol
-COMMIT;
+dave: DELETE FROM heap WHERE n = 1;
+bob: ROLLBACK;
+carol: COMMIT;
 -- then dave ends
 COMMIT;
 SELECT * FROM items WHERE n < 5;
 -- with multixacts in the rows: VACUUM, freezing
 BEGIN;
 SELECT n FROM heap WHERE n BETWEEN 10 AND 14 FOR KEY SHARE;
--- as bob
-BEGIN;
--- as bob
-UPDATE heap SET v = 5 WHERE n BETWEEN 10 AND 12;
--- as bob
-SELECT n FROM heap WHERE n BETWEEN 13 AND 14 FOR SHARE;
--- as carol
-VACUUM (VERBOSE) heap;
--- as bob
-COMMIT;
--- as carol
-VACUUM (FREEZE, VERBOSE) heap;
+bob: BEGIN;
+bob: UPDATE heap SET v = 5 WHERE n BETWEEN 10 AND 12;
+bob: SELECT n FROM heap WHERE n BETWEEN 13 AND 14 FOR SHARE;
+carol: VACUUM (VERBOSE) heap;
+bob: COMMIT;
+carol: VACUUM (FREEZE, VERBOSE) heap;
 \pages heap
--- as bob
-SELECT * FROM items WHERE n BETWEEN 9 AND 15;
+bob: SELECT * FROM items WHERE n BETWEEN 9 AND 15;
 COMMIT;
--- as carol
-VACUUM (FREEZE) heap;
+carol: VACUUM (FREEZE) heap;
 \pages heap
 -- an updated row is found and locked anew
 BEGIN;
 UPDATE heap SET v = 100 WHERE n BETWEEN 20 AND 22;
--- as bob
 -- waits for alice
-UPDATE heap SET v = v + 1 WHERE n = 20 RETURNING n, v;
--- as erin
-SELECT n FROM heap WHERE n BETWEEN 19 AND 23 FOR UPDATE SKIP LOCKED;
+bob: UPDATE heap SET v = v + 1 WHERE n = 20 RETURNING n, v;
+erin: SELECT n FROM heap WHERE n BETWEEN 19 AND 23 FOR UPDATE SKIP LOCKED;
 -- then bob ends
 COMMIT;
 BEGIN;
 UPDATE heap SET v = 49 + v WHERE n = 21;
--- as carol
 -- waits for alice
-SELECT n, v FROM heap WHERE n = 21 AND v < 120 FOR UPDATE;
+carol: SELECT n, v FROM heap WHERE n = 21 AND v < 120 FOR UPDATE;
 -- then carol ends
 COMMIT;
 BEGIN;
 UPDATE heap SET v = 150 WHERE n = 22;
--- as dave
 -- waits for alice
-DELETE FROM heap WHERE n = 22 AND v < 200 RETURNING ctid, v;
+dave: DELETE FROM heap WHERE n = 22 AND v < 200 RETURNING ctid, v;
 -- then dave ends
 COMMIT;
 -- two updates, then a delete: the chain is followed
@@ -104,29 +74,22 @@ UPDATE heap SET v = 1 WHERE n IN (30, 31);
 UPDATE heap SET v = 2 WHERE n IN (30, 31);
 SAVEPOINT s;
 DELETE FROM heap WHERE n = 31;
--- as bob
 -- waits for alice
-SELECT n, v FROM heap WHERE n = 30 FOR SHARE;
+bob: SELECT n, v FROM heap WHERE n = 30 FOR SHARE;
 -- then bob ends
 COMMIT;
 -- a snapshot that is older: locks follow the chain, updates fail
--- as bob
-BEGIN ISOLATION LEVEL REPEATABLE READ;
--- as bob
-SELECT sum(v) FROM heap WHERE n < 50;
+bob: BEGIN ISOLATION LEVEL REPEATABLE READ;
+bob: SELECT sum(v) FROM heap WHERE n < 50;
 UPDATE heap SET v = 50 WHERE n IN (40, 41);
 UPDATE heap SET v = 51 WHERE n IN (40, 41);
 BEGIN;
 UPDATE heap SET v = 52 WHERE n = 40;
--- as bob
-SELECT n, v FROM heap WHERE n = 40 FOR KEY SHARE;
--- as bob
-SELECT n, v FROM heap WHERE n = 41;
+bob: SELECT n, v FROM heap WHERE n = 40 FOR KEY SHARE;
+bob: SELECT n, v FROM heap WHERE n = 41;
 ROLLBACK;
--- as bob
-UPDATE heap SET v = 60 WHERE n = 41;
--- as bob
-ROLLBACK;
+bob: UPDATE heap SET v = 60 WHERE n = 41;
+bob: ROLLBACK;
 -- subtransactions lock and update what their parents have locked
 BEGIN;
 SELECT n FROM heap WHERE n BETWEEN 50 AND 55 FOR SHARE;
@@ -141,8 +104,7 @@ DELETE FROM heap WHERE n = 50;
 INSERT INTO heap VALUES (50, 9, 'again'), (1001, 9, 'new');
 ROLLBACK TO a;
 UPDATE heap SET v = 6 WHERE n = 55;
--- as bob
-SELECT n FROM heap WHERE n BETWEEN 49 AND 56 FOR UPDATE SKIP LOCKED;
+bob: SELECT n FROM heap WHERE n BETWEEN 49 AND 56 FOR UPDATE SKIP LOCKED;
 COMMIT;
 SELECT * FROM items WHERE n BETWEEN 50 AND 55;
 \pages heap
@@ -163,20 +125,17 @@ ROLLBACK;
 CREATE TABLE child (n int REFERENCES heap) WITH (autovacuum_enabled = off);
 BEGIN;
 INSERT INTO child VALUES (70), (71);
--- as bob
-UPDATE heap SET v = 3 WHERE n = 70;
--- as bob
+bob: UPDATE heap SET v = 3 WHERE n = 70;
 -- waits for alice
-UPDATE heap SET n = 2000 WHERE n = 71;
+bob: UPDATE heap SET n = 2000 WHERE n = 71;
 INSERT INTO child VALUES (70);
 -- then bob ends
 COMMIT;
 -- one key inserted by two
 BEGIN;
 INSERT INTO heap VALUES (3000, 1, '');
--- as bob
 -- waits for alice
-INSERT INTO heap VALUES (3000, 2, '') ON CONFLICT (n) DO UPDATE SET v = heap.v + excluded.v RETURNING v;
+bob: INSERT INTO heap VALUES (3000, 2, '') ON CONFLICT (n) DO UPDATE SET v = heap.v + excluded.v RETURNING v;
 -- then bob ends
 COMMIT;
 INSERT INTO heap VALUES (3000, 3, '') ON CONFLICT DO NOTHING;
@@ -194,30 +153,23 @@ END $$;
 CREATE TABLE keys (n int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
 CREATE UNIQUE INDEX keys_n ON keys (slow(n));
 SELECT pg_advisory_lock(1);
--- as bob
-SET slow.calls = '1';
--- as bob
+bob: SET slow.calls = '1';
 -- waits for alice
-INSERT INTO keys VALUES (1, repeat('b', 3000)) ON CONFLICT DO NOTHING;
--- as carol
-INSERT INTO keys VALUES (1, 'carol');
+bob: INSERT INTO keys VALUES (1, repeat('b', 3000)) ON CONFLICT DO NOTHING;
+carol: INSERT INTO keys VALUES (1, 'carol');
 -- then bob ends
 SELECT pg_advisory_unlock(1);
 SELECT n, left(body, 5), ctid FROM keys;
 \pages keys
 -- serializable
--- as bob
-BEGIN ISOLATION LEVEL SERIALIZABLE;
+bob: BEGIN ISOLATION LEVEL SERIALIZABLE;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT sum(v) FROM heap WHERE n BETWEEN 80 AND 85;
--- as bob
-SELECT sum(v) FROM heap WHERE n BETWEEN 80 AND 85;
+bob: SELECT sum(v) FROM heap WHERE n BETWEEN 80 AND 85;
 UPDATE heap SET v = 1 WHERE n = 80;
--- as bob
-UPDATE heap SET v = 1 WHERE n = 81;
+bob: UPDATE heap SET v = 1 WHERE n = 81;
 COMMIT;
--- as bob
-COMMIT;
+bob: COMMIT;
 SELECT sum(v) FROM heap WHERE n BETWEEN 80 AND 85;
 VACUUM (FREEZE, VERBOSE) heap;
 \crash

@@ -6,146 +6,92 @@ INSERT INTO heap SELECT i, point(i, i), 'w' || i % 9, repeat('x', 900) FROM gene
 -- queries
 -- step by step
 SELECT count(*) FROM heap WHERE n < 40;
--- step by step
 SELECT n FROM heap TABLESAMPLE system (40) REPEATABLE (1);
--- step by step
 SELECT n FROM heap WHERE ctid IN ('(3,1)', '(7,2)', '(3,4)');
--- step by step
 SELECT count(*) FROM heap WHERE ctid >= '(6,1)' AND ctid < '(8,4)';
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT n FROM heap;
--- step by step
 FETCH 20 FROM c;
--- step by step
 FETCH BACKWARD 15 FROM c;
--- step by step
 MOVE ALL IN c;
--- step by step
 FETCH BACKWARD 5 FROM c;
 COMMIT;
 -- indexes
--- step by step
 CREATE INDEX heap_n ON heap (n);
--- step by step
 CREATE UNIQUE INDEX heap_u ON heap (n) WHERE n > 20;
--- step by step
 CREATE INDEX heap_h ON heap USING hash (n);
--- step by step
 CREATE INDEX heap_gist ON heap USING gist (point);
--- step by step
 CREATE INDEX heap_spgist ON heap USING spgist (point);
--- step by step
 CREATE INDEX heap_gin ON heap USING gin ((ARRAY[word]));
--- step by step
 CREATE INDEX heap_brin ON heap USING brin (n) WITH (pages_per_range = 2);
--- step by step
 SELECT brin_summarize_new_values('heap_brin');
 -- scans of indexes
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
--- step by step
 SELECT n FROM heap WHERE n BETWEEN 30 AND 33;
 SET enable_indexonlyscan = off;
--- step by step
 SELECT n, length(body) FROM heap WHERE n BETWEEN 30 AND 45 ORDER BY n DESC;
 RESET enable_bitmapscan;
 SET enable_indexscan = off;
--- step by step
 SELECT count(body) FROM heap WHERE n BETWEEN 30 AND 45;
--- step by step
 SELECT count(body) FROM heap WHERE point <@ box '((10, 10), (30, 30))';
--- step by step
 SELECT count(body) FROM heap WHERE ARRAY[word] @> ARRAY['w3'];
 RESET enable_seqscan;
 RESET enable_indexscan;
 RESET enable_indexonlyscan;
 -- VACUUM
 DELETE FROM heap WHERE n % 5 = 0;
--- step by step
 VACUUM (TRUNCATE off) heap;
 DELETE FROM heap WHERE n > 60;
--- step by step
 VACUUM (INDEX_CLEANUP off, TRUNCATE off) heap;
--- step by step
 VACUUM heap;
 SET enable_seqscan = off;
--- step by step
 SELECT n FROM heap WHERE n BETWEEN 30 AND 33;
 RESET enable_seqscan;
 UPDATE heap SET word = 'w99' WHERE n = 11;
--- step by step
 VACUUM (FREEZE, PARALLEL 0) heap;
--- step by step
 VACUUM (DISABLE_PAGE_SKIPPING) heap;
 DELETE FROM heap WHERE n = 12;
--- step by step
 VACUUM (ANALYZE) heap;
 -- ANALYZE
 CREATE STATISTICS heap_s ON n, word FROM heap;
--- step by step
 ANALYZE heap;
 CREATE TABLE child () INHERITS (heap) WITH (autovacuum_enabled = off);
 INSERT INTO child SELECT i, point(i, i), 'child', repeat('x', 900) FROM generate_series(100, 120) i;
 CREATE TABLE second_child () INHERITS (heap) WITH (autovacuum_enabled = off);
 INSERT INTO second_child SELECT i, point(i, i), 'second', repeat('x', 900) FROM generate_series(200, 220) i;
--- step by step
 ANALYZE heap;
 -- rewrites
--- step by step
 VACUUM FULL heap;
--- step by step
 CLUSTER heap USING heap_n;
 ALTER TABLE heap SET (fillfactor = 50);
--- step by step
 ALTER TABLE heap ADD COLUMN made bool DEFAULT random() < 2;
--- step by step
 REINDEX TABLE heap;
--- step by step
 REINDEX INDEX heap_h;
--- step by step
 COPY heap TO '/dev/null';
--- step by step
 COPY (SELECT n FROM heap WHERE n < 30) TO '/dev/null';
 -- writes
--- step by step
 UPDATE heap SET n = 1000 WHERE n = 3;
--- step by step
 INSERT INTO heap VALUES (1001, '(1, 1)', 'w0', 'x', true);
--- step by step
 DELETE FROM heap WHERE n = 1001;
--- step by step
 SELECT n FROM ONLY heap WHERE n IN (4, 6, 1000) FOR UPDATE;
--- step by step
 MERGE INTO heap USING child ON heap.n = child.n - 50 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (n, word) VALUES (child.n, 'merged');
--- step by step
 SELECT gin_clean_pending_list('heap_gin');
--- step by step
 SELECT brin_desummarize_range('heap_brin', 2);
--- step by step
 CREATE TABLE copy AS SELECT * FROM ONLY heap;
--- step by step
 CREATE MATERIALIZED VIEW seen AS SELECT n FROM copy;
--- step by step
 REFRESH MATERIALIZED VIEW seen;
--- step by step
 ALTER TABLE copy ADD CHECK (n >= 0);
--- step by step
 ALTER TABLE copy ALTER word SET NOT NULL;
 CREATE SEQUENCE numbers;
--- step by step
 SELECT nextval('numbers');
--- step by step
 SELECT last_value FROM numbers;
 -- values that are stored out of line
 CREATE TABLE long (n int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
 INSERT INTO long SELECT i, repeat('x', 10000) FROM generate_series(0, 5) i;
--- step by step
 SELECT sum(length(body)) FROM long WHERE n > 2;
--- step by step
 SELECT max(substr(body, 4000, 3)) FROM long WHERE n = 4;
--- step by step
 DELETE FROM long WHERE n = 1;
--- step by step
 VACUUM long;
 -- partitions
 CREATE TABLE parts (n int, body text STORAGE PLAIN) PARTITION BY RANGE (n);
@@ -153,58 +99,41 @@ CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (0) TO (20) WITH (autovac
 CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (20) TO (40) WITH (autovacuum_enabled = off);
 CREATE TABLE part_3 PARTITION OF parts FOR VALUES FROM (40) TO (60) WITH (autovacuum_enabled = off);
 INSERT INTO parts SELECT i, repeat('x', 2000) FROM generate_series(0, 59) i;
--- step by step
 CREATE INDEX parts_n ON parts (n);
--- step by step
 ANALYZE parts;
--- step by step
 VACUUM parts;
+-- without steps
 -- indexes, while others work
--- as bob
-BEGIN;
--- as bob
-UPDATE heap SET word = 'w0' WHERE n = 7;
--- as carol
-BEGIN;
--- as carol
-UPDATE heap SET word = 'w0' WHERE n = 8;
+bob: BEGIN;
+bob: UPDATE heap SET word = 'w0' WHERE n = 7;
+carol: BEGIN;
+carol: UPDATE heap SET word = 'w0' WHERE n = 8;
 -- waits for bob
 CREATE INDEX CONCURRENTLY heap_c ON heap (n);
 -- then alice waits for carol
--- as bob
-COMMIT;
+bob: COMMIT;
 -- then alice ends
--- as carol
-COMMIT;
--- as bob
-BEGIN ISOLATION LEVEL REPEATABLE READ;
--- as bob
-SELECT count(*) FROM part_1;
+carol: COMMIT;
+bob: BEGIN ISOLATION LEVEL REPEATABLE READ;
+bob: SELECT count(*) FROM part_1;
 -- waits for bob
 CREATE INDEX CONCURRENTLY heap_d ON heap (n);
 -- then alice ends
--- as bob
-COMMIT;
+bob: COMMIT;
 -- step by step
 CREATE INDEX CONCURRENTLY heap_e ON heap (word);
--- step by step
 REINDEX INDEX CONCURRENTLY heap_e;
--- as bob
-BEGIN;
--- as bob
-SELECT count(*) FROM heap;
+-- without steps
+bob: BEGIN;
+bob: SELECT count(*) FROM heap;
 -- waits for bob
 REINDEX INDEX CONCURRENTLY heap_d;
 -- then alice ends
--- as bob
-COMMIT;
--- as bob
-BEGIN;
--- as bob
-SELECT count(*) FROM heap;
+bob: COMMIT;
+bob: BEGIN;
+bob: SELECT count(*) FROM heap;
 -- waits for bob
 DROP INDEX CONCURRENTLY heap_d;
 -- then alice ends
--- as bob
-COMMIT;
+bob: COMMIT;
 SELECT count(*), sum(n) FROM heap;

@@ -23,25 +23,18 @@ COMMIT;
 SET enable_seqscan = off;
 SELECT n, body FROM heap WHERE t IN ('t1', 't7', 't21', 'new', 'aborted') AND n < 100 ORDER BY 1;
 -- others' rows, when it is analyzed
--- as bob
-BEGIN;
--- as bob
-INSERT INTO heap SELECT i, 1, 'bob', '' FROM generate_series(6000, 6009) i;
--- as bob
-DELETE FROM heap WHERE n BETWEEN 40 AND 49;
--- as bob
-UPDATE heap SET body = 'bob' WHERE n BETWEEN 50 AND 59;
+bob: BEGIN;
+bob: INSERT INTO heap SELECT i, 1, 'bob', '' FROM generate_series(6000, 6009) i;
+bob: DELETE FROM heap WHERE n BETWEEN 40 AND 49;
+bob: UPDATE heap SET body = 'bob' WHERE n BETWEEN 50 AND 59;
 ANALYZE (VERBOSE) heap;
 VACUUM (VERBOSE) heap;
--- as bob
-ROLLBACK;
+bob: ROLLBACK;
 VACUUM (VERBOSE) heap;
 -- HOT chains that a snapshot keeps are copied as they are
 DROP INDEX heap_own;
--- as bob
-BEGIN ISOLATION LEVEL REPEATABLE READ;
--- as bob
-SELECT 1;
+bob: BEGIN ISOLATION LEVEL REPEATABLE READ;
+bob: SELECT 1;
 UPDATE heap SET t = 'changed', body = '' WHERE n BETWEEN 100 AND 109;
 DELETE FROM heap WHERE n BETWEEN 110 AND 114;
 VACUUM (FULL, VERBOSE) heap;
@@ -55,15 +48,11 @@ REINDEX (VERBOSE) INDEX heap_n;
 CREATE INDEX heap_broken ON heap (t);
 SELECT indcheckxmin, indisvalid FROM pg_index WHERE indexrelid = 'heap_broken'::regclass;
 EXPLAIN (COSTS off) SELECT n FROM heap WHERE t = 'changed';
--- as bob
-SET enable_seqscan = off;
--- as bob
-EXPLAIN (COSTS off) SELECT n FROM heap WHERE t = 't105';
--- as bob
-SELECT count(*), min(t), max(body) FROM heap WHERE n BETWEEN 100 AND 119;
+bob: SET enable_seqscan = off;
+bob: EXPLAIN (COSTS off) SELECT n FROM heap WHERE t = 't105';
+bob: SELECT count(*), min(t), max(body) FROM heap WHERE n BETWEEN 100 AND 119;
 VACUUM (VERBOSE) heap;
--- as bob
-COMMIT;
+bob: COMMIT;
 VACUUM (VERBOSE) heap;
 SELECT n, body FROM heap WHERE t = 'changed' ORDER BY 1;
 -- redirected items have their roots in new indexes
@@ -74,25 +63,17 @@ CREATE INDEX heap_k ON heap (k) WHERE body LIKE 'r%';
 SELECT count(*), sum(n) FROM heap WHERE k = 3 AND body LIKE 'r%';
 \pages heap_k
 -- an index built while others insert
--- as carol
-BEGIN;
--- as carol
-INSERT INTO heap VALUES (7000, 70, 'carol', 'r');
--- as bob
+carol: BEGIN;
+carol: INSERT INTO heap VALUES (7000, 70, 'carol', 'r');
 -- waits for carol
-CREATE INDEX CONCURRENTLY heap_slow ON heap (k, n) WHERE n > 100;
--- as dave
-BEGIN;
--- as dave
-INSERT INTO heap SELECT i, 71, 'dave', 'r' FROM generate_series(95, 104) i;
--- as dave
-UPDATE heap SET body = 'dave' WHERE n = 300;
--- as carol
+bob: CREATE INDEX CONCURRENTLY heap_slow ON heap (k, n) WHERE n > 100;
+dave: BEGIN;
+dave: INSERT INTO heap SELECT i, 71, 'dave', 'r' FROM generate_series(95, 104) i;
+dave: UPDATE heap SET body = 'dave' WHERE n = 300;
 -- then bob waits for dave
-COMMIT;
--- as dave
+carol: COMMIT;
 -- then bob ends
-COMMIT;
+dave: COMMIT;
 \pages heap_slow
 SELECT k, n FROM heap WHERE k > 60 AND n > 100 ORDER BY k, n;
 -- it finds a duplicate
@@ -153,10 +134,8 @@ VACUUM (ANALYZE, BUFFER_USAGE_LIMIT 100) heap;
 -- locked tables
 BEGIN;
 LOCK TABLE kinds;
--- as bob
-ANALYZE (SKIP_LOCKED) kinds;
--- as bob
-VACUUM (SKIP_LOCKED, ANALYZE) kinds;
+bob: ANALYZE (SKIP_LOCKED) kinds;
+bob: VACUUM (SKIP_LOCKED, ANALYZE) kinds;
 ROLLBACK;
 \crash
 \pages heap

@@ -35,19 +35,15 @@ DELETE FROM heap WHERE n < 40;
 BEGIN;
 DECLARE c CURSOR FOR SELECT body FROM heap;
 FETCH 1 FROM c;
--- as bob
-VACUUM (VERBOSE, TRUNCATE off) heap;
+bob: VACUUM (VERBOSE, TRUNCATE off) heap;
 COMMIT;
 -- a snapshot keeps the dead
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) FROM heap;
--- as bob
-DELETE FROM heap WHERE n BETWEEN 700 AND 800;
--- as bob
-VACUUM (VERBOSE) heap;
+bob: DELETE FROM heap WHERE n BETWEEN 700 AND 800;
+bob: VACUUM (VERBOSE) heap;
 COMMIT;
--- as bob
-VACUUM (VERBOSE) heap;
+bob: VACUUM (VERBOSE) heap;
 -- freezing
 VACUUM (FREEZE, VERBOSE) heap;
 \pages heap

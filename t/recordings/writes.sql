@@ -97,26 +97,17 @@ INSERT INTO emptied SELECT generate_series(1, 10);
 SELECT count(*), pg_relation_size('emptied') FROM emptied;
 COMMIT;
 CREATE TEMP TABLE dropped ON COMMIT DROP AS SELECT 1;
--- as bob
-SELECT count(*) FROM pg_class WHERE relname = 'temporary';
+bob: SELECT count(*) FROM pg_class WHERE relname = 'temporary';
 DROP TABLE temporary;
 -- few temporary buffers
--- as carol
-SET temp_buffers = 100;
--- as carol
-CREATE TEMP TABLE small (n int, body text STORAGE PLAIN);
--- as carol
-INSERT INTO small SELECT i, repeat('s', 1900) FROM generate_series(1, 1000) i;
--- as carol
-EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*), sum(n) FROM small;
--- as carol
-SELECT count(*), sum(n) FROM small WHERE ctid < '(120,0)';
--- as carol
-UPDATE small SET body = 'u' WHERE n % 100 = 0;
--- as carol
-SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'u') FROM small;
--- as carol
-DROP TABLE small;
+carol: SET temp_buffers = 100;
+carol: CREATE TEMP TABLE small (n int, body text STORAGE PLAIN);
+carol: INSERT INTO small SELECT i, repeat('s', 1900) FROM generate_series(1, 1000) i;
+carol: EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*), sum(n) FROM small;
+carol: SELECT count(*), sum(n) FROM small WHERE ctid < '(120,0)';
+carol: UPDATE small SET body = 'u' WHERE n % 100 = 0;
+carol: SELECT count(*), sum(n), count(*) FILTER (WHERE body = 'u') FROM small;
+carol: DROP TABLE small;
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE in_place LOCATION '';
 CREATE TEMP TABLE moved (n int, body text STORAGE PLAIN);

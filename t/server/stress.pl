@@ -5,7 +5,6 @@
 #	TEST_AIO_SEED				begins with the statements of an earlier run
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/..";
 use TestAio;
 
 use Time::HiRes qw(time);

@@ -2,7 +2,6 @@
 # session ends, and every wait for it ends, too.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns a dirty buffer on which a session has started I/O for output.
@@ -45,8 +44,7 @@ for_each_io_method(sub {
 		my ($sql, $state, $message) = @{ $interrupts{$how} };
 		$aio->scenario("a session that waits is $how", with('alice bob', 4, sub ($alice, $bob, $t) {
 			my $b = starts_io($alice, $t);
-			$bob->starts("SELECT buffer_call_start_io($b, true, true)");
-			$bob->waits_on('BufferIo');
+			$bob->waits("SELECT buffer_call_start_io($b, true, true)", 'BufferIo');
 			$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
 			$bob->raises($state, $message, "is $how");
 			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');

@@ -2,7 +2,6 @@
 # for a session that waits for it, without a way to interrupt it; and where it cannot start I/O.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 my $in_use = qr/cannot use relation "t" while this session has started I\/O on one of its buffers/;
@@ -74,8 +73,7 @@ for_each_io_method(sub {
 	$aio->scenario('another session waits with a page locked', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk)");
 		my $b = starts_io($alice, $t);
-		$bob->starts("INSERT INTO $t (blk) VALUES (2)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("INSERT INTO $t (blk) VALUES (2)", 'BufferIo');
 		$alice->fails("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE blk = 3", '55006', $in_use, 'does not wait');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
@@ -85,8 +83,7 @@ for_each_io_method(sub {
 	$aio->scenario('another session waits with a page locked that the planner needs', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk); CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent; ANALYZE $t");
 		my $b = starts_io($alice, $t);
-		$bob->starts("INSERT INTO $t (blk) VALUES (2)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("INSERT INTO $t (blk) VALUES (2)", 'BufferIo');
 		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'does not wait');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
@@ -136,8 +133,7 @@ for_each_io_method(sub {
 		my $u = $aio->table('u', 300);
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 		$bob->sql("BEGIN; LOCK $t");
-		$alice->starts("SELECT buffer_call_start_io($b, false, true)");
-		$alice->waits_on('relation');
+		$alice->waits("SELECT buffer_call_start_io($b, false, true)", 'relation');
 		$bob->sql("SELECT evict_rel('$t')");
 		$aio->poll(sub {
 			$aio->sql("UPDATE $u SET gen = gen");

@@ -3,7 +3,6 @@
 # the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
 #
 # io_methods: sync; long: worker
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;

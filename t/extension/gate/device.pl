@@ -1,7 +1,6 @@
 # Simulated storage: how long reads take on it, and that they are right.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 
@@ -191,8 +190,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('sessions that wait', with('alice bob', 64, sub ($alice, $bob, $t) {
 		$aio->gate_stops("io_device('50s', rel => '$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-		$bob->waits_on('IoDevice');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
 		$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
 		$aio->cancels($alice);
 		$aio->sql('SELECT io_device_end()');
@@ -220,8 +218,7 @@ for_each_io_method(sub {
 		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
 		$controller->sql("SELECT io_device('50s', rel => '$t')");
 		$other->sql("SELECT io_device('50s', rel => '$u')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoDevice');
+		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$aio->end_session($controller);
 		$alice->returns('', 'reads at once');
 		$aio->gives('SELECT relation FROM io_devices', $u, 'that of another session stays');
@@ -279,8 +276,7 @@ for_each_io_method(sub {
 		$aio->evict($t, $alice);
 		$aio->trace("'$t'") if !$aio->lacks('trace');
 		$aio->sql("SELECT io_device('1ms', rel => '$t')");
-		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
-		$alice->waits_on('advisory');
+		$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
 		$aio->sql("SELECT io_device_end('$t')");
 		$aio->sql("SELECT io_device('50s', rel => '$u')");
 		$aio->resume;
@@ -308,8 +304,7 @@ for_each_io_method(sub {
 		$aio->evict($t, $alice);
 		$aio->trace("'$t'");
 		$aio->sql("SELECT io_device('50 s', rel => '$t')");
-		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
-		$alice->waits_on('advisory');
+		$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		# would start another one
 		kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";

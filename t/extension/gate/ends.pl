@@ -1,7 +1,6 @@
 # Holds end, whatever happens to the sessions and in critical sections too: no session is left waiting.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that
@@ -128,8 +127,7 @@ with_each_io_method(sub {
 		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
 		my ($bob, $carol) = map { TestAio::Session->new($aio, $_, dbname => 'elsewhere') } qw(bob carol);
 		$bob->sql('BEGIN; DROP EXTENSION test_aio');
-		$carol->starts('SELECT io_hold(pid => 1, keep => true)');
-		$carol->waits_on('object');
+		$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
 		$bob->sql('COMMIT');
 		$carol->raises('42704', qr/extension "test_aio" does not exist/, 'is refused');
 		$_->quit for $bob, $carol;
@@ -143,8 +141,7 @@ with_each_io_method(sub {
 		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
 		$alice->starts($wants);
 		$aio->holds(1);
-		$bob->starts($wants);
-		$bob->waits_on('AioIoCompletion');
+		$bob->waits($wants, 'AioIoCompletion');
 		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
 		$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
 		$aio->holds(1);
@@ -216,13 +213,11 @@ for_each_io_method(sub {
 
 	$aio->scenario('the hold timeout of all', with('controller alice', 20, sub ($controller, $alice, $t) {
 		$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoGateHeld');
+		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
 		$aio->gate_release;
 		$alice->returns('', 'reads');
 		$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$alice->waits_on('IoDevice');
+		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$controller->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads');
 	}));

@@ -1,7 +1,6 @@
 # Reads that fail: those that the I/O gate makes fail, and those of a process that cannot open the file.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a

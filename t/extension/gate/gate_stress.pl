@@ -6,7 +6,6 @@
 #	TEST_AIO_SEED				replays the statements and actions of an earlier run
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Stress;
 

@@ -1,7 +1,6 @@
 # Reads that the I/O gate holds: which reads, those of synchronous methods, of batches and other processes, of relations that change, and filters that end meanwhile.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 
@@ -10,8 +9,7 @@ use TestAio::Workers;
 with_each_io_method(sub {
 	$aio->scenario('held, seen, released', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
-		$bob->waits_on('IoGateHeld');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 4, 1)", 'IoGateHeld');
 		$aio->gate_shows('pid, relation, fork, blockno, nblocks, off, length, waiters @> ARRAY[pid], cardinality(waiters)',
 			$alice->pid . "|$t|main|3|4|24576|32768|t|2", 'one read, two waiters');
 		$aio->gives('SELECT state, off, length FROM pg_aios JOIN io_held USING (pid, io_id, io_generation, off, length)',
@@ -31,8 +29,7 @@ with_each_io_method(sub {
 		my @staged = grep { /STAGED/ } my @said = $alice->notices;
 		cmp_ok(scalar @staged, '>', 0, 'the read is staged, as the server says');
 		is_deeply([ grep { /$told/ } @said ], [], 'it says no more');
-		$alice->starts("SELECT read_rel_block_ll('$t', 2)");
-		$alice->waits_on('IoGateHeld');
+		$alice->waits("SELECT read_rel_block_ll('$t', 2)", 'IoGateHeld');
 		$bob->sql('SELECT io_release_all()');
 		is_deeply([ grep { /$told/ } $bob->notices ], [], 'the session that releases is not told either');
 		$alice->returns('', 'reads');
@@ -137,8 +134,7 @@ sub staged_meanwhile ($aio, $alice, $t, $end)
 {
 	# opens the relation, so that the batch reads no catalogs
 	$aio->evict($t, $alice);
-	$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause));
-	$alice->waits_on('advisory');
+	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
 	$end->();
 	$aio->resume;
 	$alice->ends('submits the staged read');
@@ -213,8 +209,7 @@ with_each_io_method(sub {
 	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_hold('$t', 3)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-		$bob->starts("DROP TABLE $t");
-		$bob->waits_on('IoGateHeld');
+		$bob->waits("DROP TABLE $t", 'IoGateHeld');
 		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
 		$bob->wait_for_end;
 		$aio->gate_holds(0, 'performs the read itself, to get on');
@@ -266,8 +261,7 @@ with_each_io_method(sub {
 		my ($sql, $result) = @{ $reads{$what} };
 		$aio->scenario("$what, reached", with('alice bob', 20, sub ($alice, $bob, $t) {
 			$aio->gate_stops("io_hold('$t')", $alice, sprintf($sql, $t));
-			$bob->starts(sprintf $sql, $t);
-			$bob->waits_on('IoGateHeld');
+			$bob->waits(sprintf($sql, $t), 'IoGateHeld');
 			$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
 			$aio->gate_release;
 			$_->returns($result, 'reads') for $alice, $bob;
@@ -283,8 +277,7 @@ with_each_io_method(sub {
 		$aio->sql("SELECT io_fail('scenario.ti', -5, times => 1)");
 		$alice->fails($query, '58030', qr/could not read blocks \d+\.\.\d+ in file/, 'fails');
 		$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', max_reads => 1)");
-		$alice->starts($query);
-		$alice->waits_on('IoGateHeld');
+		$alice->waits($query, 'IoGateHeld');
 		$aio->cancels($alice);
 		$aio->end_gate;
 		$alice->gives($query, 1, 'finds it');
@@ -450,8 +443,7 @@ for_each_io_method(sub {
 			ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
 			is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
 			$aio->gate_stops("io_hold('$u')", $alice, "SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
-			$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
-			$bob->waits_on('AioIoCompletion', 'waits for one in the queue');
+			$bob->waits("SELECT count(*) FROM read_buffers('$t', 0, 1)", 'AioIoCompletion', 'waits for one in the queue');
 			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
 			$alice->returns('', 'needs no I/O worker');
 			1;

@@ -2,7 +2,6 @@
 # settings.  sql/privileges.sql tests who may use it.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -49,8 +48,7 @@ with_each_io_method(sub {
 		$aio->gives('SELECT io_release_all()', 1);
 		$bob->returns('', 'reads when it is released');
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
-		$bob->starts("DROP TABLE $t");
-		$bob->waits_on('IoGateHeld', 'cannot be interrupted');
+		$bob->waits("DROP TABLE $t", 'IoGateHeld', 'cannot be interrupted');
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->launch->wait_until_ready;
 		$aio->restarted;

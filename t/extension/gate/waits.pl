@@ -4,7 +4,6 @@
 # thirds of those that restart the server do not run.  TEST_AIO_WAITS=all runs all on all servers.
 #
 # io_methods: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 
@@ -32,8 +31,7 @@ sub vacuum_waits ($aio, $hold, $event, $release)
 		  . 'DELETE FROM scenario.v WHERE k % 2 = 0');
 	$aio->sql("SELECT evict_rel('scenario.v_k')");
 	$aio->sql($_) for @$hold;
-	$vacuum->starts('VACUUM (INDEX_CLEANUP on) scenario.v');
-	$vacuum->waits_on($event);
+	$vacuum->waits('VACUUM (INDEX_CLEANUP on) scenario.v', $event);
 	$aio->sql($_) for @$release;
 	$vacuum->returns('', 'VACUUM ends');
 	$aio->gives('SET enable_seqscan = off; SELECT count(*) FROM scenario.v WHERE k > 0; RESET enable_seqscan', 2500, 'the index has all rows');

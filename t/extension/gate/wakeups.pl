@@ -2,7 +2,6 @@
 # io_settle() releases a read and waits until all processes are quiet.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Calls io_settle() for these sessions.  Returns their states as NAME=STATE, separated by blanks.

@@ -1,7 +1,6 @@
 # The records of the I/O trace: reads, waits for them, their completion, and a ring that is full.
 #
 # io_methods: worker; long: io_uring
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils qw(slurp_file);
 

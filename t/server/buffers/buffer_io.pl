@@ -1,7 +1,6 @@
 # The right to do a buffer's I/O, what the buffer's header says meanwhile, and races for it.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:
@@ -26,8 +25,7 @@ with_each_io_method(sub {
 	$aio->scenario('another waits, the I/O succeeds', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
 		$bob->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 'f', 'does not wait');
-		$bob->starts("SELECT buffer_call_start_io($b, for_input => true, wait => true)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'BufferIo');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
 		$bob->returns('f', 'need not start');
 	}));
@@ -56,8 +54,7 @@ with_each_io_method(sub {
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
-		$bob->starts("SELECT buffer_call_start_io($b, for_input => false, wait => true)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'BufferIo');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => false)");
 		$bob->returns('t', 'starts it himself');
 		$bob->sql("SELECT buffer_call_terminate_io($b, for_input => false, succeed => false, io_error => false, release_aio => true)");
@@ -81,8 +78,7 @@ with_each_io_method(sub {
 	{
 		$aio->scenario("a reader waits: $read", with('alice bob', 4, sub ($alice, $bob, $t) {
 			my $b = starts_io($alice, $t);
-			$bob->starts('SELECT min(blocknum) FROM ' . sprintf $read, $t);
-			$bob->waits_on('BufferIo');
+			$bob->waits('SELECT min(blocknum) FROM ' . sprintf($read, $t), 'BufferIo');
 			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
 			$bob->returns('1', 'reads');
 		}));
@@ -90,8 +86,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('a waiting reader is cancelled', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 4)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 0, 4)", 'BufferIo');
 		$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
 		$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
@@ -100,8 +95,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('the session ends that has started it', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
-		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)");
-		$bob->waits_on('BufferIo');
+		$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 'BufferIo');
 		$aio->end_session($alice);
 		$bob->returns('4', 'reads');
 	}));
@@ -157,8 +151,7 @@ with_each_io_method(sub {
 		$aio->holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", relation => $t);
 		my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
 		is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
-		$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)");
-		$bob->waits_on('AioIoCompletion');
+		$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)", 'AioIoCompletion');
 		is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');
 		$aio->release;
 		$alice->returns(3, 'reads');
@@ -192,8 +185,7 @@ END
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
-		$bob->starts("VACUUM (FREEZE) $t");
-		$bob->waits_on($cleanup_wait);
+		$bob->waits("VACUUM (FREEZE) $t", $cleanup_wait);
 		$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => false, io_error => false, release_aio => true)");
 		$bob->ends('is woken');
 	}));
@@ -219,11 +211,9 @@ END
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(0,1)' FOR UPDATE) dirtied");
 		# with one pin, the end of the waiter's own would wake it, and take its request back
 		$_->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c") for $alice, $dave;
-		$bob->starts("VACUUM (FREEZE) $t");
-		$bob->waits_on($cleanup_wait);
+		$bob->waits("VACUUM (FREEZE) $t", $cleanup_wait);
 		$aio->cancels($bob, 'is canceled');
-		$carol->starts("VACUUM (FREEZE) $t");
-		$carol->waits_on($cleanup_wait, 'waits in its place');
+		$carol->waits("VACUUM (FREEZE) $t", $cleanup_wait, 'waits in its place');
 		$_->sql('COMMIT') for $alice, $dave;
 		$carol->ends('gets the lock');
 	}));
@@ -237,10 +227,8 @@ END
 		$bob->sql('SET enable_nestloop = off; SET enable_mergejoin = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
 		like($bob->sql("EXPLAIN (COSTS OFF) $delete"), qr/->  Hash\n +->  Seq Scan on d$/m, 'the plan');
 		$alice->sql("BEGIN; UPDATE $t SET gen = 1 WHERE n = 1");
-		$bob->starts($delete);
-		$bob->waits_on('transactionid');
-		$carol->starts("VACUUM (FREEZE) $t");
-		$carol->waits_on($cleanup_wait);
+		$bob->waits($delete, 'transactionid');
+		$carol->waits("VACUUM (FREEZE) $t", $cleanup_wait);
 		$alice->sql('COMMIT');
 		$bob->raises('40001', qr/could not serialize access due to concurrent update/, 'gives the page back');
 		$carol->ends('gets the lock');

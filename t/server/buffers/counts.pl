@@ -1,7 +1,6 @@
 # What is counted of buffers: their use, and what pg_buffercache says of them.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Usage counts of buffers.  Each use raises the count, up to 5.  A ring of buffers does not raise it

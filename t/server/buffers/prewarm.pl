@@ -1,7 +1,6 @@
 # Blocks that pg_prewarm reads, by its function and at a start.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils ();
 

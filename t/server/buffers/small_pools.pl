@@ -2,7 +2,6 @@
 # read; what cannot be read raises an error and leaves nothing.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Begins a transaction that pins the buffers of the first blocks of a table, each by a cursor.

@@ -1,7 +1,6 @@
 # Two waits that hang with io_uring.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
@@ -46,8 +45,7 @@ sub one_round ($aio, $t, $has_bug)
 	$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
 	$owner->waits_on('advisory');
 	$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
-	$waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
-	$waiter->waits_on('AioIoCompletion');
+	$waiter->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", 'AioIoCompletion');
 	$aio->sql('SELECT pg_advisory_unlock(5)');
 	$owner->ends('submits the read');
 	waits_for_idle_owner($aio, $t, 'AioIoCompletion', $has_bug);
@@ -71,8 +69,7 @@ sub waiter_sleeps ($aio, $t, $read)
 	$aio->evict($t);
 	my $b = $owner->sql("SELECT buffer_create_toy('$t', 5)");
 	$owner->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'starts I/O');
-	$waiter->starts($read);
-	$waiter->waits_on('BufferIo');
+	$waiter->waits($read, 'BufferIo');
 	return $b;
 }
 

@@ -3,7 +3,6 @@
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles

@@ -1,7 +1,6 @@
 # CREATE DATABASE by each strategy: what the copy has, and two bugs.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # CREATE DATABASE by each strategy: the copy has the rows of all tables of the template, logged and

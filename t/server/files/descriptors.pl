@@ -1,7 +1,6 @@
 # Files that are closed, dropped or moved while they are read, and the descriptors that they need.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use POSIX ();
 
@@ -87,10 +86,8 @@ sub slow_read ($aio, $reader, $t, $cursor, $block)
 	$reader->sql('SAVEPOINT s');
 	$reader->gives("FETCH 1 FROM $cursor", $block - 1 . '|t', 'begins to read from a pipe');
 	rename "$file.away", $file or die "$file: $!";
-	$reader->starts("FETCH 1 FROM $cursor");
-	$reader->waits_on('AioIoUringExecution');
-	$other->starts("SELECT count(*) FROM $t WHERE ctid = '($block,1)' AND body = proof('$t', $block, 0)");
-	$other->waits_on('AioUringCompletion');
+	$reader->waits("FETCH 1 FROM $cursor", 'AioIoUringExecution');
+	$other->waits("SELECT count(*) FROM $t WHERE ctid = '($block,1)' AND body = proof('$t', $block, 0)", 'AioUringCompletion');
 	$aio->sql("SELECT pg_cancel_backend(${\$reader->pid})");
 	# the session begins to read one more block before it is cancelled
 	open my $original, '<', $file or die "$file: $!";

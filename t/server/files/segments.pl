@@ -1,7 +1,6 @@
 # Forks, and tables of three segments.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use File::Basename qw(basename);
 
@@ -235,8 +234,7 @@ with_each_io_method(sub {
 				  . " AND off = $offset AND length = 32768 AND target_desc ~ '^blocks $first\.\.${\($first + 3)} in'", 1, "block $held is held: pg_aios");
 			# an injection point of io_uring holds all reads of the session
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', $other, 1)", 1, 'the other side is read') if $aio->method ne 'io_uring' || $aio->no_injection_points;
-			$bob->starts("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)");
-			$bob->waits_on('AioIoCompletion');
+			$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)", 'AioIoCompletion');
 			$aio->release;
 			$alice->returns(8, 'all blocks');
 			$bob->returns(1, 'what was held');

@@ -1,7 +1,6 @@
 # Temporary files, and temporary tables.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Temporary files: those of a cursor that outlives its transaction, and those that a start finds and removes.

@@ -1,7 +1,6 @@
 # AIO handles: their life, when a session has none left, and batches of them.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next generation (pgaio_io_acquire,
@@ -119,8 +118,7 @@ sub for_each_io_method_of ($max)
 
 		$aio->scenario('all in flight', with('alice', 12, sub ($alice, $t) {
 			$aio->hold(relation => $t);
-			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b");
-			$alice->waits_on('AioIoCompletion');
+			$alice->waits("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b", 'AioIoCompletion');
 			$aio->gives("SELECT count(*), count(DISTINCT io_id), min(state) IN ('SUBMITTED', 'COMPLETED_IO') FROM pg_aios",
 				"$max|$max|t", 'it waits with all of them in flight');
 			$aio->release;

@@ -1,7 +1,6 @@
 # Indexes: scans of them, how they are built and grow.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Index scans and index-only scans: their rows, the order of the rows, and the heap blocks that they
@@ -114,8 +113,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 200, sub ($alice, $bob, $t) {
 		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
-		$alice->starts("CREATE INDEX CONCURRENTLY t_i ON $t (blk)");
-		$alice->waits_on('virtualxid');
+		$alice->waits("CREATE INDEX CONCURRENTLY t_i ON $t (blk)", 'virtualxid');
 		$aio->evict($t);
 		$bob->sql('COMMIT');
 		$alice->ends;

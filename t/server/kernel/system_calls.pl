@@ -1,7 +1,6 @@
 # What sessions ask of the kernel.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);

@@ -1,7 +1,6 @@
 # Pages that the server must refuse, zero or accept, and checksums that are enabled meanwhile.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and counts
@@ -196,8 +195,7 @@ with_each_io_method(sub {
 	$aio->scenario('another session reads the same block', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
 		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 2, nblocks => 3)", pid => $alice->pid);
-		$bob->starts("SELECT * FROM read_buffers('$t', 3, 1)");
-		$bob->waits_on('AioIoCompletion');
+		$bob->waits("SELECT * FROM read_buffers('$t', 3, 1)", 'AioIoCompletion');
 		$aio->release;
 		$alice->raises('XX001', qr/invalid page in block 3 of relation/, 'alice');
 		$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');

@@ -1,7 +1,6 @@
 # Reads that are short or fail.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Short reads of every length.  md_readv_complete() counts whole blocks, WaitReadBuffers()

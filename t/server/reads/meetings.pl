@@ -1,7 +1,6 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
 #
 # io_methods: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6
@@ -147,8 +146,7 @@ with_each_io_method(sub {
 		$aio->wait_for('SELECT wait_event = \'' . ($aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait')
 			  . '\' FROM pg_stat_activity WHERE pid = ' . $owner->pid);
 		$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
-		$reader->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])");
-		$reader->waits_on('AioIoCompletion');
+		$reader->waits("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", 'AioIoCompletion');
 		$aio->release;
 		$reader->returns('3', 'reads');
 		$aio->end_session($owner);
@@ -221,8 +219,7 @@ with_each_io_method(sub {
 			$aio->scenario("read by another session, which $how, $where", with('alice bob', 10, sub ($alice, $bob, $t) {
 				$aio->falsify($result, pid => $alice->pid) if $result;
 				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
-				$bob->starts("SELECT $columns FROM read_buffers('$t', $range)");
-				$bob->waits_on('AioIoCompletion');
+				$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
 				$aio->release;
 				$bob->wait_for_end;
 				$result ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
@@ -240,8 +237,7 @@ with_each_io_method(sub {
 	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
 		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
 		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
-		$bob->starts("SELECT $columns FROM read_buffers('$t', 0, 9)");
-		$bob->waits_on('AioIoCompletion');
+		$bob->waits("SELECT $columns FROM read_buffers('$t', 0, 9)", 'AioIoCompletion');
 		$aio->release;
 		$alice->ends;
 		$bob->wait_for_end;

@@ -1,7 +1,6 @@
 # How many blocks become one read.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are

@@ -1,7 +1,6 @@
 # Crashes, and recovery after them.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);

@@ -1,7 +1,6 @@
 # What the scripts of t/recordings write is replayed after a crash, from the first record on.  The server compares
 # each block with the one that the session left (wal_consistency_checking), and all rows and indexes are as they were.
 # io_methods: long: sync
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Script;
 

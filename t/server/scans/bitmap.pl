@@ -1,7 +1,6 @@
 # Bitmap heap scans.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Bitmap heap scans, exact, lossy and parallel: their rows, and the heap blocks that they read.

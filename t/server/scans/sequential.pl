@@ -1,7 +1,6 @@
 # Sequential scans, of one session and shared by several.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they

@@ -1,7 +1,6 @@
 # Sessions that end or are interrupted while they read; the single user; servers that cannot start.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use IPC::Run;
 use POSIX ':sys_wait_h';

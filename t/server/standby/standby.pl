@@ -1,7 +1,6 @@
 # A standby that reads while it replays.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Waits;
 
@@ -95,8 +94,7 @@ with_each_io_method(sub {
 		my ($reader) = $standby->sessions('reader');
 		my ($startup) = $standby->pids_of_type('startup');
 		$standby->sql("SELECT io_hold('$t', max_reads => 1)");
-		$reader->starts("SELECT read_rel_block_ll('$t', 3)");
-		$reader->waits_on('IoGateHeld', 'reads block 3');
+		$reader->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld', 'reads block 3');
 		$aio->sql("DELETE FROM $t WHERE blk = 3");
 		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
 		$standby->sql('SELECT io_hold_end(), io_release_all()');

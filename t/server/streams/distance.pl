@@ -1,7 +1,6 @@
 # How far a read stream looks ahead, and which settings, pauses and pins limit it.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # How far a read stream looks ahead: how many later blocks it has asked for while it waits for a

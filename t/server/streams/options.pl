@@ -1,7 +1,6 @@
 # Options of read streams, and their per-buffer data.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance (read_stream_run).
@@ -117,8 +116,7 @@ with_each_io_method(sub {
 				my $count = $block == 5 ? 3 : 1;
 				$aio->evict($t);
 				$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
-				$alice->starts($read->($flags));
-				$alice->waits_on('AioIoCompletion');
+				$alice->waits($read->($flags), 'AioIoCompletion');
 				$aio->release;
 				$alice->returns(120, "joins at block $block$flags");
 				$bob->ends;

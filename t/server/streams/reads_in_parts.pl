@@ -3,7 +3,6 @@
 # server commits b421223172, 8ce79483d8, 75da2bece6 and 92fc6856cb.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Has sessions look for rounds in which a scan of a table of 200 pages does not give each page once and

@@ -1,7 +1,6 @@
 # Read streams of all shapes, which repeat blocks, start again and are reset.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Read streams of all shapes and under all limits: every block comes, in order, with the content that was written.

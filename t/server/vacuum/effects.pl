@@ -1,7 +1,6 @@
 # What VACUUM and ANALYZE cost, and what they leave in the catalogs.
 #
 # io_methods: sync; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as
@@ -96,8 +95,7 @@ with_each_io_method(sub {
 		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
 		for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
 		{
-			$alice->starts("$command $t");
-			$alice->waits_on('VacuumDelay', "$command sleeps");
+			$alice->waits("$command $t", 'VacuumDelay', "$command sleeps");
 			$aio->cancels($alice, 'and ends');
 		}
 	}));

@@ -1,7 +1,6 @@
 # VACUUM of tables and their indexes, and its truncation.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 
@@ -362,8 +361,7 @@ for_each_io_method(sub {
 	$aio->scenario('a row that comes meanwhile', with('alice bob', 100, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
 		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
-		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t");
-		$alice->waits_on('IoGateHeld', 'has read the table, and begins to read the index');
+		$alice->waits("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t", 'IoGateHeld', 'has read the table, and begins to read the index');
 		$aio->sql('SELECT io_hold_end()');
 		# INSERT may wait for a block of the index, which VACUUM reads
 		$bob->starts("CALL add_pages('$t', 500, 500)");

@@ -1,7 +1,6 @@
 # EXPLAIN (IO) and EXPLAIN (BUFFERS).
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use List::Util qw(max sum0);
 

@@ -1,7 +1,6 @@
 # pg_aios, and all views while sessions poll them.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # The contents of pg_aios while reads are staged, in flight, held and done.  The server's own
@@ -68,8 +67,7 @@ with_each_io_method(sub {
 		$aio->scenario("synchronous: $read", with('alice', 20, sub ($alice, $t) {
 			$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
 			$aio->hold(pid => $alice->pid, relation => $t, block => 3);
-			$alice->starts(sprintf $read, $t);
-			$alice->waits_on('completion_wait');
+			$alice->waits(sprintf($read, $t), 'completion_wait');
 			$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 			$aio->release;
 			$alice->ends;

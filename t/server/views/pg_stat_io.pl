@@ -1,7 +1,6 @@
 # pg_stat_io, which must agree with other counters.
 #
 # io_methods: worker; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 

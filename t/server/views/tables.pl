@@ -1,7 +1,6 @@
 # Counters of databases, tables and rows.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use PostgreSQL::Test::Utils qw(slurp_file);
 

@@ -1,7 +1,6 @@
 # Wait events, and the time that reads take.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 

@@ -1,7 +1,6 @@
 # I/O workers: their number.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use Time::HiRes qw(time);
 use TestAio::Workers;

@@ -1,7 +1,6 @@
 # I/O workers that cannot open a file or get a signal.
 #
 # io_methods: worker
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 use TestAio::Workers;
 
@@ -163,8 +162,7 @@ for_each_io_method(sub {
 		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
 		my @workers = $aio->stop_idle_workers;
 		$aio->evict($t);
-		$alice->starts($stream->($t));
-		$alice->waits_on('AioIoCompletion', 'waits for the stopped workers');
+		$alice->waits($stream->($t), 'AioIoCompletion', 'waits for the stopped workers');
 		$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE state = 'SUBMITTED') = count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 't|t', 'its reads are submitted');
 		kill 'CONT', @workers;
 		$alice->returns(120, 'all blocks');
@@ -173,8 +171,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('a cancelled owner, and stopped workers', with('alice', 60, sub ($alice, $t) {
 		my @workers = $aio->stop_idle_workers;
-		$alice->starts("SELECT count(*) FROM $t");
-		$alice->waits_on('AioIoCompletion');
+		$alice->waits("SELECT count(*) FROM $t", 'AioIoCompletion');
 		$aio->cancels($alice);
 		kill 'CONT', @workers;
 	}));

@@ -1,7 +1,6 @@
 # Tables that grow, and blocks for which there is no room.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # Bulk loads, which extend a table by many blocks at once: no block stays unused, another session

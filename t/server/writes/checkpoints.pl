@@ -1,7 +1,6 @@
 # What checkpoints write, and that WAL is written before.
 #
 # io_methods: io_uring; long: all
-use FindBin; use lib "$FindBin::RealBin/../..";
 use TestAio;
 
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
