@@ -90,16 +90,23 @@ open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
 	return open_relation_by_oid(fcinfo, PG_GETARG_OID(0), lockmode);
 }
 
-/*
- * Raises an error unless 1 <= count <= limit.
- */
 void
-check_count(const char *name, int64 count, int64 limit)
+check_not_null(const char *name, bool is_null)
 {
-	if (count < 1 || count > limit)
+	if (is_null)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+void
+check_range(const char *name, int64 value, int64 least, int64 most)
+{
+	if (value < least || value > most)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be between 1 and " INT64_FORMAT, name, limit)));
+				 errmsg("%s must be between " INT64_FORMAT " and " INT64_FORMAT,
+						name, least, most)));
 }
 
 /*

@@ -34,7 +34,7 @@ grow_rel(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("grow_rel()");
 
 	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
-	check_count("nblocks", nblocks, GROW_REL_MAX_BLOCKS);
+	check_range("nblocks", nblocks, 1, GROW_REL_MAX_BLOCKS);
 
 	/* nothing below knows of batches */
 	pgaio_submit_staged();

@@ -6,13 +6,11 @@
  */
 #include "test_aio.h"
 
-#include "access/htup_details.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(buffer_state);
 PG_FUNCTION_INFO_V1(buffers_in_progress);
@@ -65,16 +63,12 @@ buffer_state(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
-	TupleDesc	tupdesc;
 	BufferTag	tag;
 	BufferDesc *desc;
 	BufferState state = 0;
-	Datum		values[4];
-	bool		nulls[4] = {true, true, true, true};
+	Row			row = {0};
 
 	check_block(rel, blockno);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
 	desc = lookup_buffer(rel, &tag);
@@ -96,19 +90,19 @@ buffer_state(PG_FUNCTION_ARGS)
 	{
 		Buffer		buffer = BufferDescriptorGetBuffer(desc);
 
-		values[0] = Int32GetDatum(buffer);
-		values[1] = PointerGetDatum(flag_names(state));
-		values[2] = Int32GetDatum(BufferIsLocal(buffer) ?
-								  LocalRefCount[-buffer - 1] :
-								  (int32) BUF_STATE_GET_REFCOUNT(state));
-		values[3] = Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state));
-		memset(nulls, false, sizeof(nulls));
+		row_add(&row, Int32GetDatum(buffer));
+		row_add(&row, PointerGetDatum(flag_names(state)));
+		row_add(&row, Int32GetDatum(BufferIsLocal(buffer) ?
+									LocalRefCount[-buffer - 1] :
+									(int32) BUF_STATE_GET_REFCOUNT(state)));
+		row_add(&row, Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state)));
 	}
+	else
+		row_add_nulls(&row, 4);
 
 	relation_close(rel, AccessShareLock);
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	return row_result(fcinfo, &row);
 }
 
 /*
@@ -135,8 +129,6 @@ read_buffer_header(BufferDesc *desc, BufferTag *tag)
 Datum
 buffers_in_progress(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
 	require_superuser(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -145,8 +137,7 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 		BufferDesc *desc = GetBufferDescriptor(i);
 		BufferState state;
 		BufferTag	tag;
-		Datum		values[7];
-		bool		nulls[7] = {0};
+		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -157,15 +148,15 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 		if (!(state & BM_IO_IN_PROGRESS))
 			continue;
 
-		values[0] = Int32GetDatum(BufferDescriptorGetBuffer(desc));
-		values[1] = ObjectIdGetDatum(tag.spcOid);
-		values[2] = ObjectIdGetDatum(tag.dbOid);
-		values[3] = ObjectIdGetDatum(BufTagGetRelNumber(&tag));
-		values[4] = CStringGetTextDatum(forkNames[BufTagGetForkNum(&tag)]);
-		values[5] = Int64GetDatum(tag.blockNum);
-		values[6] = Int32GetDatum(BUF_STATE_GET_REFCOUNT(state));
+		row_add(&row, Int32GetDatum(BufferDescriptorGetBuffer(desc)));
+		row_add(&row, ObjectIdGetDatum(tag.spcOid));
+		row_add(&row, ObjectIdGetDatum(tag.dbOid));
+		row_add(&row, ObjectIdGetDatum(BufTagGetRelNumber(&tag)));
+		row_add_text(&row, forkNames[BufTagGetForkNum(&tag)]);
+		row_add(&row, Int64GetDatum(tag.blockNum));
+		row_add(&row, Int32GetDatum(BUF_STATE_GET_REFCOUNT(state)));
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;
@@ -181,7 +172,6 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 Datum
 buffers_in_file(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	RelFileNumber relfilenumber = PG_GETARG_OID(0);
 
 	require_superuser(fcinfo);
@@ -192,8 +182,7 @@ buffers_in_file(PG_FUNCTION_ARGS)
 		BufferDesc *desc = GetBufferDescriptor(i);
 		BufferState state;
 		BufferTag	tag;
-		Datum		values[5];
-		bool		nulls[5] = {0};
+		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -205,13 +194,13 @@ buffers_in_file(PG_FUNCTION_ARGS)
 			BufTagGetRelNumber(&tag) != relfilenumber)
 			continue;
 
-		values[0] = Int32GetDatum(BufferDescriptorGetBuffer(desc));
-		values[1] = CStringGetTextDatum(forkNames[BufTagGetForkNum(&tag)]);
-		values[2] = Int64GetDatum(tag.blockNum);
-		values[3] = PointerGetDatum(flag_names(state));
-		values[4] = Int32GetDatum(BUF_STATE_GET_REFCOUNT(state));
+		row_add(&row, Int32GetDatum(BufferDescriptorGetBuffer(desc)));
+		row_add_text(&row, forkNames[BufTagGetForkNum(&tag)]);
+		row_add(&row, Int64GetDatum(tag.blockNum));
+		row_add(&row, PointerGetDatum(flag_names(state)));
+		row_add(&row, Int32GetDatum(BUF_STATE_GET_REFCOUNT(state)));
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;

@@ -14,7 +14,6 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_read);
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
@@ -74,7 +73,7 @@ start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nbloc
 static void
 check_combinable(Relation rel, int32 blockno, int32 nblocks)
 {
-	check_count("nblocks", nblocks, Min(PG_IOV_MAX, io_max_combine_limit));
+	check_range("nblocks", nblocks, 1, Min(PG_IOV_MAX, io_max_combine_limit));
 	check_block_range(rel, blockno, nblocks);
 
 	if (smgrmaxcombine(RelationGetSmgr(rel), MAIN_FORKNUM, blockno) < (uint32) nblocks)
@@ -273,25 +272,24 @@ abandon_read(ReadBuffersOperation *operation)
 }
 
 static void
-put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read, BlockNumber start,
+put_started_read(FunctionCallInfo fcinfo, const StartedRead *read, BlockNumber start,
 				 const Buffer *buffers)
 {
 	Datum		numbers[MAX_IO_COMBINE_LIMIT];
-	Datum		values[6];
-	bool		nulls[6] = {0};
+	Row			row = {0};
 	ArrayType  *array;
 
 	for (int i = 0; i < read->nblocks; i++)
 		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
 	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
 
-	values[0] = Int32GetDatum(read->offset);
-	values[1] = Int32GetDatum(start + read->offset);
-	values[2] = BoolGetDatum(read->io_reqd);
-	values[3] = BoolGetDatum(read->foreign_io);
-	values[4] = Int32GetDatum(read->nblocks);
-	values[5] = PointerGetDatum(array);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	row_add(&row, Int32GetDatum(read->offset));
+	row_add(&row, Int32GetDatum(start + read->offset));
+	row_add(&row, BoolGetDatum(read->io_reqd));
+	row_add(&row, BoolGetDatum(read->foreign_io));
+	row_add(&row, Int32GetDatum(read->nblocks));
+	row_add(&row, PointerGetDatum(array));
+	row_put(fcinfo, &row);
 	pfree(array);
 }
 
@@ -303,7 +301,6 @@ put_started_read(ReturnSetInfo *rsinfo, const StartedRead *read, BlockNumber sta
 static Datum
 read_range(FunctionCallInfo fcinfo, bool wait)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		start = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
@@ -312,7 +309,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 	List	   *reads = NIL;
 	Buffer	   *buffers;
 
-	check_count("nblocks", nblocks, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
+	check_range("nblocks", nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
 	check_block_range(rel, start, nblocks);
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -333,7 +330,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 			(void) WaitReadBuffers(&read->operation);
 		else if (read->io_reqd)
 			abandon_read(&read->operation);
-		put_started_read(rsinfo, read, start, buffers);
+		put_started_read(fcinfo, read, start, buffers);
 	}
 	resume_batch(batch_was_open);
 

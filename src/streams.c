@@ -4,7 +4,6 @@
  */
 #include "test_aio.h"
 
-#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "common/relpath.h"
 #include "funcapi.h"
@@ -15,7 +14,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/pgstat_internal.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(read_stream_for_blocks);
 PG_FUNCTION_INFO_V1(read_stream_run);
@@ -58,10 +56,7 @@ numbers_arg(FunctionCallInfo fcinfo, int arg, const char *element)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("array of %ss must have one dimension", element)));
-	if (array_contains_nulls(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", element)));
+	check_not_null(element, array_contains_nulls(array));
 
 	return (Numbers)
 	{
@@ -228,9 +223,7 @@ end_walk(Walk *walk, ReadStream *stream, bool early)
 Datum
 read_stream_for_blocks(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Walk		walk = {.rel = open_relation_for_io(fcinfo, AccessShareLock)};
-	bool		nulls[3] = {0};
 	bool		batch_was_open;
 	ReadStream *stream;
 
@@ -243,13 +236,15 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 										next_block, &walk, 0);
 	while (walk.position < walk.blocks.n)
 	{
-		Datum		values[3] = {Int32GetDatum(walk.position)};
+		int			position = walk.position;
 		Buffer		buffer = walk_on(&walk, stream);
+		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		values[1] = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
-		values[2] = Int32GetDatum(buffer);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_add(&row, Int32GetDatum(position));
+		row_add(&row, Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum));
+		row_add(&row, Int32GetDatum(buffer));
+		row_put(fcinfo, &row);
 		ReleaseBuffer(buffer);
 	}
 	end_walk(&walk, stream, false);
@@ -257,16 +252,6 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 	relation_close(walk.rel, AccessShareLock);
 
 	return (Datum) 0;
-}
-
-static void
-check_range(const char *name, int64 value, int64 least, int64 most)
-{
-	if (value < least || value > most)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be between " INT64_FORMAT " and " INT64_FORMAT,
-						name, least, most)));
 }
 
 static Numbers
@@ -402,12 +387,10 @@ read_stream_run(PG_FUNCTION_ARGS)
 	bool		batch_was_open;
 	ReadCounts	before;
 	ReadCounts	after;
-	TupleDesc	tupdesc;
-	Datum		values[6];
-	bool		nulls[6] = {0};
+	Row			row = {0};
 
 	walk.forknum = fork_arg(fcinfo, 2, walk.rel);
-	check_count("nruns", nruns, MAX_RUNS);
+	check_range("nruns", nruns, 1, MAX_RUNS);
 	walk.data_size = PG_GETARG_INT32(8);
 	check_range("per_buffer_data", walk.data_size, 0, MAX_PER_BUFFER_DATA);
 	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, walk.forknum);
@@ -419,8 +402,6 @@ read_stream_run(PG_FUNCTION_ARGS)
 	walk.reset_at = positions_arg(fcinfo, 10, "reset_at", walk.blocks.n);
 	check_range("end_at", end_at, -1, walk.blocks.n);
 	strategy = strategy_arg(fcinfo, 12, 13);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	/* the stream may open a batch of its own, or wait for what it has started */
 	batch_was_open = suspend_batch();
@@ -449,12 +430,11 @@ read_stream_run(PG_FUNCTION_ARGS)
 		FreeAccessStrategy(strategy);
 	relation_close(walk.rel, AccessShareLock);
 
-	values[0] = Int32GetDatum(nruns);
-	values[1] = Int64GetDatum(nblocks);
-	values[2] = Int64GetDatum(after.hits - before.hits);
-	values[3] = Int64GetDatum(after.reads - before.reads);
-	values[4] = Int64GetDatum(after.read_bytes - before.read_bytes);
-	values[5] = Int64GetDatum(stats.wait_count);
-	nulls[5] = !STREAM_COUNTS_WAITS;
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+	row_add(&row, Int32GetDatum(nruns));
+	row_add(&row, Int64GetDatum(nblocks));
+	row_add(&row, Int64GetDatum(after.hits - before.hits));
+	row_add(&row, Int64GetDatum(after.reads - before.reads));
+	row_add(&row, Int64GetDatum(after.read_bytes - before.read_bytes));
+	row_add_if(&row, STREAM_COUNTS_WAITS, Int64GetDatum(stats.wait_count));
+	return row_result(fcinfo, &row);
 }

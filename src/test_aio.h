@@ -36,7 +36,23 @@ extern void check_fork_block_range(Relation rel, ForkNumber forknum,
 								   int64 startblock, int64 nblocks);
 extern void check_block(Relation rel, int64 blockno);
 extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
-extern void check_count(const char *name, int64 count, int64 limit);
+extern void check_not_null(const char *name, bool is_null);
+extern void check_range(const char *name, int64 value, int64 least, int64 most);
+
+/* rows.c: rows of results; nulls and n begin as zeros */
+typedef struct Row
+{
+	Datum		values[35];
+	bool		nulls[35];
+	int			n;
+} Row;
+extern void row_add(Row *row, Datum value);
+extern void row_add_if(Row *row, bool known, Datum value);
+extern void row_add_text(Row *row, const char *text);
+extern void row_add_nulls(Row *row, int n);
+extern void row_add_file(Row *row, bool known, const RelFileLocator *rlocator);
+extern void row_put(FunctionCallInfo fcinfo, Row *row);
+extern Datum row_result(FunctionCallInfo fcinfo, Row *row);
 
 /*
  * Returns the descriptor of a buffer in either pool.

@@ -131,10 +131,7 @@ io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *mat
 	if (PG_ARGISNULL(arg))
 		return;
 
-	if (blockno < 0 || blockno > MaxBlockNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("blockno must be between 0 and %u", MaxBlockNumber)));
+	check_range("blockno", blockno, 0, MaxBlockNumber);
 	match->has_block = true;
 	match->block = (BlockNumber) blockno;
 }

@@ -9,9 +9,7 @@
 #include "aio/perform.h"
 #include "common/relpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
@@ -85,10 +83,7 @@ io_fail(PG_FUNCTION_ARGS)
 	require_filter_kind(fcinfo, filter.kind);
 
 	filter.match = io_match_rel_arg(fcinfo, 0);
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("result must not be null")));
+	check_not_null("result", PG_ARGISNULL(1));
 	filter.result = PG_GETARG_INT32(1);
 	check_io_result(filter.result);
 	io_match_block_arg(fcinfo, 2, PG_GETARG_INT64(2), &filter.match);
@@ -153,7 +148,6 @@ io_fail_end(PG_FUNCTION_ARGS)
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Filter	   *filters;
 	int64		matched[MAX_FILTERS];
 	int64		fired[MAX_FILTERS];
@@ -170,43 +164,28 @@ io_filters_get(PG_FUNCTION_ARGS)
 	{
 		const Filter *filter = &filters[i];
 		const IoMatch *match = &filter->match;
-		Datum		values[17] = {0};
-		bool		nulls[17] = {0};
+		Row			row = {0};
 
 		if (filter->kind == FILTER_NONE)
 			continue;
 
-		values[0] = Int32GetDatum(filter->id);
-		values[1] = CStringGetTextDatum(kind_names[filter->kind]);
-		values[2] = ObjectIdGetDatum(match->rlocator.spcOid);
-		values[3] = ObjectIdGetDatum(match->rlocator.dbOid);
-		values[4] = ObjectIdGetDatum(match->rlocator.relNumber);
-		nulls[2] = nulls[3] = nulls[4] = !match->has_rel;
-		if (match->fork == InvalidForkNumber)
-			nulls[5] = true;
-		else
-			values[5] = CStringGetTextDatum(forkNames[match->fork]);
-		values[6] = Int64GetDatum(match->block);
-		nulls[6] = !match->has_block;
-		values[7] = Int32GetDatum(match->pid);
-		nulls[7] = match->pid == 0;
-		values[8] = Int32GetDatum(filter->result);
-		nulls[8] = !filter->has_result;
-		values[9] = Int64GetDatum(filter->skip);
-		values[10] = Int64GetDatum(filter->times);
-		nulls[10] = filter->times < 0;
-		values[11] = Int64GetDatum(matched[i]);
-		values[12] = Int64GetDatum(fired[i]);
-		values[13] = Int64GetDatum(escaped[i]);
-		if (why[i] != ESCAPE_NONE)
-			values[14] = CStringGetTextDatum(escape_reason(why[i]));
-		nulls[14] = why[i] == ESCAPE_NONE;
-		values[15] = Int64GetDatum(filter->longest / NS_PER_MS);
-		nulls[15] = filter->longest == 0;
-		values[16] = Int32GetDatum(filter->holder);
-		nulls[16] = filter->holder == 0;
+		row_add(&row, Int32GetDatum(filter->id));
+		row_add_text(&row, kind_names[filter->kind]);
+		row_add_file(&row, match->has_rel, &match->rlocator);
+		row_add_text(&row, match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
+		row_add_if(&row, match->has_block, Int64GetDatum(match->block));
+		row_add_if(&row, match->pid != 0, Int32GetDatum(match->pid));
+		row_add_if(&row, filter->has_result, Int32GetDatum(filter->result));
+		row_add(&row, Int64GetDatum(filter->skip));
+		row_add_if(&row, filter->times >= 0, Int64GetDatum(filter->times));
+		row_add(&row, Int64GetDatum(matched[i]));
+		row_add(&row, Int64GetDatum(fired[i]));
+		row_add(&row, Int64GetDatum(escaped[i]));
+		row_add_text(&row, why[i] != ESCAPE_NONE ? escape_reason(why[i]) : NULL);
+		row_add_if(&row, filter->longest != 0, Int64GetDatum(filter->longest / NS_PER_MS));
+		row_add_if(&row, filter->holder != 0, Int32GetDatum(filter->holder));
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;

@@ -18,7 +18,6 @@
 #include "utils/builtins.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(io_device);
 PG_FUNCTION_INFO_V1(io_device_end);
@@ -305,10 +304,7 @@ get_latency(FunctionCallInfo fcinfo, int arg)
 {
 	Interval   *latency;
 
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("latency must not be null")));
+	check_not_null("latency", PG_ARGISNULL(arg));
 
 	latency = PG_GETARG_INTERVAL_P(arg);
 	if (INTERVAL_NOT_FINITE(latency) || latency->month != 0 || latency->day != 0 ||
@@ -400,11 +396,8 @@ io_device(PG_FUNCTION_ARGS)
 	device->in_use = true;
 	device->latency = get_latency(fcinfo, 0);
 
-	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("queue_depth and jitter must not be null")));
-	check_count("queue_depth", PG_GETARG_INT32(1), GATE_MAX_DEPTH);
+	check_not_null("queue_depth and jitter", PG_ARGISNULL(1) || PG_ARGISNULL(2));
+	check_range("queue_depth", PG_GETARG_INT32(1), 1, GATE_MAX_DEPTH);
 	device->depth = PG_GETARG_INT32(1);
 	device->jitter = PG_GETARG_FLOAT8(2);
 	if (!(device->jitter >= 0 && device->jitter <= 1))
@@ -413,7 +406,7 @@ io_device(PG_FUNCTION_ARGS)
 				 errmsg("jitter must be between 0 and 1")));
 	if (!PG_ARGISNULL(3))
 	{
-		check_count("bytes_per_second", PG_GETARG_INT64(3), PG_INT64_MAX);
+		check_range("bytes_per_second", PG_GETARG_INT64(3), 1, PG_INT64_MAX);
 		device->bytes_per_second = PG_GETARG_INT64(3);
 	}
 	device->match = io_match_rel_arg(fcinfo, 4);
@@ -489,7 +482,6 @@ io_device_end(PG_FUNCTION_ARGS)
 Datum
 io_devices_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	GateDevice *device;
 
 	require_gate_to_look(fcinfo);
@@ -498,8 +490,7 @@ io_devices_get(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < GATE_MAX_DEVICES; i++)
 	{
-		Datum		values[16] = {0};
-		bool		nulls[16] = {0};
+		Row			row = {0};
 		int64		by_worker;
 		int64		in_progress;
 
@@ -512,31 +503,22 @@ io_devices_get(PG_FUNCTION_ARGS)
 		by_worker = device->reads - device->by_waiters;
 		in_progress = Min(device->in_flight, device->depth);
 
-		values[0] = ObjectIdGetDatum(device->match.rlocator.spcOid);
-		values[1] = ObjectIdGetDatum(device->match.rlocator.dbOid);
-		values[2] = ObjectIdGetDatum(device->match.rlocator.relNumber);
-		nulls[0] = nulls[1] = nulls[2] = !device->match.has_rel;
-		values[3] = Float8GetDatum((double) device->latency / NS_PER_MS);
-		values[4] = Int32GetDatum(device->depth);
-		values[5] = Float8GetDatum(device->jitter);
-		values[6] = Int64GetDatum(device->bytes_per_second);
-		nulls[6] = device->bytes_per_second == 0;
-		values[7] = Int64GetDatum(device->reads);
-		values[8] = Int64GetDatum(device->bytes);
-		values[9] = Int64GetDatum(in_progress);
-		values[10] = Int64GetDatum(device->in_flight - in_progress);
-		values[11] = Float8GetDatum(by_worker > 0 ? device->lateness_sum / 1000.0 / by_worker : 0);
-		nulls[11] = by_worker == 0;
-		values[12] = Float8GetDatum(device->lateness_max / 1000.0);
-		nulls[12] = by_worker == 0;
-		values[13] = Int64GetDatum(device->escaped);
-		if (device->why_escaped != ESCAPE_NONE)
-			values[14] = CStringGetTextDatum(escape_reason(device->why_escaped));
-		nulls[14] = device->why_escaped == ESCAPE_NONE;
-		values[15] = Int32GetDatum(device->holder);
-		nulls[15] = device->holder == 0;
+		row_add_file(&row, device->match.has_rel, &device->match.rlocator);
+		row_add(&row, Float8GetDatum((double) device->latency / NS_PER_MS));
+		row_add(&row, Int32GetDatum(device->depth));
+		row_add(&row, Float8GetDatum(device->jitter));
+		row_add_if(&row, device->bytes_per_second != 0, Int64GetDatum(device->bytes_per_second));
+		row_add(&row, Int64GetDatum(device->reads));
+		row_add(&row, Int64GetDatum(device->bytes));
+		row_add(&row, Int64GetDatum(in_progress));
+		row_add(&row, Int64GetDatum(device->in_flight - in_progress));
+		row_add_if(&row, by_worker != 0, Float8GetDatum(by_worker > 0 ? device->lateness_sum / 1000.0 / by_worker : 0));
+		row_add_if(&row, by_worker != 0, Float8GetDatum(device->lateness_max / 1000.0));
+		row_add(&row, Int64GetDatum(device->escaped));
+		row_add_text(&row, device->why_escaped != ESCAPE_NONE ? escape_reason(device->why_escaped) : NULL);
+		row_add_if(&row, device->holder != 0, Int32GetDatum(device->holder));
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;
@@ -550,7 +532,6 @@ io_devices_get(PG_FUNCTION_ARGS)
 Datum
 io_device_reads_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	IoTime		now = io_now();
 
 	require_gate_to_look(fcinfo);
@@ -558,8 +539,7 @@ io_device_reads_get(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < gate->nios; i++)
 	{
-		Datum		values[11] = {0};
-		bool		nulls[11] = {0};
+		Row			row = {0};
 		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
 		PgAioTargetData target;
 		GateIo		io;
@@ -575,21 +555,18 @@ io_device_reads_get(PG_FUNCTION_ARGS)
 		if (io.phase != GATE_DUE || io.device < 0)
 			continue;
 
-		values[0] = Int32GetDatum(pid);
-		values[1] = Int32GetDatum(i);
-		values[2] = Int64GetDatum(io.generation);
-		values[3] = ObjectIdGetDatum(target.smgr.rlocator.spcOid);
-		values[4] = ObjectIdGetDatum(target.smgr.rlocator.dbOid);
-		values[5] = ObjectIdGetDatum(target.smgr.rlocator.relNumber);
-		values[6] = CStringGetTextDatum(forkNames[target.smgr.forkNum]);
-		values[7] = Int64GetDatum(target.smgr.blockNum);
-		values[8] = Int32GetDatum(target.smgr.nblocks);
-		values[9] = Float8GetDatum((double) (io.due - io.submitted) / NS_PER_MS);
-		values[10] = Float8GetDatum((double) (io.due - now) / NS_PER_MS);
-		/* its device has ended, or the server stops */
-		nulls[9] = nulls[10] = io.due == 0;
+		row_add(&row, Int32GetDatum(pid));
+		row_add(&row, Int32GetDatum(i));
+		row_add(&row, Int64GetDatum(io.generation));
+		row_add_file(&row, true, &target.smgr.rlocator);
+		row_add_text(&row, forkNames[target.smgr.forkNum]);
+		row_add(&row, Int64GetDatum(target.smgr.blockNum));
+		row_add(&row, Int32GetDatum(target.smgr.nblocks));
+		/* without a time when its device has ended, or the server stops */
+		row_add_if(&row, io.due != 0, Float8GetDatum((double) (io.due - io.submitted) / NS_PER_MS));
+		row_add_if(&row, io.due != 0, Float8GetDatum((double) (io.due - now) / NS_PER_MS));
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;

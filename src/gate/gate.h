@@ -237,6 +237,17 @@ extern void gate_hurry_due(void);
 extern void gate_register_worker(void);
 
 /* views.c */
-extern Datum io_pids_array(const int *pids, int n);
+typedef struct HandleCopy
+{
+	int			io_id;
+	int			pid;
+	bool		held;
+	GateIo		io;
+	PgAioHandle handle;
+	const int  *waiters;
+	int			nwaiters;
+} HandleCopy;
+extern int	gate_copy_handles(const int *pids, int npids, HandleCopy **copies);
+extern Datum gate_waiters_of(const HandleCopy *copy);
 
 #endif							/* TEST_AIO_GATE_H */

@@ -165,17 +165,11 @@ gate_release_one(FunctionCallInfo fcinfo, int arg)
 	PgAioHandle *ioh;
 	GateIo	   *io;
 
-	if (PG_ARGISNULL(arg) || PG_ARGISNULL(arg + 1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("pid and io_id must not be null")));
+	check_not_null("pid and io_id", PG_ARGISNULL(arg) || PG_ARGISNULL(arg + 1));
 	pid = PG_GETARG_INT32(arg);
 	io_id = PG_GETARG_INT32(arg + 1);
 	check_io_result(result);
-	if (io_id < 0 || io_id >= gate->nios)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("io_id must be between 0 and %d", gate->nios - 1)));
+	check_range("io_id", io_id, 0, gate->nios - 1);
 
 	ioh = &pgaio_ctl->io_handles[io_id];
 	io = &gate->ios[io_id];

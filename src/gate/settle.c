@@ -27,7 +27,6 @@
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
-#include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(io_settle);
@@ -77,19 +76,6 @@ typedef struct Watched
 	int			io;				/* handle that it waits for, or -1 */
 	uint32		wait_event;
 } Watched;
-
-/* A handle in use, copied under the gate's lock. */
-typedef struct HandleCopy
-{
-	int			io;
-	int			pid;
-	PgAioHandleState state;
-	bool		is_read;
-	bool		held;
-	PgAioTargetData target;
-	int			nwaiters;
-	int			first_waiter;	/* in the array of all waiters */
-} HandleCopy;
 
 /*
  * Returns how often the kernel has switched to or from a process, or -1 unless the
@@ -352,120 +338,44 @@ settle(Watched *processes, int n, IoTime deadline)
 	}
 }
 
-static bool
-is_watched(int pid, const Watched *processes, int n)
+static void
+put_process(FunctionCallInfo fcinfo, const Watched *process)
 {
-	for (int i = 0; i < n; i++)
-	{
-		if (processes[i].pid == pid)
-			return true;
-	}
-	return false;
-}
+	Row			row = {0};
 
-/*
- * Copies the handles that the processes have in use, and all that are held.
- * Returns their number.  The arrays have room for all handles and all processes:
- * nothing is allocated under the lock.
- */
-static int
-copy_handles(HandleCopy *copies, int *waiters, int max_waiters,
-			 const Watched *processes, int nprocesses)
-{
-	int			n = 0;
-	int			nwaiters = 0;
-
-	LWLockAcquire(gate->lock, LW_SHARED);
-	for (int i = 0; i < gate->nios; i++)
-	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
-		const GateIo *io = &gate->ios[i];
-		PgAioHandleState state = ioh->state;
-		bool		held = io->phase == GATE_HELD && io->generation == ioh->generation;
-		int			pid;
-
-		if (state == PGAIO_HS_IDLE)
-			continue;
-		pid = GetPGProcByNumber(ioh->owner_procno)->pid;
-		if (!held && !is_watched(pid, processes, nprocesses))
-			continue;
-
-		copies[n].io = i;
-		copies[n].pid = pid;
-		copies[n].state = state;
-		copies[n].is_read = state != PGAIO_HS_HANDED_OUT && io_is_read(ioh);
-		copies[n].held = held;
-		copies[n].target = ioh->target_data;
-		copies[n].first_waiter = nwaiters;
-		copies[n].nwaiters = io_waiters(ioh, waiters + nwaiters, max_waiters - nwaiters);
-		nwaiters += copies[n].nwaiters;
-		n++;
-	}
-	LWLockRelease(gate->lock);
-
-	return n;
-}
-
-static const char *
-handle_state_name(PgAioHandleState state)
-{
-	PgAioHandle handle;
-
-	memset(&handle, 0, sizeof(handle));
-	handle.state = state;
-	return pgaio_io_get_state_name(&handle);
+	row_add_text(&row, "process");
+	row_add(&row, Int32GetDatum(process->pid));
+	row_add_text(&row, process_state_names[process->state]);
+	row_add_text(&row, pgstat_get_wait_event(process->wait_event));
+	row_add_if(&row, process->io >= 0, Int32GetDatum(process->io));
+	/* what only a handle has */
+	row_add_nulls(&row, 6);
+	row_put(fcinfo, &row);
 }
 
 static void
-put_process(ReturnSetInfo *rsinfo, const Watched *process)
+put_handle(FunctionCallInfo fcinfo, HandleCopy *copy)
 {
-	const char *wait_event = pgstat_get_wait_event(process->wait_event);
-	Datum		values[11] = {0};
-	bool		nulls[11];
+	const PgAioTargetData *target = &copy->handle.target_data;
+	Row			row = {0};
 
-	memset(nulls, true, sizeof(nulls));
-	nulls[0] = nulls[1] = nulls[2] = false;
-	values[0] = CStringGetTextDatum("process");
-	values[1] = Int32GetDatum(process->pid);
-	values[2] = CStringGetTextDatum(process_state_names[process->state]);
-	if (wait_event != NULL)
+	row_add_text(&row, "handle");
+	row_add(&row, Int32GetDatum(copy->pid));
+	row_add_text(&row, pgaio_io_get_state_name(&copy->handle));
+	row_add_nulls(&row, 1);
+	row_add(&row, Int32GetDatum(copy->io_id));
+	row_add(&row, BoolGetDatum(copy->held));
+	if (copy->handle.state != PGAIO_HS_HANDED_OUT && io_is_read(&copy->handle))
 	{
-		values[3] = CStringGetTextDatum(wait_event);
-		nulls[3] = false;
-	}
-	if (process->io >= 0)
-	{
-		values[4] = Int32GetDatum(process->io);
-		nulls[4] = false;
-	}
-
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-}
-
-static void
-put_handle(ReturnSetInfo *rsinfo, const HandleCopy *copy, const int *waiters)
-{
-	Datum		values[11] = {0};
-	bool		nulls[11] = {0};
-
-	values[0] = CStringGetTextDatum("handle");
-	values[1] = Int32GetDatum(copy->pid);
-	values[2] = CStringGetTextDatum(handle_state_name(copy->state));
-	nulls[3] = true;
-	values[4] = Int32GetDatum(copy->io);
-	values[5] = BoolGetDatum(copy->held);
-	if (copy->is_read)
-	{
-		values[6] = ObjectIdGetDatum(copy->target.smgr.rlocator.relNumber);
-		values[7] = CStringGetTextDatum(forkNames[copy->target.smgr.forkNum]);
-		values[8] = Int64GetDatum(copy->target.smgr.blockNum);
-		values[9] = Int32GetDatum(copy->target.smgr.nblocks);
+		row_add(&row, ObjectIdGetDatum(target->smgr.rlocator.relNumber));
+		row_add_text(&row, forkNames[target->smgr.forkNum]);
+		row_add(&row, Int64GetDatum(target->smgr.blockNum));
+		row_add(&row, Int32GetDatum(target->smgr.nblocks));
 	}
 	else
-		nulls[6] = nulls[7] = nulls[8] = nulls[9] = true;
-	values[10] = io_pids_array(waiters + copy->first_waiter, copy->nwaiters);
-
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_add_nulls(&row, 4);
+	row_add(&row, gate_waiters_of(copy));
+	row_put(fcinfo, &row);
 }
 
 /*
@@ -479,10 +389,7 @@ get_processes(FunctionCallInfo fcinfo, int *n)
 	bool	   *nulls;
 	Watched    *processes;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("processes must not be null")));
+	check_not_null("processes", PG_ARGISNULL(0));
 	array = PG_GETARG_ARRAYTYPE_P(0);
 	if (ARR_NDIM(array) > 1)
 		ereport(ERROR,
@@ -517,10 +424,7 @@ get_timeout(FunctionCallInfo fcinfo, int arg)
 {
 	int			timeout;
 
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("timeout must not be null")));
+	check_not_null("timeout", PG_ARGISNULL(arg));
 	timeout = PG_GETARG_INT32(arg);
 	if (timeout < 0)
 		ereport(ERROR,
@@ -542,14 +446,12 @@ get_timeout(FunctionCallInfo fcinfo, int arg)
 Datum
 io_settle(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			nprocesses;
 	int			timeout;
 	int			nhandles;
-	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	int		   *pids;
 	Watched    *processes;
 	HandleCopy *copies;
-	int		   *waiters;
 
 	require_gate(fcinfo);
 	processes = get_processes(fcinfo, &nprocesses);
@@ -561,14 +463,15 @@ io_settle(PG_FUNCTION_ARGS)
 
 	settle(processes, nprocesses, io_now() + timeout * NS_PER_MS);
 
-	copies = palloc_array(HandleCopy, gate->nios);
-	waiters = palloc_array(int, max_waiters);
-	nhandles = copy_handles(copies, waiters, max_waiters, processes, nprocesses);
-
+	pids = palloc_array(int, Max(nprocesses, 1));
 	for (int i = 0; i < nprocesses; i++)
-		put_process(rsinfo, &processes[i]);
+	{
+		pids[i] = processes[i].pid;
+		put_process(fcinfo, &processes[i]);
+	}
+	nhandles = gate_copy_handles(pids, nprocesses, &copies);
 	for (int i = 0; i < nhandles; i++)
-		put_handle(rsinfo, &copies[i], waiters);
+		put_handle(fcinfo, &copies[i]);
 
 	return (Datum) 0;
 }

@@ -3,7 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "access/htup_details.h"
 #include "aio/waiters.h"
 #include "common/relpath.h"
 #include "funcapi.h"
@@ -13,99 +12,94 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(io_held_get);
 PG_FUNCTION_INFO_V1(io_gate_get);
 
 /*
- * Returns an array of pids as SQL sees it.
+ * Copies the handles that these processes have in use, and all that are held, as they
+ * are at one moment: a read that is submitted before a process is seen to wait is among
+ * them.  Returns their number; they are in the order of the handles.
  */
-Datum
-io_pids_array(const int *pids, int n)
+int
+gate_copy_handles(const int *pids, int npids, HandleCopy **copies)
 {
-	Datum	   *elements = palloc_array(Datum, Max(n, 1));
+	/*
+	 * a process waits for one read at a time; nothing is allocated under the
+	 * lock
+	 */
+	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	int		   *waiters = palloc_array(int, max_waiters);
+	int			n = 0;
 
-	for (int i = 0; i < n; i++)
-		elements[i] = Int32GetDatum(pids[i]);
-
-	return PointerGetDatum(construct_array_builtin(elements, n, INT4OID));
-}
-
-/* A held read and those who wait for it, copied under the gate's lock. */
-typedef struct HeldCopy
-{
-	int			io_id;
-	int			pid;
-	GateIo		io;
-	PgAioHandle handle;
-	int			first_waiter;	/* in the array of all waiters */
-	int			nwaiters;
-} HeldCopy;
-
-/*
- * Copies all held reads as they are at one moment: a read that is submitted before a process
- * is seen to wait is among them.  Nothing is allocated under the lock.  Returns their
- * number, or -1 if there are more than "max".
- */
-static int
-copy_held(HeldCopy *copies, int max, int *waiters, int max_waiters)
-{
-	int			nheld;
-	int			nwaiters = 0;
+	*copies = palloc_array(HandleCopy, gate->nios);
 
 	LWLockAcquire(gate->lock, LW_SHARED);
-	nheld = gate->nheld;
-	for (int i = 0; i < nheld && nheld <= max; i++)
+	for (int i = 0; i < gate->nios; i++)
 	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
-		HeldCopy   *copy = &copies[i];
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		HandleCopy *copy = &(*copies)[n];
+		bool		wanted;
 
-		copy->io_id = gate->held[i];
-		copy->io = gate->ios[copy->io_id];
+		if (ioh->state == PGAIO_HS_IDLE)
+			continue;
+		copy->io_id = i;
+		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
 		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
-		copy->first_waiter = nwaiters;
-		copy->nwaiters = io_waiters(ioh, waiters + nwaiters, max_waiters - nwaiters);
-		nwaiters += copy->nwaiters;
+		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
+		wanted = copy->held;
+		for (int j = 0; j < npids && !wanted; j++)
+			wanted = pids[j] == copy->pid;
+		if (!wanted || copy->handle.state == PGAIO_HS_IDLE)
+			continue;
+		copy->waiters = waiters;
+		copy->nwaiters = io_waiters(ioh, waiters, max_waiters);
+		waiters += copy->nwaiters;
+		max_waiters -= copy->nwaiters;
+		n++;
 	}
 	LWLockRelease(gate->lock);
 
-	return nheld <= max ? nheld : -1;
+	return n;
 }
 
-static int
-compare_held(const void *a, const void *b)
+/*
+ * Returns the pids of the processes that wait for a handle as SQL sees them.
+ */
+Datum
+gate_waiters_of(const HandleCopy *copy)
 {
-	return ((const HeldCopy *) a)->io_id - ((const HeldCopy *) b)->io_id;
+	Datum	   *elements = palloc_array(Datum, Max(copy->nwaiters, 1));
+
+	for (int i = 0; i < copy->nwaiters; i++)
+		elements[i] = Int32GetDatum(copy->waiters[i]);
+
+	return PointerGetDatum(construct_array_builtin(elements, copy->nwaiters, INT4OID));
 }
 
 static void
-put_held(ReturnSetInfo *rsinfo, HeldCopy *copy, const int *waiters)
+put_held(FunctionCallInfo fcinfo, HandleCopy *copy)
 {
 	const PgAioTargetData *target = &copy->handle.target_data;
-	Datum		values[16] = {0};
-	bool		nulls[16] = {0};
+	Row			row = {0};
 
-	values[0] = Int32GetDatum(copy->pid);
-	values[1] = Int32GetDatum(copy->io_id);
-	values[2] = Int64GetDatum(copy->io.generation);
-	values[3] = Int64GetDatum(copy->handle.op_data.read.offset);
-	values[4] = Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ);
-	values[5] = CStringGetTextDatum(pgaio_io_get_target_description(&copy->handle));
-	values[6] = ObjectIdGetDatum(target->smgr.rlocator.spcOid);
-	values[7] = ObjectIdGetDatum(target->smgr.rlocator.dbOid);
-	values[8] = ObjectIdGetDatum(target->smgr.rlocator.relNumber);
-	values[9] = CStringGetTextDatum(forkNames[target->smgr.forkNum]);
-	values[10] = Int64GetDatum(target->smgr.blockNum);
-	values[11] = Int32GetDatum(target->smgr.nblocks);
-	values[12] = Int32GetDatum(copy->io.effect.hold);
-	nulls[12] = gate_is_injected(&copy->io);
-	values[13] = TimestampTzGetDatum(copy->io.since);
-	values[14] = io_pids_array(waiters + copy->first_waiter, copy->nwaiters);
-	values[15] = BoolGetDatum(copy->handle.flags & PGAIO_HF_REFERENCES_LOCAL);
+	row_add(&row, Int32GetDatum(copy->pid));
+	row_add(&row, Int32GetDatum(copy->io_id));
+	row_add(&row, Int64GetDatum(copy->io.generation));
+	row_add(&row, Int64GetDatum(copy->handle.op_data.read.offset));
+	row_add(&row, Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
+	row_add_text(&row, pgaio_io_get_target_description(&copy->handle));
+	row_add_file(&row, true, &target->smgr.rlocator);
+	row_add_text(&row, forkNames[target->smgr.forkNum]);
+	row_add(&row, Int64GetDatum(target->smgr.blockNum));
+	row_add(&row, Int32GetDatum(target->smgr.nblocks));
+	row_add_if(&row, !gate_is_injected(&copy->io), Int32GetDatum(copy->io.effect.hold));
+	row_add(&row, TimestampTzGetDatum(copy->io.since));
+	row_add(&row, gate_waiters_of(copy));
+	row_add(&row, BoolGetDatum(copy->handle.flags & PGAIO_HF_REFERENCES_LOCAL));
 
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	row_put(fcinfo, &row);
 }
 
 /*
@@ -116,29 +110,15 @@ put_held(ReturnSetInfo *rsinfo, HeldCopy *copy, const int *waiters)
 Datum
 io_held_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	HeldCopy   *copies;
-	int		   *waiters;
-	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
-	int			max;
+	HandleCopy *copies;
 	int			n;
 
 	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	/* a process waits for one read at a time */
-	waiters = palloc_array(int, max_waiters);
 
-	/* more may be held when we come to look */
-	do
-	{
-		max = gate->nheld + 16;
-		copies = palloc_array(HeldCopy, max);
-		n = copy_held(copies, max, waiters, max_waiters);
-	} while (n < 0);
-
-	qsort(copies, n, sizeof(HeldCopy), compare_held);
+	n = gate_copy_handles(NULL, 0, &copies);
 	for (int i = 0; i < n; i++)
-		put_held(rsinfo, &copies[i], waiters);
+		put_held(fcinfo, &copies[i]);
 
 	return (Datum) 0;
 }
@@ -192,42 +172,26 @@ sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
-	TupleDesc	tupdesc;
-	Datum		values[8] = {0};
-	bool		nulls[8] = {0};
+	Row			row = {0};
 	ArrayBuildState *captured = NULL;
 	ArrayBuildState *passing = NULL;
 	const FilterHandler *handler = filters_handler(FILTER_COMPLETION_WAIT);
 
 	require_monitor(fcinfo);
 
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
 	sort_kinds(&captured, &passing);
 
-	values[0] = CStringGetTextDatum(GetConfigOptionByName("io_method", NULL, false));
-	values[1] = BoolGetDatum(gate != NULL);
-	if (gate == NULL)
-		values[2] = CStringGetTextDatum(subsystem_unavailable(&gate_subsystem)->reason);
-	else
-		nulls[2] = true;
+	row_add_text(&row, GetConfigOptionByName("io_method", NULL, false));
+	row_add(&row, BoolGetDatum(gate != NULL));
+	row_add_text(&row, gate == NULL ? subsystem_unavailable(&gate_subsystem)->reason : NULL);
 	if (gate != NULL)
-		values[3] = CStringGetTextDatum(handler == &gate_handler || handler == NULL ? "gate" : "both");
-	else if (handler != NULL)
-		values[3] = CStringGetTextDatum(handler->name);
+		row_add_text(&row, handler == &gate_handler || handler == NULL ? "gate" : "both");
 	else
-		nulls[3] = true;
-	values[4] = text_array(captured);
-	values[5] = text_array(passing);
-	if (gate != NULL && gate->worker_pid != 0)
-		values[6] = Int32GetDatum(gate->worker_pid);
-	else
-		nulls[6] = true;
-	if (gate != NULL)
-		values[7] = Int32GetDatum(gate->nheld);
-	else
-		nulls[7] = true;
+		row_add_text(&row, handler != NULL ? handler->name : NULL);
+	row_add(&row, text_array(captured));
+	row_add(&row, text_array(passing));
+	row_add_if(&row, gate != NULL && gate->worker_pid != 0, Int32GetDatum(gate != NULL ? gate->worker_pid : 0));
+	row_add_if(&row, gate != NULL, Int32GetDatum(gate != NULL ? gate->nheld : 0));
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+	return row_result(fcinfo, &row);
 }

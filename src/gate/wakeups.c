@@ -18,7 +18,6 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(io_hold_wakeups);
 PG_FUNCTION_INFO_V1(io_wake);
@@ -181,10 +180,7 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 
 	require_gate(fcinfo);
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("on must not be null")));
+	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
 
 	if (on && !registered)
@@ -220,10 +216,7 @@ io_wake(PG_FUNCTION_ARGS)
 
 	require_gate(fcinfo);
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("pid must not be null")));
+	check_not_null("pid", PG_ARGISNULL(0));
 	pid = PG_GETARG_INT32(0);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
@@ -251,8 +244,6 @@ io_wake(PG_FUNCTION_ARGS)
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
 	require_gate_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -260,8 +251,7 @@ io_held_wakeups_get(PG_FUNCTION_ARGS)
 	{
 		HeldWakeup	wakeup;
 		int			pid;
-		Datum		values[4];
-		bool		nulls[4] = {0};
+		Row			row = {0};
 
 		LWLockAcquire(gate->lock, LW_SHARED);
 		wakeup = gate->wakeups[i];
@@ -270,11 +260,11 @@ io_held_wakeups_get(PG_FUNCTION_ARGS)
 		if (!wakeup.held || wakeup.may_go_on)
 			continue;
 
-		values[0] = Int32GetDatum(pid);
-		values[1] = Int32GetDatum(wakeup.io);
-		values[2] = Int64GetDatum(wakeup.generation);
-		values[3] = TimestampTzGetDatum(wakeup.since);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row_add(&row, Int32GetDatum(pid));
+		row_add(&row, Int32GetDatum(wakeup.io));
+		row_add(&row, Int64GetDatum(wakeup.generation));
+		row_add(&row, TimestampTzGetDatum(wakeup.since));
+		row_put(fcinfo, &row);
 	}
 
 	return (Datum) 0;

@@ -6,8 +6,6 @@
  */
 #include "trace/trace.h"
 
-#include "access/htup_details.h"
-#include "funcapi.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_trace_start);
@@ -93,9 +91,7 @@ io_trace_reset(PG_FUNCTION_ARGS)
 Datum
 io_trace_status_get(PG_FUNCTION_ARGS)
 {
-	TupleDesc	tupdesc;
-	Datum		values[9] = {0};
-	bool		nulls[9] = {0};
+	Row			row = {0};
 	IoMatch		match;
 	bool		running;
 	TimestampTz started_at;
@@ -105,8 +101,6 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	Oid			relation = InvalidOid;
 
 	require_trace_to_look(fcinfo);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	LWLockAcquire(trace->lock, LW_SHARED);
 	running = trace->filter != 0;
@@ -120,19 +114,15 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	if (match.has_rel)
 		relation = trace_relation(&match.rlocator, match.temp_owner);
 
-	values[0] = BoolGetDatum(running);
-	values[1] = ObjectIdGetDatum(relation);
-	nulls[1] = !OidIsValid(relation);
-	values[2] = Int32GetDatum(match.pid);
-	nulls[2] = match.pid == 0;
-	values[3] = Int32GetDatum(trace->nrecords);
-	values[4] = Int64GetDatum(recorded);
-	values[5] = Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0);
-	values[6] = Int64GetDatum(lost_waits);
-	values[7] = TimestampTzGetDatum(started_at);
-	nulls[7] = started_at == 0;
-	values[8] = TimestampTzGetDatum(stopped_at);
-	nulls[8] = stopped_at == 0;
+	row_add(&row, BoolGetDatum(running));
+	row_add_if(&row, OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_add_if(&row, match.pid != 0, Int32GetDatum(match.pid));
+	row_add(&row, Int32GetDatum(trace->nrecords));
+	row_add(&row, Int64GetDatum(recorded));
+	row_add(&row, Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
+	row_add(&row, Int64GetDatum(lost_waits));
+	row_add_if(&row, started_at != 0, TimestampTzGetDatum(started_at));
+	row_add_if(&row, stopped_at != 0, TimestampTzGetDatum(stopped_at));
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+	return row_result(fcinfo, &row);
 }

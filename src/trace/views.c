@@ -10,11 +10,8 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(io_trace_get);
-
-#define IO_TRACE_COLS 35
 
 static const char *const state_names[] = {
 	[TRACE_STAGED] = "STAGED",
@@ -43,33 +40,10 @@ trace_process_type(const TraceProcess *process)
 	return type != NULL ? type : GetBackendTypeDesc(process->type);
 }
 
-/*
- * A row under construction.  Columns are set one after another.
- */
-typedef struct Row
-{
-	Datum		values[IO_TRACE_COLS];
-	bool		nulls[IO_TRACE_COLS];
-	int			n;
-} Row;
-
-static void
-add(Row *row, Datum value)
-{
-	row->values[row->n++] = value;
-}
-
-static void
-add_if(Row *row, bool known, Datum value)
-{
-	row->nulls[row->n] = !known;
-	add(row, value);
-}
-
 static void
 add_time(Row *row, IoTime time, TimestampTz clock_offset)
 {
-	add_if(row, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
+	row_add_if(row, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }
 
 /*
@@ -95,14 +69,14 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 		nulls[i] = wait->length < 0;
 	}
 
-	add(row, Int32GetDatum(record->nwaits));
-	add(row, Float8GetDatum(milliseconds(record->wait_time)));
-	add(row, PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
-	add(row, PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
-											 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
-	add(row, PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
-												FLOAT8OID, sizeof(float8),
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	row_add(row, Int32GetDatum(record->nwaits));
+	row_add(row, Float8GetDatum(milliseconds(record->wait_time)));
+	row_add(row, PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
+	row_add(row, PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
+												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	row_add(row, PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
+													FLOAT8OID, sizeof(float8),
+													FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
 static void
@@ -113,37 +87,37 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	bool		completed = record->state == TRACE_COMPLETED;
 	Oid			relation = trace_record_relation(record);
 
-	add(row, Int64GetDatum(record->seq));
-	add(row, Int32GetDatum(record->issuer.pid));
-	add(row, Int32GetDatum(record->io));
-	add(row, Int64GetDatum(record->generation));
-	add(row, CStringGetTextDatum(state_names[record->state]));
-	add(row, CStringGetTextDatum("readv"));
-	add(row, Int64GetDatum(record->offset));
-	add(row, Int64GetDatum((int64) record->target.smgr.nblocks * BLCKSZ));
-	add(row, CStringGetTextDatum("smgr"));
-	add(row, CStringGetTextDatum(trace_target_description(record)));
-	add_if(row, outcome->has_raw, Int32GetDatum(outcome->raw));
-	add(row, CStringGetTextDatum(pgaio_result_status_string(outcome->status)));
-	add(row, BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
-	add(row, BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
-	add(row, BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
-	add_if(row, OidIsValid(relation), ObjectIdGetDatum(relation));
-	add(row, CStringGetTextDatum(forkNames[record->target.smgr.forkNum]));
-	add(row, Int64GetDatum(record->target.smgr.blockNum));
-	add(row, Int32GetDatum(record->target.smgr.nblocks));
+	row_add(row, Int64GetDatum(record->seq));
+	row_add(row, Int32GetDatum(record->issuer.pid));
+	row_add(row, Int32GetDatum(record->io));
+	row_add(row, Int64GetDatum(record->generation));
+	row_add_text(row, state_names[record->state]);
+	row_add_text(row, "readv");
+	row_add(row, Int64GetDatum(record->offset));
+	row_add(row, Int64GetDatum((int64) record->target.smgr.nblocks * BLCKSZ));
+	row_add_text(row, "smgr");
+	row_add_text(row, trace_target_description(record));
+	row_add_if(row, outcome->has_raw, Int32GetDatum(outcome->raw));
+	row_add_text(row, pgaio_result_status_string(outcome->status));
+	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
+	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
+	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
+	row_add_if(row, OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_add_text(row, forkNames[record->target.smgr.forkNum]);
+	row_add(row, Int64GetDatum(record->target.smgr.blockNum));
+	row_add(row, Int32GetDatum(record->target.smgr.nblocks));
 	add_time(row, record->staged, clock_offset);
 	add_time(row, record->submitted, clock_offset);
 	add_time(row, record->completed, clock_offset);
-	add_if(row, completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
-	add_if(row, submitted, Int32GetDatum(record->in_progress));
-	add_if(row, submitted, Int32GetDatum(record->lookahead));
-	add_if(row, completed && record->executor.pid != 0, Int32GetDatum(record->executor.pid));
-	add_if(row, completed && record->completer.pid != 0, Int32GetDatum(record->completer.pid));
-	add(row, BoolGetDatum(record->joined));
+	row_add_if(row, completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
+	row_add_if(row, submitted, Int32GetDatum(record->in_progress));
+	row_add_if(row, submitted, Int32GetDatum(record->lookahead));
+	row_add_if(row, completed && record->executor.pid != 0, Int32GetDatum(record->executor.pid));
+	row_add_if(row, completed && record->completer.pid != 0, Int32GetDatum(record->completer.pid));
+	row_add(row, BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
-	add(row, BoolGetDatum(record->held));
-	add(row, CStringGetTextDatum(trace_process_type(&record->issuer)));
+	row_add(row, BoolGetDatum(record->held));
+	row_add_text(row, trace_process_type(&record->issuer));
 }
 
 /*
@@ -156,7 +130,6 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 Datum
 io_trace_get(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MemoryContext per_row;
 	MemoryContext context;
 	TimestampTz clock_offset;
@@ -179,7 +152,7 @@ io_trace_get(PG_FUNCTION_ARGS)
 		if (!trace_read(seq, &record))
 			continue;
 		fill_row(&row, &record, clock_offset);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
+		row_put(fcinfo, &row);
 	}
 	MemoryContextSwitchTo(context);
 	MemoryContextDelete(per_row);
