@@ -40,7 +40,7 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 typedef enum Eviction
 {
 	BLOCK_EVICTED,
-	BLOCK_MOVED,				/* somebody else has evicted it; it may be in another buffer */
+	BLOCK_MOVED,				/* not in this buffer any more */
 	BLOCK_PINNED,				/* perhaps for a moment only */
 	BLOCK_STAYS,				/* waiting is of no use */
 } Eviction;
