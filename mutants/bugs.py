@@ -13,8 +13,7 @@ White space and comments do not count when the text of "-" is looked for, so it 
 lines as the source is.  "@" names the file of the bugs that follow; after a name, that of the bug's
 further edits.  "in" names the function, where the text stands in several.  A further "-" after a "+" is
 a further edit of the same bug.  [18] is a bug of 18 and before, [19] one of 19 and later; without that,
-the edit fits every version.  A line that begins with "#" is a comment; "unseen:" says why a bug cannot
-be seen from outside.
+the edit fits every version.  A line that begins with "#" is a comment.
 """
 
 import re
@@ -43,7 +42,6 @@ class Bug:
     edits: tuple[Edit, ...]
     about: str = ""
     version: int = 0  # 18: 18 and before, 19: 19 and later, 0: all
-    unseen: str = ""  # why it cannot be seen from outside, if so
 
     def is_for(self, major: int) -> bool:
         return not self.version or (self.version <= NEWEST_WITHOUT_19) == (major <= NEWEST_WITHOUT_19)
@@ -162,8 +160,6 @@ def parse(text: str, where: str = "") -> list[Bug]:
             file = rest
         elif edits and line.startswith("in "):
             edits.append((edits[-1][0], line[3:].strip(), [], []))
-        elif edits and line.startswith("unseen: "):
-            bugs[-1]["unseen"] = line[8:]
         elif edits and mark == "-":
             if edits[-1][3]:
                 edits.append((*edits[-1][:2], [], []))

@@ -112,7 +112,6 @@ sub for_each_io_method_of ($max)
 			$aio->resume;
 			$alice->ends('the batch ends');
 			$bob->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", 12, 'all are read');
-			$aio->proves($t);
 			$aio->evict($t, $alice);
 		}));
 
@@ -123,7 +122,6 @@ sub for_each_io_method_of ($max)
 				"$max|$max|t", 'it waits with all of them in flight');
 			$aio->release;
 			$alice->ends('goes on');
-			$aio->proves($t);
 			$aio->evict($t, $alice);
 		}), skip => $aio->method ne 'worker'
 			? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
@@ -137,7 +135,6 @@ sub for_each_io_method_of ($max)
 			$alice->ends('waited for that read');
 			$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
 			$aio->end_gate;
-			$aio->proves($t);
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 
@@ -158,7 +155,6 @@ sub for_each_io_method_of ($max)
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');
 			$aio->gives('SELECT count(*) FROM io_held', 1, 'which is still held');
 			$aio->end_gate;
-			$aio->proves($t);
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $max }, suffix => $max);
@@ -228,7 +224,6 @@ with_each_io_method(sub {
 			$alice->warns($_) for @expected;
 			$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
 			$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
-			$aio->proves($t);
 		}), log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
 	}
 
@@ -244,7 +239,6 @@ with_each_io_method(sub {
 			$aio->resume;
 			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $blocks)", $blocks, 'all blocks are there');
 			$alice->sql('COMMIT');
-			$aio->proves($t);
 		});
 	}
 
@@ -273,7 +267,6 @@ with_each_io_method(sub {
 		$aio->resume;
 		$bob->returns(2, 'gets it');
 		$alice->wait_for_end->sql('COMMIT');
-		$aio->proves($t);
 	}));
 
 	# it may wait for a page whose owner waits for what is staged, and nobody could end that
