@@ -6,6 +6,7 @@
  */
 #include "test_aio.h"
 
+#include "catalog/pg_type_d.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"

@@ -296,7 +296,12 @@ sub observe ($self)
 # Waits until the server accepts connections again, and forgets the sessions' warnings about the restart.
 sub restarted ($self)
 {
-	$self->poll(sub { eval { $self->observe; 1 } }) or die "the server does not come back\n";
+	$self->poll(sub {
+			return 1 if eval { $self->observe; 1 };
+			# another server may have taken the memory meanwhile
+			$self->wait_until_ready if !-e $self->_pid_file;
+			return 0;
+		}) or die "the server does not come back\n";
 	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
 	return;
 }
