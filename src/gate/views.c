@@ -4,6 +4,7 @@
 #include "gate/gate.h"
 
 #include "aio/waiters.h"
+#include "catalog/pg_type_d.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
