@@ -21,7 +21,7 @@ LABEL = re.compile(r"\t+(?:case\b.*|\w+):\s*$")
 # what went wrong or how far something is, which is for a test of messages to compare.
 LEFT_ALONE = re.compile(
     r"\b(?:\w*Assert\w*|elog|ereport|err(?:msg|detail|hint|code|context)\w*|pfree|list_free\w*|palloc\w*|MemSet|memset"
-    r"|INJECTION_POINT\w*|CHECK_FOR_INTERRUPTS|TRACE_\w+|VALGRIND_\w+|pg_assume|pg_unreachable|pgaio_debug\w*|va_\w+"
+    r"|LOCAL_FCINFO|INJECTION_POINT\w*|CHECK_FOR_INTERRUPTS|TRACE_\w+|VALGRIND_\w+|pg_assume|pg_unreachable|pgaio_debug\w*|va_\w+"
     r"|PG_\w+|START_CRIT_SECTION|END_CRIT_SECTION|HOLD_INTERRUPTS|RESUME_INTERRUPTS|[sdc]*list_init|MemoryContext\w+"
     r"|ConditionVariableInit|LWLockInitialize|SpinLockInit|pg_atomic_init_\w+|pgstat_progress_\w+|\w*_barrier"
     r"|ResourceOwnerEnlarge|ReservePrivateRefCountEntry|error_context_stack|errcallback|\w*spin_delay)\b")
