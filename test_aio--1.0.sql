@@ -374,6 +374,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_device_end(regclass) IS
 'end the simulated device for a relation, or all devices';
 
+-- The views below say what these functions return.
 CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
 	OUT off int8, OUT length int8, OUT target_desc text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -383,16 +384,10 @@ CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-COMMENT ON FUNCTION io_held_get() IS
-'return the held reads, for the view io_held';
-
 CREATE FUNCTION io_held_wakeups_get(OUT pid int4, OUT io_id int4,
 	OUT io_generation int8, OUT since timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
-
-COMMENT ON FUNCTION io_held_wakeups_get() IS
-'held wakeups, for the view io_held_wakeups';
 
 CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -401,9 +396,6 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT escaped int8, OUT why_escaped text, OUT hold_timeout int8, OUT owner int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
-
-COMMENT ON FUNCTION io_filters_get() IS
-'return the filters in force, for the view io_filters';
 
 CREATE FUNCTION io_devices_get(
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
@@ -415,9 +407,6 @@ CREATE FUNCTION io_devices_get(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-COMMENT ON FUNCTION io_devices_get() IS
-'return the simulated devices, for the view io_devices';
-
 CREATE FUNCTION io_device_reads_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT nblocks int4,
@@ -425,17 +414,11 @@ CREATE FUNCTION io_device_reads_get(OUT pid int4, OUT io_id int4, OUT io_generat
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-COMMENT ON FUNCTION io_device_reads_get() IS
-'return the reads that simulated devices have in hand, for the view io_device_reads';
-
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
 	OUT handler text, OUT can_hold text[], OUT cannot_hold text[],
 	OUT worker int4, OUT held int4)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
-
-COMMENT ON FUNCTION io_gate_get() IS
-'tell what can be held on this server, for the view io_gate';
 
 -- null for a relation of another database
 CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
@@ -534,17 +517,11 @@ CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
-COMMENT ON FUNCTION io_trace_get() IS
-'return the recorded reads, for the view io_trace';
-
 CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
 	OUT pid int4, OUT size int4, OUT recorded int8, OUT lost int8,
 	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-
-COMMENT ON FUNCTION io_trace_status_get() IS
-'tell what is being recorded, for the view io_trace_status';
 
 CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
 
