@@ -123,7 +123,7 @@ class Exploration:
 
     @staticmethod
     def failures_in(budget: int) -> str:
-        return f"{budget} failure{'' if budget == 1 else 's'}"
+        return f"{budget} read{'' if budget == 1 else 's'} may fail" if budget else "no read fails"
 
     def report(self, scenario: Scenario, method: str, budget: int, outcome: search.Outcome, expected: judge.Expected) -> None:
         notes = []
@@ -139,7 +139,7 @@ class Exploration:
             notes.append(f"{len(outcome.once)} times once, but not again: {outcome.once[0]}")
         if not expected.all_orders:
             notes.append(f"rows from {expected.orders} serial orders, not all")
-        print(f"{scenario.name:22} {method:9} {self.failures_in(budget):10} {outcome.schedules:6} schedules {outcome.states:6} states"
+        print(f"{scenario.name:22} {method:9} {self.failures_in(budget):16} {outcome.schedules:6} schedules {outcome.states:6} states"
               f" {outcome.runs:6} runs {outcome.merges:4} merges checked {outcome.seconds:6.1f} s"
               f" {outcome.runs / max(outcome.seconds, 1e-3):5.0f} runs/s" + "".join(f"; {note}" for note in notes), flush=True)
 

@@ -56,7 +56,7 @@ def parse(argv: list[str] | None = None) -> Namespace:
     )
     parser.add_argument("before", metavar="BEFORE", help="SERVER without the patch")
     parser.add_argument("after", metavar="AFTER", help="SERVER with it")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="cases of the lab, as bench/lab takes them (default: all but those of test_aio's own cost, D and K)")
+    parser.add_argument("cases", nargs="*", default=[], metavar="CASE", help="cases of the lab, as bench/lab takes them (default: all but those of test_aio's own cost, D and K)")
     parser.add_argument("--quick", action="store_true",
                         help=f"few rounds, and no case begins after {QUICK_MINUTES - MARGIN_MINUTES} minutes: with warm caches all of it takes {QUICK_MINUTES}; the report names the cases left out")
     parser.add_argument("--only", default="", metavar="VALUES", help="only variants with these values, such as --only io_uring")
