@@ -49,7 +49,7 @@ row_add_file(Row *row, bool known, const RelFileLocator *rlocator)
 }
 
 /*
- * Adds a row to those that the function returns.
+ * Adds a row to the result of a set-returning function.
  */
 void
 row_put(FunctionCallInfo fcinfo, Row *row)

@@ -19,40 +19,36 @@ PG_FUNCTION_INFO_V1(io_gate_get);
 
 /*
  * Copies the handles that these processes have in use, and all that are held, as they
- * are at one moment: a read that is submitted before a process is seen to wait is among
- * them.  Returns their number; they are in the order of the handles.
+ * are at one moment.  Returns their number, or -1 if there are more than "max".
  */
-int
-gate_copy_handles(const int *pids, int npids, HandleCopy **copies)
+static int
+copy_handles(const int *pids, int npids, HandleCopy *copies, int max, int *waiters, int max_waiters)
 {
-	/*
-	 * a process waits for one read at a time; nothing is allocated under the
-	 * lock
-	 */
-	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
-	int		   *waiters = palloc_array(int, max_waiters);
 	int			n = 0;
-
-	*copies = palloc_array(HandleCopy, gate->nios);
 
 	LWLockAcquire(gate->lock, LW_SHARED);
 	for (int i = 0; i < gate->nios; i++)
 	{
 		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
-		HandleCopy *copy = &(*copies)[n];
-		bool		wanted;
+		int			pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		bool		by_pid = false;
+		HandleCopy *copy = &copies[n];
 
-		if (ioh->state == PGAIO_HS_IDLE)
+		for (int j = 0; j < npids && !by_pid; j++)
+			by_pid = pids[j] == pid;
+		if (ioh->state == PGAIO_HS_IDLE || (!by_pid && gate->ios[i].phase != GATE_HELD))
 			continue;
+		if (n == max)
+		{
+			n = -1;
+			break;
+		}
 		copy->io_id = i;
+		copy->pid = pid;
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
-		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
 		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
-		wanted = copy->held;
-		for (int j = 0; j < npids && !wanted; j++)
-			wanted = pids[j] == copy->pid;
-		if (!wanted || copy->handle.state == PGAIO_HS_IDLE)
+		if (copy->handle.state == PGAIO_HS_IDLE || (!by_pid && !copy->held))
 			continue;
 		copy->waiters = waiters;
 		copy->nwaiters = io_waiters(ioh, waiters, max_waiters);
@@ -61,6 +57,31 @@ gate_copy_handles(const int *pids, int npids, HandleCopy **copies)
 		n++;
 	}
 	LWLockRelease(gate->lock);
+
+	return n;
+}
+
+/*
+ * Returns the number of copies of the handles that these processes have in use, and of
+ * all that are held, in the order of the handles.  They are as at one moment: a read that
+ * is submitted before a process is seen to wait is among them.
+ */
+int
+gate_copy_handles(const int *pids, int npids, HandleCopy **copies)
+{
+	/* a process waits for one read at a time */
+	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	int		   *waiters = palloc_array(int, max_waiters);
+	int			max = 16;
+	int			n;
+
+	/* nothing is allocated under the lock, and few of the handles are in use */
+	*copies = palloc_array(HandleCopy, max);
+	while ((n = copy_handles(pids, npids, *copies, max, waiters, max_waiters)) < 0)
+	{
+		max *= 2;
+		*copies = repalloc_huge(*copies, max * sizeof(HandleCopy));
+	}
 
 	return n;
 }
