@@ -445,7 +445,9 @@ end_devices_of_no_relation(void)
 		match = gate->devices[i].match;
 		LWLockRelease(gate->lock);
 
+		/* the server finds no temporary table by its file */
 		if (in_use && match.has_rel && match.rlocator.dbOid == MyDatabaseId &&
+			match.temp_owner == INVALID_PROC_NUMBER &&
 			!OidIsValid(RelidByRelfilenumber(match.rlocator.spcOid, match.rlocator.relNumber)))
 			ended += end_devices(0, &match, InvalidOid);
 	}

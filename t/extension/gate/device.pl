@@ -231,6 +231,12 @@ for_each_io_method(sub {
 		$aio->gives("SELECT io_device_end('$t'), io_device_end('-'), io_hold_end()", '0|1|1', 'and end as such');
 	}));
 
+	$aio->scenario('a temporary table is not gone', with('alice', sub ($alice) {
+		my $t = $aio->table('own', 4, kind => 'TEMP', session => $alice);
+		$alice->sql("SELECT io_device('1ms', rel => '$t')");
+		$alice->gives("SELECT io_device_end('-'), io_device_end('$t')", '0|1', 'its device ends by its name');
+	}));
+
 	$aio->scenario('its worker is terminated and comes back', with('alice', 20, sub ($alice, $t) {
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		# on a slow machine a read may have ended before anybody sees it wait
