@@ -116,7 +116,7 @@ switches_of_sleeper(int pid)
 /*
  * Returns how often the kernel has switched to or from the server's processes, or
  * -1 unless all but this one sleep.  Whoever is woken no longer sleeps, even if it
- * has not run yet.
+ * has not run yet.  Whoever has found a spinlock taken sleeps for a moment only.
  */
 static int64
 switches_of_sleepers(void)
@@ -125,11 +125,14 @@ switches_of_sleepers(void)
 
 	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
 	{
-		int			pid = *(volatile int *) &GetPGProcByNumber(i)->pid;
+		PGPROC	   *proc = GetPGProcByNumber(i);
+		int			pid = *(volatile int *) &proc->pid;
 		int64		switches;
 
 		if (pid == 0 || pid == MyProcPid)
 			continue;
+		if (*(volatile uint32 *) &proc->wait_event_info == WAIT_EVENT_SPIN_DELAY)
+			return -1;
 		switches = switches_of_sleeper(pid);
 		if (switches < 0)
 			return -1;
