@@ -14,34 +14,25 @@
  * not use it, while it has I/O started on one of its buffers; it changes nothing,
  * neither by queries, whose triggers may look into any table, nor by utility commands
  * that could remove or write buffers; and it calls no C functions of others, which
- * may lock pages.
+ * may lock pages.  session.c keeps the last two rules.
  *
  * Of local buffers, the server does not note that I/O is in progress, so no process
  * waits.  The list says what was started, until the buffer has another block.
  */
 #include "test_aio.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_language.h"
-#include "catalog/pg_proc.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/plancat.h"
 #include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
-#include "tcop/utility.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
@@ -58,12 +49,6 @@ typedef struct StartedIO
 
 static StartedIO started[MAX_STARTED];
 static int	nshared;			/* how many are on shared buffers */
-
-static planned_relation_hook_type prev_planned_relation;
-static ExecutorStart_hook_type prev_executor_start;
-static ProcessUtility_hook_type prev_process_utility;
-static needs_fmgr_hook_type prev_needs_fmgr;
-static fmgr_hook_type prev_fmgr;
 
 /*
  * Returns whether an entry is in use: a local buffer may have another block by now.
@@ -181,10 +166,19 @@ end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
+ * Returns whether this session has started I/O on shared buffers.
+ */
+bool
+has_shared_io(void)
+{
+	return nshared > 0;
+}
+
+/*
  * Raises an error if this transaction uses a relation with I/O started on one of
  * its buffers.  It then has a lock on the relation.
  */
-static void
+void
 check_started_not_used(void)
 {
 	for (int i = 0; nshared > 0 && i < MAX_STARTED; i++)
@@ -197,164 +191,16 @@ check_started_not_used(void)
 					 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
-pg_noreturn static void
-raise_changes(Node *command)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("cannot execute %s while this session has started I/O on a buffer",
-					CreateCommandName(command)),
-			 errhint("End the I/O with buffer_call_terminate_io() first.")));
-}
-
-/* planned_relation_hook: the planner may look into indexes, of partitions as well */
-static void
-check_planned_relation(PLANNED_RELATION_PARAMETERS)
-{
-	check_started_not_used();
-	if (prev_planned_relation)
-		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
-}
-
-/* ExecutorStart_hook: not every plan is new */
-static void
-check_executor_start(QueryDesc *queryDesc, int eflags)
-{
-	PlannedStmt *plan = queryDesc->plannedstmt;
-
-	if (nshared > 0 && (plan->commandType != CMD_SELECT || plan->hasModifyingCTE))
-		raise_changes((Node *) plan);
-	check_started_not_used();
-	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
-}
-
 /*
- * Returns whether a utility command neither removes nor writes buffers, or leaves
- * that to queries and commands inside it.
- */
-bool
-leaves_buffers_alone(Node *command)
-{
-	switch (nodeTag(command))
-	{
-		case T_TransactionStmt:
-			{
-				TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
-
-				return kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED;
-			}
-		case T_CallStmt:
-		case T_ClosePortalStmt:
-		case T_DeallocateStmt:
-		case T_DeclareCursorStmt:
-		case T_DoStmt:
-		case T_ExecuteStmt:
-		case T_ExplainStmt:
-		case T_FetchStmt:
-		case T_ListenStmt:
-		case T_LoadStmt:
-		case T_NotifyStmt:
-		case T_PrepareStmt:
-		case T_UnlistenStmt:
-		case T_VariableSetStmt:
-		case T_VariableShowStmt:
-			return true;
-		case T_CheckPointStmt:	/* the checkpointer writes */
-			return IsPostmasterEnvironment;
-		default:
-			return false;
-	}
-}
-
-/* ProcessUtility_hook */
-static void
-check_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			  ProcessUtilityContext context, ParamListInfo params,
-			  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	if (nshared > 0 && !leaves_buffers_alone(pstmt->utilityStmt))
-		raise_changes(pstmt->utilityStmt);
-	(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
-		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-}
-
-/* needs_fmgr_hook: functions that are not built in are looked at */
-static bool
-check_needs_fmgr(Oid fn_oid)
-{
-	return nshared > 0 || (prev_needs_fmgr && prev_needs_fmgr(fn_oid));
-}
-
-/*
- * Returns whether a function of this library locks no pages.  pg_buffercache looks
- * at the headers of buffers, but for what evicts and writes them.
- */
-static bool
-locks_no_pages(const char *library, Oid fn_oid)
-{
-	if (library == NULL)
-		return false;
-	if (strcmp(library, "/pg_buffercache") == 0)
-	{
-		const char *name = get_func_name(fn_oid);
-
-		return name != NULL && strstr(name, "evict") == NULL && strstr(name, "dirty") == NULL;
-	}
-	return strncmp(library, "/test_aio", 9) == 0 || strncmp(library, "/plpgsql", 8) == 0;
-}
-
-/*
- * fmgr_hook: functions in C of other extensions may lock pages of any relation, for
- * which neither a cancel nor a shutdown ends a wait.
+ * Has this session end its I/O when it exits.
  */
 static void
-check_fmgr(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
-{
-	if (nshared > 0 && event == FHET_START)
-	{
-		HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(flinfo->fn_oid));
-		bool		isnull = true;
-		Datum		probin = 0;
-		const char *library = NULL;
-
-		if (HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
-			probin = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &isnull);
-		if (!isnull)
-			library = last_dir_separator(TextDatumGetCString(probin));
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		if (!isnull && !locks_no_pages(library, flinfo->fn_oid))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot call function \"%s\" while this session has started I/O on a buffer",
-							get_func_name(flinfo->fn_oid)),
-					 errhint("End the I/O with buffer_call_terminate_io() first.")));
-	}
-	if (prev_fmgr)
-		prev_fmgr(event, flinfo, arg);
-}
-
-/*
- * Has this session keep the rules, and end its I/O when it exits.
- */
-static void
-watch_session(void)
+watch_exit(void)
 {
 	static bool watched = false;
 
-	if (watched)
-		return;
-	before_shmem_exit(end_all_at_exit, 0);
-	prev_planned_relation = planned_relation_hook;
-	planned_relation_hook = check_planned_relation;
-	prev_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = check_executor_start;
-	prev_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = check_utility;
-	prev_needs_fmgr = needs_fmgr_hook;
-	needs_fmgr_hook = check_needs_fmgr;
-	prev_fmgr = fmgr_hook;
-	fmgr_hook = check_fmgr;
+	if (!watched)
+		before_shmem_exit(end_all_at_exit, 0);
 	watched = true;
 }
 
@@ -425,7 +271,7 @@ open_table_of(Buffer buffer, const BufferTag *tag)
  * Starts I/O on a shared buffer.
  */
 static bool
-start_shared_io(Buffer buffer, bool for_input, bool wait)
+start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wait)
 {
 	BufferDesc *desc = get_buffer_descriptor(buffer);
 	BufferTag	tag = require_block(buffer);
@@ -451,9 +297,10 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot start I/O in a transaction that has changed something"),
 				 errhint("Commit first.")));
+	require_watched_statement(fcinfo);
 	rel = open_table_of(buffer, &tag);
 	io = place_for(buffer);
-	watch_session();
+	watch_exit();
 
 	/* the relation's lock may have been waited for */
 	if (!refer_to_buffer(desc, &tag))
@@ -465,7 +312,7 @@ start_shared_io(Buffer buffer, bool for_input, bool wait)
 	{
 		/* others may wait for what we have staged while we wait for them */
 		if (wait)
-			pgaio_submit_staged();
+			submit_staged();
 		is_ours = start_buffer_io(buffer, for_input, wait);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
@@ -497,7 +344,7 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
 	StartedIO  *io = place_for(buffer);
 
 	if (wait)
-		pgaio_submit_staged();
+		submit_staged();
 	if (!start_buffer_io(buffer, for_input, wait))
 		return false;
 	*io = (StartedIO)
@@ -527,7 +374,7 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 
 	PG_RETURN_BOOL(BufferIsLocal(buffer) ?
 				   start_local_io(buffer, for_input, wait) :
-				   start_shared_io(buffer, for_input, wait));
+				   start_shared_io(fcinfo, buffer, for_input, wait));
 }
 
 /*

@@ -6,9 +6,7 @@
  */
 #include "test_aio.h"
 
-#include "executor/executor.h"
 #include "replication/walsender.h"
-#include "tcop/utility.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(handle_get);
@@ -22,130 +20,6 @@ PG_FUNCTION_INFO_V1(batch_end);
 /* What handle_get() got last.  Handles are reused: the generation tells. */
 static PgAioHandle *last_handle;
 static uint64 last_generation;
-
-static ExecutorStart_hook_type prev_executor_start;
-static ExecutorRun_hook_type prev_executor_run;
-static ProcessUtility_hook_type prev_process_utility;
-
-/* Is a query that reads tables being run, perhaps by way of others? */
-static bool in_table_query = false;
-
-/*
- * Leaves batch mode, if the session is in it, before something is waited for
- * that the waiting itself may stage: nobody would submit that.
- */
-bool
-suspend_batch(void)
-{
-	bool		was_open = pgaio_my_backend != NULL && pgaio_my_backend->in_batchmode;
-
-	if (was_open)
-		pgaio_exit_batchmode();
-
-	return was_open;
-}
-
-/*
- * Enters batch mode again if it has been left by suspend_batch().  After an
- * error it stays left, as the server would have it.
- */
-void
-resume_batch(bool was_open)
-{
-	if (was_open)
-		pgaio_enter_batchmode();
-}
-
-/*
- * Enters batch mode, unless that would be within a query that reads tables: such
- * a query may wait for a page whose owner waits for what is staged.
- */
-void
-enter_batch(void)
-{
-	if (in_table_query)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot start a batch in a query that reads tables")));
-	pgaio_enter_batchmode();
-}
-
-static bool
-reads_tables(const PlannedStmt *plan)
-{
-	foreach_node(RangeTblEntry, entry, plan->rtable)
-	{
-		if (entry->rtekind == RTE_RELATION)
-			return true;
-	}
-	return false;
-}
-
-/* ExecutorStart_hook: a query that reads tables is outside of batch mode; catalogs are read here */
-static void
-start_outside_batch(QueryDesc *queryDesc, int eflags)
-{
-	bool		batch_was_open = reads_tables(queryDesc->plannedstmt) && suspend_batch();
-
-	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
-	resume_batch(batch_was_open);
-}
-
-static void
-run_table_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
-{
-	const bool	was_in_table_query = in_table_query;
-
-	in_table_query = true;
-	PG_TRY();
-	{
-		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
-	}
-	PG_FINALLY();
-	{
-		in_table_query = was_in_table_query;
-	}
-	PG_END_TRY();
-}
-
-/* ExecutorRun_hook */
-static void
-run_outside_batch(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
-{
-	if (reads_tables(queryDesc->plannedstmt))
-	{
-		bool		batch_was_open = suspend_batch();
-
-		run_table_query(queryDesc, direction, count);
-		resume_batch(batch_was_open);
-	}
-	else
-		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
-}
-
-/* ProcessUtility_hook: and so is a command that may read or write them */
-static void
-process_utility_outside_batch(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-							  ProcessUtilityContext context, ParamListInfo params,
-							  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	bool		batch_was_open = !leaves_buffers_alone(pstmt->utilityStmt) && suspend_batch();
-
-	(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
-		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	resume_batch(batch_was_open);
-}
-
-void
-handles_init(void)
-{
-	prev_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = start_outside_batch;
-	prev_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = run_outside_batch;
-	prev_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility_outside_batch;
-}
 
 static PgAioHandle *
 acquire_handle(void)
@@ -265,7 +139,7 @@ batch_start(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("batch_start() cannot be called in a replication connection")));
 
-	enter_batch();
+	enter_batch(fcinfo);
 
 	PG_RETURN_VOID();
 }

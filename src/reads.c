@@ -4,6 +4,7 @@
  */
 #include "test_aio.h"
 
+#include "catalog/catalog.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -22,6 +23,17 @@ PG_FUNCTION_INFO_V1(start_read_buffers);
 
 /* what one call of read_buffers() may read: 1 GB of the usual blocks */
 #define READ_BUFFERS_MAX_BLOCKS 131072
+
+/*
+ * Submits what was staged of a catalog: this session may need a page of it for which
+ * others wait with another page locked.
+ */
+static void
+submit_of_catalog(Relation rel)
+{
+	if (IsCatalogRelation(rel))
+		submit_staged();
+}
 
 /*
  * Stages one read of consecutive blocks into pinned buffers with I/O started, which
@@ -51,6 +63,7 @@ stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buff
 	}
 	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
 	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
+	submit_of_catalog(rel);
 }
 
 /*
@@ -154,7 +167,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	for (int i = 0; i < nblocks; i++)
 		buffers[i] = pin_block_as_invalid(rel, blockno + i);
 	if (enters_batch)
-		enter_batch();
+		enter_batch(fcinfo);
 	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
 	start_block_io(rel, blockno, buffers, nblocks);
 	stage_read(ioh, rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), &iow);
@@ -320,6 +333,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 		CHECK_FOR_INTERRUPTS();
 		reads = lappend(reads, start_read(rel, start, done, nblocks, buffers));
 	}
+	submit_of_catalog(rel);
 
 	/* the retry of a short read must not be staged */
 	if (wait)

@@ -20,7 +20,7 @@ void		_PG_init(void);
 void
 _PG_init(void)
 {
-	handles_init();
+	session_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 

@@ -76,15 +76,18 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 extern bool buffer_io_is_ours(Buffer buffer);
 extern Oid	started_input(Buffer buffer, BlockNumber *blockno);
 extern void hand_over_started(Buffer buffer);
-extern bool leaves_buffers_alone(Node *command);
+extern bool has_shared_io(void);
+extern void check_started_not_used(void);
 
-/* handles.c: AIO handles and batch mode */
-extern void enter_batch(void);
+/* session.c: what a session does not do meanwhile, or outside of a batch only */
+extern void require_watched_statement(FunctionCallInfo fcinfo);
+extern void enter_batch(FunctionCallInfo fcinfo);
+extern void submit_staged(void);
 extern bool suspend_batch(void);
 extern void resume_batch(bool was_open);
 
 /* called by _PG_init(): the first always, the others when the library is preloaded, in this order */
-extern void handles_init(void);
+extern void session_init(void);
 extern void filters_init(void);
 extern void kept_init(void);
 extern void injection_points_init(void);

@@ -1,0 +1,434 @@
+/*
+ * What a session does not do while it has a batch open, or I/O started on a buffer.
+ *
+ * Others wait for what is staged and for that buffer, and some of them listen to no
+ * cancel.  So the session must not wait for them in the same way, as for the lock of
+ * a page.  It locks pages where it plans and runs queries that read tables, in
+ * utility commands, and in C functions of other libraries.  All of these run outside
+ * of the batch, and those that could meet a buffer with started I/O are refused
+ * (buffer_io.c says which).
+ */
+#include "test_aio.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/plancat.h"
+#include "storage/proc.h"
+#include "storage/proclist.h"
+#include "tcop/pquery.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+static planned_relation_hook_type prev_planned_relation;
+static ExecutorStart_hook_type prev_executor_start;
+static ExecutorRun_hook_type prev_executor_run;
+static ProcessUtility_hook_type prev_process_utility;
+static needs_fmgr_hook_type prev_needs_fmgr;
+static fmgr_hook_type prev_fmgr;
+
+/* Is a query that reads tables being run, perhaps by way of others? */
+static bool in_table_query = false;
+
+/* how many calls of C functions of other libraries are being made, one in another */
+static int	calls_of_others = 0;
+
+/* Has the outermost of them left a batch? */
+static bool left_batch_for_call = false;
+
+/*
+ * Does this session use the library?  Then C functions of others are called by way of
+ * fmgr_hook; other sessions are spared the time.
+ */
+static bool uses_library = false;
+
+/* the transaction that looked one up before, and may call it without the hook */
+static LocalTransactionId unwatched_in = InvalidLocalTransactionId;
+
+/* when the statement began that has loaded the library, if it was not preloaded */
+static TimestampTz loaded_at = 0;
+
+/*
+ * Submits what this session has staged, before it waits for somebody who may wait for
+ * that.  With io_uring, a process that began to wait for a read when it was only staged
+ * sleeps until another one has completed it, so this one does.
+ */
+void
+submit_staged(void)
+{
+	PgAioHandle *staged[PGAIO_SUBMIT_BATCH_SIZE];
+	PgAioWaitRef iows[PGAIO_SUBMIT_BATCH_SIZE];
+	int			nstaged = pgaio_my_backend->num_staged_ios;
+
+	for (int i = 0; i < nstaged; i++)
+	{
+		staged[i] = pgaio_my_backend->staged_ios[i];
+		pgaio_io_get_wref(staged[i], &iows[i]);
+	}
+	pgaio_submit_staged();
+	for (int i = 0; i < nstaged && io_method == IOMETHOD_IO_URING; i++)
+		if (!proclist_is_empty(&staged[i]->cv.wakeup))
+			pgaio_wref_wait(&iows[i]);
+}
+
+/*
+ * Leaves batch mode, if the session is in it, before something is waited for
+ * that the waiting itself may stage: nobody would submit that.
+ */
+bool
+suspend_batch(void)
+{
+	bool		was_open = pgaio_my_backend != NULL && pgaio_my_backend->in_batchmode;
+
+	if (was_open)
+	{
+		submit_staged();
+		pgaio_exit_batchmode();
+	}
+
+	return was_open;
+}
+
+/*
+ * Enters batch mode again if it has been left by suspend_batch().  After an
+ * error it stays left, as the server would have it.
+ */
+void
+resume_batch(bool was_open)
+{
+	if (was_open)
+		pgaio_enter_batchmode();
+}
+
+static bool
+reads_tables(const PlannedStmt *plan)
+{
+	foreach_node(RangeTblEntry, entry, plan->rtable)
+	{
+		if (entry->rtekind == RTE_RELATION)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Returns whether a statement does nothing but call this function of this library, and
+ * functions that are built in.
+ */
+static bool
+only_calls(const PlannedStmt *plan, Oid fn_oid)
+{
+	if (plan->commandType != CMD_SELECT || reads_tables(plan))
+		return false;
+	foreach_node(PlanInvalItem, item, plan->invalItems)
+	{
+		if (item->cacheId == PROCOID &&
+			item->hashValue != GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(fn_oid)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Raises an error if the calling statement may lock pages in a way that the hooks of
+ * this file do not see.
+ */
+void
+require_watched_statement(FunctionCallInfo fcinfo)
+{
+	if (unwatched_in == MyProc->vxid.lxid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s() in a transaction that has called functions of other extensions before",
+						get_func_name(fcinfo->flinfo->fn_oid)),
+				 errhint("Call it in another transaction.")));
+	if (loaded_at == GetCurrentStatementStartTimestamp() &&
+		!(ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 &&
+		  only_calls(linitial_node(PlannedStmt, ActivePortal->stmts), fcinfo->flinfo->fn_oid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s() in this statement, which has loaded the library",
+						get_func_name(fcinfo->flinfo->fn_oid)),
+				 errhint("Execute it again.")));
+}
+
+/*
+ * Enters batch mode, unless that would be within what runs outside of it.
+ */
+void
+enter_batch(FunctionCallInfo fcinfo)
+{
+	/* replay would wait for what is staged */
+	PreventCommandDuringRecovery("a batch");
+	if (in_table_query || calls_of_others > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot start a batch in %s", in_table_query ?
+						"a query that reads tables" : "a function of another extension")));
+	require_watched_statement(fcinfo);
+	pgaio_enter_batchmode();
+}
+
+/* planned_relation_hook: the planner may look into indexes, of partitions as well */
+static void
+check_planned_relation(PLANNED_RELATION_PARAMETERS)
+{
+	check_started_not_used();
+	if (prev_planned_relation)
+		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
+}
+
+pg_noreturn static void
+raise_changes(Node *command)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot execute %s while this session has started I/O on a buffer",
+					CreateCommandName(command)),
+			 errhint("End the I/O with buffer_call_terminate_io() first.")));
+}
+
+/* ExecutorStart_hook: not every plan is new; catalogs are read here */
+static void
+start_query(QueryDesc *queryDesc, int eflags)
+{
+	PlannedStmt *plan = queryDesc->plannedstmt;
+	bool		batch_was_open;
+
+	if (has_shared_io() && (plan->commandType != CMD_SELECT || plan->hasModifyingCTE))
+		raise_changes((Node *) plan);
+	check_started_not_used();
+	batch_was_open = reads_tables(plan) && suspend_batch();
+	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
+	resume_batch(batch_was_open);
+}
+
+static void
+run_table_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
+{
+	const bool	was_in_table_query = in_table_query;
+
+	in_table_query = true;
+	PG_TRY();
+	{
+		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
+	}
+	PG_FINALLY();
+	{
+		in_table_query = was_in_table_query;
+	}
+	PG_END_TRY();
+}
+
+/* ExecutorRun_hook */
+static void
+run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
+{
+	if (reads_tables(queryDesc->plannedstmt))
+	{
+		bool		batch_was_open = suspend_batch();
+
+		run_table_query(queryDesc, direction, count);
+		resume_batch(batch_was_open);
+	}
+	else
+		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
+}
+
+/*
+ * Returns whether a utility command neither removes nor writes buffers, or leaves
+ * that to queries and commands inside it.
+ */
+static bool
+leaves_buffers_alone(Node *command)
+{
+	switch (nodeTag(command))
+	{
+		case T_TransactionStmt:
+			{
+				TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
+
+				return kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED;
+			}
+		case T_CallStmt:
+		case T_ClosePortalStmt:
+		case T_DeallocateStmt:
+		case T_DeclareCursorStmt:
+		case T_DoStmt:
+		case T_ExecuteStmt:
+		case T_ExplainStmt:
+		case T_FetchStmt:
+		case T_ListenStmt:
+		case T_LoadStmt:
+		case T_NotifyStmt:
+		case T_PrepareStmt:
+		case T_UnlistenStmt:
+		case T_VariableSetStmt:
+		case T_VariableShowStmt:
+			return true;
+		case T_CheckPointStmt:	/* the checkpointer writes */
+			return IsPostmasterEnvironment;
+		default:
+			return false;
+	}
+}
+
+/* ProcessUtility_hook */
+static void
+process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		batch_was_open = false;
+
+	if (!leaves_buffers_alone(pstmt->utilityStmt))
+	{
+		if (has_shared_io())
+			raise_changes(pstmt->utilityStmt);
+		batch_was_open = suspend_batch();
+	}
+	(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
+		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	resume_batch(batch_was_open);
+}
+
+typedef enum FunctionKind
+{
+	LOCKS_NO_PAGES,
+	OF_THIS_LIBRARY,
+	OF_OTHERS,					/* in C: may lock pages of any relation */
+} FunctionKind;
+
+/*
+ * Returns which kind of function this is, of those that are not built in.
+ */
+static FunctionKind
+function_kind(Oid fn_oid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(fn_oid));
+	bool		isnull = true;
+	Datum		probin = 0;
+	const char *library = NULL;
+	const char *name;
+
+	if (HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+		probin = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &isnull);
+	if (!isnull)
+		library = last_dir_separator(TextDatumGetCString(probin));
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (isnull)
+		return LOCKS_NO_PAGES;
+	if (library == NULL)
+		return OF_OTHERS;
+	if (strncmp(library, "/test_aio", 9) == 0)
+		return OF_THIS_LIBRARY;
+	if (strncmp(library, "/plpgsql", 8) == 0)
+		return LOCKS_NO_PAGES;
+
+	/* it looks at the headers of buffers, but for what evicts and writes them */
+	name = strcmp(library, "/pg_buffercache") == 0 ? get_func_name(fn_oid) : NULL;
+	return name != NULL && strstr(name, "evict") == NULL && strstr(name, "dirty") == NULL ?
+		LOCKS_NO_PAGES : OF_OTHERS;
+}
+
+/* needs_fmgr_hook: called when a function that is not built in is looked up */
+static bool
+needs_fmgr(Oid fn_oid)
+{
+	FunctionKind kind = function_kind(fn_oid);
+
+	if (kind == OF_THIS_LIBRARY)
+		uses_library = true;
+	if (kind == OF_OTHERS)
+	{
+		if (uses_library)
+			return true;
+		unwatched_in = MyProc->vxid.lxid;
+	}
+	return prev_needs_fmgr && prev_needs_fmgr(fn_oid);
+}
+
+/* What fmgr_hook keeps with a function between its calls. */
+typedef struct CalledFunction
+{
+	FunctionKind kind;
+	Datum		next_private;	/* of the previous hook */
+} CalledFunction;
+
+static CalledFunction *
+look_at_function(FmgrInfo *flinfo)
+{
+	CalledFunction *called = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(CalledFunction));
+
+	called->kind = function_kind(flinfo->fn_oid);
+	return called;
+}
+
+/*
+ * Leaves the batch, if one is open, for the outermost call of a C function of others.
+ */
+static void
+begin_call_of_others(Oid fn_oid)
+{
+	if (has_shared_io())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot call function \"%s\" while this session has started I/O on a buffer",
+						get_func_name(fn_oid)),
+				 errhint("End the I/O with buffer_call_terminate_io() first.")));
+	if (calls_of_others++ == 0)
+		left_batch_for_call = suspend_batch();
+}
+
+/* fmgr_hook */
+static void
+call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
+{
+	CalledFunction *called = (CalledFunction *) DatumGetPointer(*private);
+
+	if (called == NULL)
+	{
+		called = look_at_function(flinfo);
+		*private = PointerGetDatum(called);
+	}
+	/* nothing may fail once a call counts as begun */
+	if (prev_fmgr)
+		prev_fmgr(event, flinfo, &called->next_private);
+	if (called->kind != OF_OTHERS)
+		return;
+	if (event == FHET_START)
+		begin_call_of_others(flinfo->fn_oid);
+	else if (--calls_of_others == 0 && event == FHET_END)
+		resume_batch(left_batch_for_call);
+}
+
+void
+session_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+	{
+		uses_library = true;
+		loaded_at = GetCurrentStatementStartTimestamp();
+	}
+
+	prev_planned_relation = planned_relation_hook;
+	planned_relation_hook = check_planned_relation;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = start_query;
+	prev_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = run_query;
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+	prev_needs_fmgr = needs_fmgr_hook;
+	needs_fmgr_hook = needs_fmgr;
+	prev_fmgr = fmgr_hook;
+	fmgr_hook = call_function;
+}
