@@ -10,6 +10,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -58,7 +59,21 @@ open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 
 	require_superuser(fcinfo);
 
-	rel = try_relation_open(relid, lockmode);
+	/*
+	 * whoever has the lock may wait for what this session has staged or
+	 * started
+	 */
+	if (!ConditionalLockRelationOid(relid, lockmode))
+	{
+		if (has_shared_io())
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot wait for a lock on relation %u while this session has started I/O on a buffer",
+							relid)));
+		submit_staged();
+		LockRelationOid(relid, lockmode);
+	}
+	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

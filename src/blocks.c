@@ -37,7 +37,7 @@ grow_rel(PG_FUNCTION_ARGS)
 	check_range("nblocks", nblocks, 1, GROW_REL_MAX_BLOCKS);
 
 	/* nothing below knows of batches */
-	pgaio_submit_staged();
+	submit_staged();
 
 	while (done < nblocks)
 	{

@@ -296,7 +296,7 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 		 * We may have to wait for somebody who waits for I/O that this
 		 * session has staged, and writing a page knows nothing of batches.
 		 */
-		pgaio_submit_staged();
+		submit_staged();
 
 		outcome = RelationUsesLocalBuffers(rel) ?
 			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
@@ -414,7 +414,7 @@ evict_rel(PG_FUNCTION_ARGS)
 	IoTime		begin = io_now();
 	int			pinned;
 
-	pgaio_submit_staged();
+	submit_staged();
 
 	if (RelationUsesLocalBuffers(rel))
 		pinned = evict_local_blocks(rel);
