@@ -87,6 +87,12 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
+/* of libpq/libpq.h, which needs the headers of GSSAPI if the server was built with it */
+struct WaitEventSet;
+extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
+#define FeBeWaitSetSocketPos 0
+#define FeBeWaitSetNEvents 3
+
 /* the hook that sees each relation that is planned, once it is locked */
 #if PG_VERSION_NUM >= 190000
 #define planned_relation_hook build_simple_rel_hook

@@ -21,6 +21,7 @@
 #include "optimizer/plancat.h"
 #include "storage/proc.h"
 #include "storage/proclist.h"
+#include "storage/waiteventset.h"
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -33,6 +34,7 @@ static ExecutorRun_hook_type prev_executor_run;
 static ProcessUtility_hook_type prev_process_utility;
 static needs_fmgr_hook_type prev_needs_fmgr;
 static fmgr_hook_type prev_fmgr;
+static emit_log_hook_type prev_emit_log;
 
 /* Is a query that reads tables being run, perhaps by way of others? */
 static bool in_table_query = false;
@@ -410,6 +412,37 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 		resume_batch(left_batch_for_call);
 }
 
+static bool
+client_reads(void)
+{
+	WaitEvent	events[FeBeWaitSetNEvents];
+	int			nevents;
+
+	ModifyWaitEvent(FeBeWaitSet, FeBeWaitSetSocketPos, WL_SOCKET_WRITEABLE, NULL);
+	nevents = WaitEventSetWait(FeBeWaitSet, 0, events, lengthof(events), 0);
+	for (int i = 0; i < nevents; i++)
+		if (events[i].events & WL_SOCKET_WRITEABLE)
+			return true;
+
+	return false;
+}
+
+/*
+ * emit_log_hook: what cannot be interrupted, and the last word of a session, is not said
+ * to a client that does not read.  The session would wait for the client, and others
+ * for the session.
+ */
+static void
+spare_client(ErrorData *edata)
+{
+	if (edata->output_to_client && FeBeWaitSet != NULL &&
+		(edata->elevel >= FATAL || InterruptHoldoffCount > 0 || CritSectionCount > 0) &&
+		!client_reads())
+		edata->output_to_client = false;
+	if (prev_emit_log)
+		prev_emit_log(edata);
+}
+
 void
 session_init(void)
 {
@@ -431,4 +464,6 @@ session_init(void)
 	needs_fmgr_hook = needs_fmgr;
 	prev_fmgr = fmgr_hook;
 	fmgr_hook = call_function;
+	prev_emit_log = emit_log_hook;
+	emit_log_hook = spare_client;
 }
