@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 use TestAio::Gate;
 
-our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
+our @EXPORT = qw(combinations conflicts notices_until_full on_their_turn run_combination run_conflict);
 
 # Seconds after which a party must have ended: fewer than the latency of the devices, which is
 # what a party that is not told would wait for, and many for a slow machine.
@@ -255,7 +255,7 @@ sub on_their_turn ($method, $has_worker, @combinations)
 }
 
 # How many notices a client leaves unread before the next message blocks the session.
-sub _notices_until_full ($aio)
+sub notices_until_full ($aio)
 {
 	$aio->sql(q{CREATE SEQUENCE scenario.sent; CREATE FUNCTION scenario.flood(n int) RETURNS void LANGUAGE plpgsql AS
 		'BEGIN FOR i IN 1..n LOOP PERFORM nextval(''scenario.sent''); RAISE NOTICE ''x''; END LOOP; END'});
@@ -273,7 +273,7 @@ sub _notices_until_full ($aio)
 # before the wait, a longer one is tried.  Returns the party and the statement that ends the wait.
 sub _run_into_timeout ($aio, $wait, $end, $t)
 {
-	my $notices = $end->{unread} && _notices_until_full($aio);
+	my $notices = $end->{unread} && notices_until_full($aio);
 	for my $limit (100, 1000, 10_000)
 	{
 		my $party = $aio->sessions("party_$limit");

@@ -1,0 +1,114 @@
+# What a session does outside of a batch, and not at all while it has I/O started on a buffer: others
+# that wait for it may have locked the page that it needs, and no cancel ends a wait for that lock.
+#
+# io_methods: worker; long: all
+use TestAio;
+use TestAio::Waits;
+
+my $others_before = qr/in a transaction that has called functions of other extensions before/;
+
+with_each_io_method(sub {
+	my $no_pages = $aio->lacks('pageinspect');
+
+	# the function is looked up before the I/O is started
+	$aio->scenario('a function of another extension where I/O is started', with('alice bob', 4, sub ($alice, $bob, $t) {
+		my ($b, $page) = ($alice->sql("SELECT buffer_create_toy('$t', 2)"), "get_raw_page('$t', 1) IS NULL");
+		my $refused = qr/cannot call function "get_raw_page" while this session has started I\/O on a buffer/;
+		$alice->fails("SELECT buffer_call_start_io($b, true, false), $page", '55006', $refused, 'in the same statement');
+		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+		# bob has not used the library
+		$bob->fails("SELECT $page, buffer_call_start_io($b, true, false)", '55000', $others_before, 'before, in the first statement of a session');
+		$bob->gives("SELECT $page, buffer_call_start_io($b, true, false)", 'f|t', 'before, in the next');
+		$bob->fails("SELECT $page", '55006', $refused, 'afterwards');
+		$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+	}), skip => $no_pages);
+
+	# bob has a page of the index locked while he waits for what alice has staged
+	$aio->scenario('a function of another extension in a batch', with('alice bob carol', 20, sub ($alice, $bob, $carol, $t) {
+		$aio->sql("CREATE UNIQUE INDEX i ON $t (blk)");
+		# opens the relation, so that the batch reads no catalogs
+		$aio->evict($t, $alice);
+		$alice->starts("SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', 5, wait_complete => false)::text UNION ALL"
+			  . " ${\$aio->pause}::text UNION ALL SELECT length(get_raw_page('scenario.i', 1))::text UNION ALL"
+			  . " SELECT read_rel_block_ll('$t', 6, wait_complete => false)::text UNION ALL SELECT batch_end()::text");
+		$alice->waits_on('advisory');
+		$bob->starts("INSERT INTO $t (blk) VALUES (5)");
+		$bob->waits_on('AioIoCompletion') if $aio->method ne 'sync';
+		$aio->resume;
+		$alice->returns("\n\n\n8192\n\n", 'it runs outside of the batch, which goes on');
+		$bob->raises('23505', qr/duplicate key/, 'and he has got his read');
+		$carol->fails("BEGIN; SELECT get_raw_page('$t', 1) IS NULL; SELECT batch_start()", '55000', $others_before, 'before, in the first transaction');
+		$carol->sql('ROLLBACK');
+		$carol->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'in the next');
+		$aio->end_session($alice);
+	}), skip => $no_pages);
+
+	# the page of a catalog that a session needs next is perhaps locked by one that waits for the read
+	$aio->scenario('a read of a catalog is not left staged', with('alice', sub ($alice) {
+		my $staged = "SELECT count(*)::text FROM pg_aios WHERE pid = pg_backend_pid() AND state = 'STAGED'";
+		for my $read ("SELECT read_rel_block_ll('pg_conversion', 0, wait_complete => false)::text", "SELECT concat_ws('', io_reqd) FROM start_read_buffers('pg_conversion', 0, 1)")
+		{
+			$alice->sql("SELECT evict_rel('pg_conversion')");
+			$alice->gives("SELECT batch_start()::text UNION ALL $read UNION ALL $staged UNION ALL SELECT batch_end()::text",
+				$read =~ /io_reqd/ ? "\nt\n0\n" : "\n\n0\n", $read);
+		}
+		$aio->end_session($alice);
+	}));
+
+	$aio->scenario('a wait for the lock of a relation', with('alice bob', 20, sub ($alice, $bob, $t) {
+		my $u = $aio->table('u', 4);
+		$aio->evict($t, $alice);
+		$bob->sql("BEGIN; LOCK $u");
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 5, wait_complete => false)", $aio->pause, "SELECT grow_rel('$u', 1)"));
+		$alice->waits_on('advisory');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
+		$bob->waits_on('AioIoCompletion') if $aio->method ne 'sync';
+		$aio->resume;
+		$bob->returns(1, 'what is staged is submitted before');
+		my $b = starts_io(my $carol = $aio->sessions('carol'), $t);
+		$carol->fails("SELECT evict_rel('$u')", '55006', qr/cannot wait for a lock on relation \d+ while this session has started I\/O/);
+		$carol->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+		$bob->sql('COMMIT');
+		$alice->ends('gets the lock');
+		$aio->end_session($alice);
+	}));
+
+	# so much is unread already that nothing more fits in
+	for my $what ('a warning while interrupts are held', 'the last word of a session')
+	{
+		$aio->scenario("the client does not read $what", with('alice', 20, sub ($alice, $t) {
+			starts_io($alice, $t);
+			my $pause = $aio->pause =~ s/SELECT //r;
+			$alice->stops_reading(notices_until_full($aio));
+			# the server warns of the open batch in the middle of the commit
+			my ($statement, $event) = $what =~ /warning/ ? ('SELECT batch_start()', 'ClientWrite') : ("SELECT $pause", 'advisory');
+			$alice->waits($statement, $event);
+			$aio->sql("SELECT pg_terminate_backend(${\$alice->pid})");
+			ok($aio->poll(sub { $aio->activity($alice->pid) eq '' }), 'it can be terminated');
+			$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'and what it has started ends');
+			$aio->resume;
+			$aio->end_session($alice);
+		}), log => qr/FATAL:  (?:terminating connection due to administrator command|connection to client lost)|WARNING:  open AIO batch/);
+	}
+}, leaves => 'nothing');
+
+# The library is loaded by the first statement that uses it, which the hooks do not see as a whole.
+# io_methods: worker
+for_each_io_method(sub {
+	for my $first ('SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()')
+	{
+		$aio->scenario("loaded by $first", with('alice', sub ($alice) {
+			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
+			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
+			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a query that reads tables/, 'and once more') }
+			else                  { $alice->sql($first) }
+			$alice->forget_warnings;
+			$aio->end_session($alice);
+		}), log => qr/WARNING:  open AIO batch/);
+	}
+	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
+		$alice->sql('SELECT batch_start()');
+		$alice->warns(qr/open AIO batch/);
+		$aio->end_session($alice);
+	}), log => qr/WARNING:  open AIO batch/);
+}, leaves => 'nothing', suffix => 'unloaded', conf => { shared_preload_libraries => '' });
