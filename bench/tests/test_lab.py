@@ -165,7 +165,7 @@ class Reports(unittest.TestCase):
             words = self.drawn(made).splitlines()
             self.assertIn(made.case.told_apart_by, words)
         words = self.drawn(report())
-        self.assertIn("2.00 times, 18.6 worse", words)
+        self.assertIn("18.6 is 2.00 times 19rc1, worse", words)
         self.assertIn("no difference", words)
 
     def test_contrasts_are_drawn(self) -> None:

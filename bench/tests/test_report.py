@@ -54,9 +54,9 @@ def identical(name: str, seed: int = 1, noise: float = 0.02) -> Report:
     """Returns a report of a case on two servers that differ by noise only."""
     random = numpy.random.default_rng(seed)
     made = replace(report(), case=casefile.load(CASE.with_name(name)), runs={})
-    for variant in made.case.variants:
+    for position, variant in enumerate(made.case.variants, 1):
         made.runs[variant.label] = {
-            server.label: [Run(n, {"time": 400 * float(numpy.exp(noise * random.standard_normal())), "in_progress": 1.0}) for n in range(1, 8)]
+            server.label: [Run(n, {"time": 400 * float(numpy.exp(noise * random.standard_normal())), "in_progress": 1.0, "value": position}) for n in range(1, 8)]
             for server in made.servers
         }
     return made
@@ -113,6 +113,8 @@ class Words(unittest.TestCase):
 
     def test_finding_of_one_server(self) -> None:
         self.assertEqual(wording.finding(report(1)), "18.6 takes 800 ms (worker), 700 ms (io_uring) and 900 ms (sync)")
+        self.assertEqual(wording.finding(replace(made := identical("d01_device.toml"), servers=made.servers[:1])),
+                         "18.6 has 1 to 36 times the ideal time (in 36 combinations)")
 
     def test_a_reason_is_said_once(self) -> None:
         self.assertEqual(wording.skipped(report(2, "io_uring")), ["io_uring skipped on 18.6 and 19rc1: a reason"])

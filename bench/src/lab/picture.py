@@ -28,10 +28,11 @@ def _places(position: int, number: int, apart: float) -> list[float]:
     return [position + (each - (number - 1) / 2) * apart for each in range(number)]
 
 
-def _rows(axes: Axes, names: list[str], least: tuple[float, float], size: float = 10) -> None:
+def _rows(axes: Axes, names: list[str], least: tuple[float, float], title: str, size: float = 10) -> None:
     """Names the rows, and makes the horizontal axis logarithmic, with this range at least and as many numbers as it has
     room for."""
     axes.set_xscale("log")
+    axes.set_xlabel(f"{title}, logarithmic scale", fontsize=size + 1)
     low, high = min(axes.get_xlim()[0], least[0]), max(axes.get_xlim()[1], least[1])
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < low * 1000 else (1,)))
@@ -49,8 +50,8 @@ def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
     if ratio.sign not in ("higher", "lower"):
         return wording.verdict(ratio.sign, None), NEITHER
     judged = report.case.figure.judged(ratio.sign)
-    words = f"{report.servers[0].label} {judged}" if judged else str(report.case.figure.sign(ratio.sign))
-    return f"{wording.times(ratio)} times, {words}", JUDGED[judged]
+    first, second = (server.label for server in report.servers)
+    return f"{first} is {wording.times(ratio)} times {second}, {judged or report.case.figure.sign(ratio.sign)}", JUDGED[judged]
 
 
 def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
@@ -63,8 +64,9 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
     )
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
     if report.quick:
-        figure.text(0.995, 0.995, "QUICK: signs at best, no figures to keep", fontsize=10, fontweight="bold", color="white", ha="right", va="top",
-                    bbox={"facecolor": WORSE, "edgecolor": "none", "pad": 4})
+        # at the height of the legend
+        axes.annotate("QUICK: signs at best, no figures to keep", (1, 1), xytext=(0, 9), xycoords="axes fraction", textcoords="offset points",
+                      fontsize=10, fontweight="bold", color="white", ha="right", bbox={"facecolor": WORSE, "edgecolor": "none", "pad": 4})
     # up to a quarter is to the left of the axes
     room = min(120, int(11 * figure.get_figwidth()))
     lines = [textwrap.fill(line, room) for line in (*wording.skipped(report), *filter(None, [report.case.constants]), *wording.devices(report), provenance)]
@@ -74,8 +76,7 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
     left = axes.get_position().x0
     # the letters that fit to the right of that
     width = int(8 * figure.get_figwidth() * (1 - left))
-    # below the stamp, if there is one
-    title = figure.suptitle(("\n" if report.quick else "") + textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
+    title = figure.suptitle(textwrap.fill(wording.finding(report), width), fontsize=14, fontweight="bold", ha="left")
     for text in (title, caption):
         text.set_x(left)
 
@@ -110,8 +111,7 @@ def _draw_contrasts(axes: Axes, report: Report, colours: dict[str, str]) -> None
                           fontweight="bold" if "; expected" in words else "normal")
     axes.axvline(1, color="#444444", linewidth=0.8)
     # a small difference looks small
-    _rows(axes, list(made), (0.5, 2))
-    axes.set_xlabel(f"the first of the two to the second on the same server: ratio of {figure.title.partition(' (')[0]}", fontsize=10)
+    _rows(axes, list(made), (0.5, 2), f"the first of the two to the second on the same server: ratio of {figure.title.partition(' (')[0]}")
 
 
 def _draw_legend(axes: Axes, labels: list[str]) -> None:
@@ -134,7 +134,7 @@ def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes
 
 
 def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
-    """Draws the variants one below the other, on a logarithmic scale."""
+    """Draws the variants one below the other."""
     figure, axes = _subplots(report, 11, 2.6 + 0.5 * len(groups))
     for position, variant in enumerate(groups):
         for label, colour, at in zip(labels, COLOURS, _places(position, len(labels), 0.3)):
@@ -150,9 +150,8 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
             )
     # noise must not fill the picture
     middles = [median(values) for variant in groups for label in labels if (values := report.values(variant, label))]
-    _rows(axes, groups, (min(middles) / 1.5, max(middles) * 1.5))
+    _rows(axes, groups, (min(middles) / 1.5, max(middles) * 1.5), report.case.unit if report.case.measure == "value" else report.case.figure.title)
     axes.set_ylabel(report.case.told_apart_by, fontsize=11)
-    axes.set_xlabel(report.case.unit if report.case.measure == "value" else report.case.figure.title, fontsize=11)
     _draw_legend(axes, labels)
     return figure, axes
 
@@ -204,9 +203,8 @@ def draw_all(reports: list[Report], path: Path) -> None:
     middles = [ratio.ratio for ratios in made.values() for _, ratio in ratios]
     axes.set_xscale("log")
     axes.set_xlim(min(0.5, *middles) / 1.2, max(2, *middles) * 1.2)
-    _rows(axes, list(made), axes.get_xlim(), 9)
     first, second = (server.label for server in reports[0].servers)
-    axes.set_xlabel(f"{first} to {second}: ratio of each case's figure (time, I/Os, …)")
+    _rows(axes, list(made), axes.get_xlim(), f"{first} to {second}: ratio of each case's figure (time, I/Os, …)", 9)
     axes.set_title(f"red: {first} is worse, green: better, grey: no difference, ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
     figure.suptitle(told_of_all(reports), fontsize=14, fontweight="bold")
     figure.savefig(path, dpi=150)

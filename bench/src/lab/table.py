@@ -91,10 +91,11 @@ def _results(report: Report) -> Table:
                 f"{wording.number(summary.minimum)} – {wording.number(summary.maximum)}",
                 wording.number(summary.mad),
             ]
+            # the verdict is on the first server, and stands in its row
             if ratio and number == 0:
-                cells.append(Text.assemble((wording.times(ratio), "bold"), f"  {wording.interval(ratio)}"))
-            elif ratio:
                 cells.append(wording.verdict(report.case.figure.sign(ratio.sign), report.expected_sign(variant)))
+            elif ratio:
+                cells.append(Text.assemble((wording.times(ratio), "bold"), f"  {wording.interval(ratio)}"))
             table.add_row(*cells, end_section=number == len(by_server) - 1)
     published = report.case.file.published
     if published and published.ratio:

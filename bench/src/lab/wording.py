@@ -58,12 +58,12 @@ def verb(case: Case) -> str:
 def _finding_of_one(report: Report) -> str:
     parts = []
     for server in report.servers:
-        medians = [
-            f"{amount(report.case, summary.median)} ({variant})"
-            for variant in report.runs if (summary := report.summary(variant, server.label))
-        ]
-        if medians:
-            parts.append(f"{server.label} {verb(report.case)} {joined(medians)}")
+        medians = {variant: summary.median for variant in report.runs if (summary := report.summary(variant, server.label))}
+        told = [f"{amount(report.case, median)} ({variant})" for variant, median in medians.items()]
+        if len(told) > NAMED:
+            told = [f"{number(min(medians.values()))} to {amount(report.case, max(medians.values()))} (in {len(told)} combinations)"]
+        if told:
+            parts.append(f"{server.label} {verb(report.case)} {joined(told)}")
     return "; ".join(parts) or "nothing could be measured"
 
 
@@ -127,14 +127,15 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
 def finding(report: Report) -> str:
     """Returns the result in one sentence: the contrasts, then whether the servers differ."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
+    expected = {report.expected_sign(variant) for variant in ratios} - {None, "same"}
     parts = _contrasts(report)
     if ratios:
         difference = _difference(report, ratios)
         # a difference that the case expects comes first
-        expected = {report.expected_sign(variant) for variant in ratios} - {None, "same"}
         parts = difference + parts if expected else parts + difference
-    elif not parts:
-        parts = [_finding_of_one(report)]
+    # a value is what its case is about
+    if not ratios and not parts or report.case.measure == "value" and not report.contrasts() and not expected:
+        parts.insert(0, _finding_of_one(report))
     told = "; ".join([*parts, *_surprise(report, ratios)])
     return told[:1].upper() + told[1:]
 
@@ -143,7 +144,7 @@ def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
     told = [(variant, ratio, report.expected_sign(variant)) for variant, ratio in ratios.items()]
     told += [(f"{found.server}, {found.of} against {found.to}", found.ratio, found.expected_sign) for found in report.contrasts()]
     found = [f"{what}: {expected}" for what, ratio, expected in told if expected and ratio.sign and report.case.figure.sign(ratio.sign) != expected]
-    return [f"NOT AS EXPECTED ({'; '.join(found)})"] if found else []
+    return [f"NOT AS EXPECTED ({'; '.join(found) if len(found) <= NAMED else f'in {len(found)} comparisons'})"] if found else []
 
 
 def verdict(sign: str | None, expected: str | None) -> str:
