@@ -3,8 +3,11 @@
 # them, how they report.
 
 umask 022
-# A calling make's flags and job server are not for the makes that we run; those
-# of PostgreSQL take MAKELEVEL for a sign that their headers are there.
+# A calling make's flags and job server are not for the makes that we run, except the variables
+# that servers/run gives them; those of PostgreSQL take MAKELEVEL for a sign that their headers
+# are there.
+# shellcheck disable=SC2034
+[[ ${MAKEFLAGS:-} != *' -- '* ]] || make_variables=${MAKEFLAGS#*' -- '}
 unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 
 # shellcheck disable=SC2034  # used by the scripts that source this

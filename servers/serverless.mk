@@ -4,8 +4,9 @@
 # the user's own server, if one was named
 own_server := $(if $(filter environment command,$(firstword $(origin PG_CONFIG))),$(PG_CONFIG))
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
-# the command line's variables are the scripts' environment already
-MAKEOVERRIDES =
+# the command line's variables are the scripts' environment already; to overrule the server's
+# Makefiles, those that concern compiling must be on the command lines of the makes inside, too
+MAKEOVERRIDES := $(subst @@,\ ,$(filter $(addsuffix =%,with_llvm CC CLANG CFLAGS CPPFLAGS LDFLAGS),$(subst \ ,@@,$(MAKEOVERRIDES))))
 
 ifeq ($(own_server),)
 # the first that has assertions and injection points
