@@ -84,7 +84,7 @@ is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_T
 
 # recordings of the server before are needed if any are made
 before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),-)' '$(server)',:)
-first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))")
+first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))" && export TEST_AIO_FIRST &&)
 
 check:
 	@$(provide)

@@ -310,6 +310,10 @@ class Sides(unittest.TestCase):
         self.assertEqual((side.suite, side.lab), ("pg_config:/a/bin/pg_config", "pg_config:/a/bin/pg_config"))
         with self.assertRaises(sides.SideError):
             sides.side("after", "18-stock,")
+        with self.assertRaisesRegex(sides.SideError, "no server is called"):
+            sides.identity("nosuch")
+        with self.assertRaisesRegex(sides.SideError, "no git repository"):
+            changed.functions_of("source:/tmp", "")
 
     def test_cases(self) -> None:
         names = [path.stem for path in arguments.parse(["18-stock", "19-stock"]).cases]

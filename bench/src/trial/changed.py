@@ -39,6 +39,8 @@ def functions_of(server: str, base: str) -> dict[str, set[str]]:
     committed yet."""
     path, revision = sides.split_tree(server)
     head = revision or "HEAD"
+    if not project.git(path, "rev-parse", "--verify", f"{head}:src/backend"):
+        raise sides.SideError(f"{path} is no git repository with a commit {head} of PostgreSQL")
     old = project.git(path, "merge-base", base, head) if base else head if not revision and project.git(path, "status", "--porcelain", "-uno") else f"{head}^"
     if not old:
         raise sides.SideError(f"there is no commit {base} in {path}")

@@ -273,11 +273,13 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("TEST_AIO_GATE", "try")
     try:
         store = Kept(_directory(given))
+        if given.show and not store.read("trial"):
+            raise sides.SideError(f"there is no trial in {store.directory} to show")
         if store.begin(_key(given), given.again):
             print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
-        return 4
+        return 4 if isinstance(error, kept.OtherTrial) else 2
     servers = [side.suite for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
     servers += [side.lab for side in given.sides] if has(given, "lab") else []
     if not project.provide("bench/trial", [] if given.show else servers):

@@ -51,7 +51,7 @@ def ask_servers(words: str, *arguments: str) -> str:
     """Runs a shell script that knows servers/lib.sh.  Returns its output."""
     done = subprocess.run(["bash", "-euc", f'. "$0"; {words}', project.ROOT / "servers" / "lib.sh", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
-        raise SideError(done.stderr.strip())
+        raise SideError(done.stderr.strip().removeprefix("error: "))
     return done.stdout.strip()
 
 
@@ -66,7 +66,7 @@ def identity(server: str) -> str:
         except (OSError, subprocess.CalledProcessError) as error:
             raise SideError(f"cannot run {path}, or it has no server: {error}") from error
         return f"own-{hashlib.sha256(f'{path} {postgres.st_mtime_ns} {postgres.st_size}'.encode()).hexdigest()[:12]}"
-    return ask_servers('server_label "$1"', server)
+    return ask_servers('server_column "$1" how >/dev/null && server_label "$1"', server)
 
 
 def split_tree(name: str) -> tuple[str, str]:
