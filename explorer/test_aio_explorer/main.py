@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -31,7 +32,7 @@ seen on the way is judged.  See doc/explorer.md."""
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", help="names of scenarios, or files of them; default: those of the tier")
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios, FILE or FILE:NAME; default: those of the tier")
     parser.add_argument("--server", default="18-instrumented", type=server_name,
                         help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
@@ -157,9 +158,8 @@ class Exploration:
             short = search.shorten(restart() if failure.fatal else self.engine, expected, failure, restart)
             if short is not failure:
                 print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
-            late = "--late " if self.arguments.late else ""
-            print(f"explorer/run --server {self.cluster.server} --method {method} {late}{scenario.name}"
-                  f" --replay '{' '.join(short.schedule)}'\n", flush=True)
+            print(shlex.join(["explorer/run", "--server", self.cluster.server, "--method", method, *["--late"] * self.arguments.late,
+                              scenario.called, "--replay", " ".join(short.schedule)]) + "\n", flush=True)
             if short.fatal:
                 restart()
             self.show(expected, short.schedule)

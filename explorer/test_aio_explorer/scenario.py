@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -75,6 +75,8 @@ class Scenario:
     staged: bool = False
     #: major versions for which this is meant
     versions: tuple[int, ...] = ()
+    #: what the command line calls it
+    called: str = field(default="", repr=False, compare=False)
 
     @property
     def key(self) -> tuple:
@@ -94,7 +96,7 @@ def _fields(kind: type, entries: dict) -> dict:
     """The entries of a file as a dataclass wants them; a text may stand for a list of one."""
     found = {}
     for key, value in entries.items():
-        if key in ("name", "sessions") or key not in kind.__dataclass_fields__:
+        if key in ("name", "sessions", "called") or key not in kind.__dataclass_fields__:
             raise ScenarioError(f"what is {key}?")
         outer, _, inner = kind.__dataclass_fields__[key].type.partition("[")
         if outer == "tuple" and inner.startswith("str") and isinstance(value, str):
@@ -153,11 +155,20 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
             re.compile(pattern)
         except re.error as error:
             raise ScenarioError(f"log: {pattern!r}: {error}") from None
-    return Scenario(scenario, sessions=tuple(plans), **values)
+    return Scenario(scenario, sessions=tuple(plans), called=scenario, **values)
+
+
+def _load_named(name: str) -> list[Scenario]:
+    """The scenarios of FILE, or the one of FILE:NAME."""
+    path, only = (name, "") if Path(name).exists() else name.rpartition(":")[::2]
+    found = [replace(one, called=f"{Path(path).resolve()}:{one.name}") for one in load(Path(path)) if only in ("", one.name)]
+    if only and not found:
+        raise ScenarioError(f"there is no scenario {only} in {path}")
+    return found
 
 
 def load_all(names: list[str]) -> list[Scenario]:
-    """The scenarios with these names, or all; a name with a dot is a file of scenarios."""
+    """The scenarios with these names, or all; a name with a dot is a file of scenarios, or FILE:NAME."""
     known: dict[str, Scenario] = {}
     for path in sorted(DIRECTORY.glob("*.toml")):
         for scenario in load(path):
@@ -166,4 +177,4 @@ def load_all(names: list[str]) -> list[Scenario]:
             known[scenario.name] = scenario
     if unknown := [name for name in names if name not in known and "." not in name]:
         raise ScenarioError(f"there is no scenario {', '.join(unknown)}")
-    return [one for name in names or sorted(known) for one in ([known[name]] if name in known else load(Path(name)))]
+    return [one for name in names or sorted(known) for one in ([known[name]] if name in known else _load_named(name))]

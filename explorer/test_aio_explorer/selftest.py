@@ -38,8 +38,9 @@ class SelfTest:
         self.planted, self.right, self.meeting = scenarios.load_all([str(DIRECTORY / "planted.toml"), "one_session", "overlapping"])
 
     def explore(self, scenario: scenarios.Scenario, *options: str) -> tuple[bool, str]:
-        """Explores a scenario with these options; returns whether all was well, and what was printed."""
+        """Explores a scenario, or the one that the options name; returns whether all was well, and what was printed."""
         arguments = self.parser.parse_args(["--method", "worker", *options])
+        [scenario] = scenarios.load_all(arguments.scenarios) if arguments.scenarios else [scenario]
         self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
