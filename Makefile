@@ -40,7 +40,7 @@ ifneq ($(filter $(filter-out clean distclean,$(serverless)),$(goals)),)
 $(error "$(filter $(serverless),$(goals))" sets up its own build: ask for it by itself)
 endif
 
-advice = Name one: make PG_CONFIG=/path/to/pg_config; or "make check", which sets up a server of its own
+advice = Name one: make PG_CONFIG=/path/to/pg_config; or "make check", which sets up a server of its own, or takes one of servers/provide: SERVER=18-stock
 server := $(shell $(PG_CONFIG) --version 2>/dev/null)
 ifeq ($(server),)
 $(error cannot run $(PG_CONFIG), which is to say where PostgreSQL is. $(advice))
