@@ -129,7 +129,7 @@ def rates(rows: list[dict[str, str]]) -> tuple[str, str]:
         cells = [row[column] for row in rows if row["scope"] == "in" and row[column] in ("short", "long", "no")]
         if cells:
             short, both = (sum(cell in tiers for cell in cells) for tiers in (("short",), ("short", "long")))
-            found[column] = f"{both} of {len(cells)} bugs of {column.split('-')[0]}"
+            found[column] = f"{both} of {len(cells)} in {column.split('-')[0]}"
             lines.append(f"| {name} | {len(cells)} | 0 | {short} ({100 * short / len(cells):.0f} %) | {both} ({100 * both / len(cells):.0f} %) |")
     return "\n".join(lines), f"[{' and '.join(text for column, text in found.items() if '-' not in column)}](doc/real-bugs.md)"
 
