@@ -7,11 +7,8 @@ MODULE_big = test_aio
 EXTENSION = test_aio
 DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
-all_regress := $(sort $(basename $(notdir $(wildcard sql/*.sql))))
-REGRESS ?= $(all_regress)
-ifneq ($(filter-out $(all_regress),$(REGRESS)),)
-$(error REGRESS: there is no sql/$(firstword $(filter-out $(all_regress),$(REGRESS))).sql; there are $(all_regress))
-endif
+REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+$(foreach test,$(REGRESS),$(if $(wildcard sql/$(test).sql),,$(error there is no regression test sql/$(test).sql; there are $(wildcard sql/*.sql))))
 REGRESS_OPTS = --load-extension=test_aio
 TAP_TESTS = 1
 PROVE_TESTS ?= $(wildcard t/*.pl t/*/*.pl t/*/*/*.pl)

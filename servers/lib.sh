@@ -3,10 +3,9 @@
 # them, how they report.
 
 umask 022
-# A calling make's flags and job server are not for the makes that we run, except the variables
-# that servers/run gives them; those of PostgreSQL take MAKELEVEL for a sign that their headers
-# are there.
-# shellcheck disable=SC2034
+# A calling make's flags and job server are not for the makes that we run; those
+# of PostgreSQL take MAKELEVEL for a sign that their headers are there.
+# shellcheck disable=SC2034  # for servers/run
 [[ ${MAKEFLAGS:-} != *' -- '* ]] || make_variables=${MAKEFLAGS#*' -- '}
 unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 
