@@ -116,10 +116,10 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
     if differing:
         parts.append(f"{first} {verb(report.case)} {_range(differing)} as {_as(report.case)} as {second}")
     if others:
-        parts.append("no difference " + (f"with {named_or_counted(others)}" if differing or unclear else f"between {first} and {second}"))
+        parts.append("no difference" + (f" between {first} and {second}" if not differing else "") + (f" with {named_or_counted(others)}" if differing or unclear else ""))
     if unclear:
         widest = max(max(ratio.high, 1 / max(ratio.low, 1e-9)) for ratio in unclear.values())
-        parts.append(f"cannot tell whether {first} and {second} differ" + (f" with {named_or_counted(list(unclear))}" if len(parts) else "")
+        parts.append("cannot tell " + (f"with {named_or_counted(list(unclear))}" if parts else f"whether {first} and {second} differ")
                      + f" (up to {factor(widest)} times is possible)")
     return parts
 
