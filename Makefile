@@ -8,7 +8,7 @@ EXTENSION = test_aio
 DATA = $(wildcard test_aio--*.sql)
 OBJS = $(patsubst %.c,%.o,$(wildcard src/*.c src/*/*.c))
 REGRESS ?= $(sort $(basename $(notdir $(wildcard sql/*.sql))))
-$(foreach test,$(REGRESS),$(if $(wildcard sql/$(test).sql),,$(error there is no regression test sql/$(test).sql; there are $(wildcard sql/*.sql))))
+$(foreach test,$(if $(wildcard sql),$(REGRESS)),$(if $(wildcard sql/$(test).sql),,$(error there is no regression test sql/$(test).sql; there are $(wildcard sql/*.sql))))
 REGRESS_OPTS = --load-extension=test_aio
 TAP_TESTS = 1
 PROVE_TESTS ?= $(wildcard t/*.pl t/*/*.pl t/*/*/*.pl)
