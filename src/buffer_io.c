@@ -129,6 +129,33 @@ drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
 }
 
 /*
+ * Raises an error if this transaction uses a relation with I/O started on one of
+ * its buffers.  It then has a lock on the relation.
+ */
+static void
+check_started_not_used(void)
+{
+	for (int i = 0; i < MAX_STARTED; i++)
+		if (started[i].buffer > 0 &&
+			CheckRelationOidLockedByMe(started[i].relid, AccessShareLock, true))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot use relation \"%s\" while this session has started I/O on one of its buffers",
+							get_rel_name(started[i].relid)),
+					 errhint("End the I/O with buffer_call_terminate_io() first.")));
+}
+
+/*
+ * Counts I/O on shared buffers, of which session.c is told whether there is any.
+ */
+static void
+count_shared(int change)
+{
+	nshared += change;
+	session_has_started_io(nshared > 0 ? check_started_not_used : NULL);
+}
+
+/*
  * Ends I/O and forgets it.
  */
 static void
@@ -148,7 +175,7 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 		return;
 	}
 
-	nshared--;
+	count_shared(-1);
 	TerminateBufferIO(desc, false, set, false, release_aio);
 	if (!release_aio)
 		drop_reference(desc);
@@ -163,32 +190,6 @@ end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	for (int i = 0; i < MAX_STARTED; i++)
 		if (started[i].buffer > 0)
 			end_io(&started[i], false, true, true);
-}
-
-/*
- * Returns whether this session has started I/O on shared buffers.
- */
-bool
-has_shared_io(void)
-{
-	return nshared > 0;
-}
-
-/*
- * Raises an error if this transaction uses a relation with I/O started on one of
- * its buffers.  It then has a lock on the relation.
- */
-void
-check_started_not_used(void)
-{
-	for (int i = 0; nshared > 0 && i < MAX_STARTED; i++)
-		if (started[i].buffer > 0 &&
-			CheckRelationOidLockedByMe(started[i].relid, AccessShareLock, true))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot use relation \"%s\" while this session has started I/O on one of its buffers",
-							get_rel_name(started[i].relid)),
-					 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
 /*
@@ -325,7 +326,7 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 		{
 			.buffer = buffer,.tag = tag,.relid = RelationGetRelid(rel),.for_input = for_input
 		};
-		nshared++;
+		count_shared(1);
 	}
 	else
 		drop_reference(desc);
@@ -520,6 +521,6 @@ void
 hand_over_started(Buffer buffer)
 {
 	find_started(buffer)->buffer = InvalidBuffer;
-	nshared--;
+	count_shared(-1);
 	drop_reference(get_buffer_descriptor(buffer));
 }

@@ -36,6 +36,9 @@ static needs_fmgr_hook_type prev_needs_fmgr;
 static fmgr_hook_type prev_fmgr;
 static emit_log_hook_type prev_emit_log;
 
+/* Raises an error if the transaction uses a buffer with started I/O; NULL: there is none. */
+static StartedIOCheck check_started;
+
 /* Is a query that reads tables being run, perhaps by way of others? */
 static bool in_table_query = false;
 
@@ -56,6 +59,24 @@ static LocalTransactionId unwatched_in = InvalidLocalTransactionId;
 
 /* when the statement began that has loaded the library, if it was not preloaded */
 static TimestampTz loaded_at = 0;
+
+/*
+ * Tells that this session has I/O started on shared buffers, or none (NULL).
+ */
+void
+session_has_started_io(StartedIOCheck check)
+{
+	check_started = check;
+}
+
+/*
+ * Returns whether this session has I/O started on shared buffers.
+ */
+bool
+has_shared_io(void)
+{
+	return check_started != NULL;
+}
 
 /*
  * Submits what this session has staged, before it waits for somebody who may wait for
@@ -182,7 +203,8 @@ enter_batch(FunctionCallInfo fcinfo)
 static void
 check_planned_relation(PLANNED_RELATION_PARAMETERS)
 {
-	check_started_not_used();
+	if (check_started)
+		check_started();
 	if (prev_planned_relation)
 		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
 }
@@ -206,7 +228,8 @@ start_query(QueryDesc *queryDesc, int eflags)
 
 	if (has_shared_io() && (plan->commandType != CMD_SELECT || plan->hasModifyingCTE))
 		raise_changes((Node *) plan);
-	check_started_not_used();
+	if (check_started)
+		check_started();
 	batch_was_open = reads_tables(plan) && suspend_batch();
 	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
 	resume_batch(batch_was_open);

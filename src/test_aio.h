@@ -76,10 +76,11 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 extern bool buffer_io_is_ours(Buffer buffer);
 extern Oid	started_input(Buffer buffer, BlockNumber *blockno);
 extern void hand_over_started(Buffer buffer);
-extern bool has_shared_io(void);
-extern void check_started_not_used(void);
 
 /* session.c: what a session does not do meanwhile, or outside of a batch only */
+typedef void (*StartedIOCheck) (void);
+extern void session_has_started_io(StartedIOCheck check);
+extern bool has_shared_io(void);
 extern void require_watched_statement(FunctionCallInfo fcinfo);
 extern void enter_batch(FunctionCallInfo fcinfo);
 extern void submit_staged(void);
