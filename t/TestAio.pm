@@ -33,7 +33,7 @@
 #	TestAio/Trace.pm	traced, traces_of
 #	TestAio/Counters.pm	io_during, blocks_during, adds_io
 # TestAio exports the functions of these, and switches strict, warnings and signatures on:
-#	TestAio/Tables.pm	with, as above; numbered_table, indexed_table, for scans; long_table, right_rows: three segments
+#	TestAio/Tables.pm	with, as above, and with_kind; numbered_table, indexed_table, for scans; long_table, right_rows: three segments
 #	TestAio/Reports.pm	vacuum, reported, explained, workers_at: what VACUUM and EXPLAIN say
 #	TestAio/Kernel.pm	descriptors, title: what a process has open, and what ps shows of it
 #	TestAio/Strace.pm	system_calls, while_interrupted, at_end_of_file: a session under strace
@@ -65,6 +65,9 @@
 #			"client backend alice FATAL:  message", "postmaster LOG:  message"
 #	dies		true if the server restarts in the scenario
 #	skip		the reason to skip the scenario, or undef
+#	each		rows, a value or an array each: the scenario runs for each of them.  Its body gets the row
+#			after all else, its name has the row's first value at its end or values for each "%s", and
+#			a parameter that is a function gets the row, too
 
 package TestAio;
 
@@ -145,7 +148,8 @@ sub is_between ($found, $from, $to, $name)
 # Returns the io_methods that the server of this pg_config knows.
 sub _io_methods
 {
-	my $bindir = _pg_config('--bindir');
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	chomp(my $bindir = `"$pg_config" --bindir`);
 	# a server that gets a wrong value names the right ones
 	local $ENV{LC_ALL} = 'C';
 	my $said = `"$bindir/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
@@ -154,13 +158,6 @@ sub _io_methods
 	my @methods = split /, /, $methods;
 	unless_required('io_uring', 'the server does not know io_uring') if !grep { $_ eq 'io_uring' } @methods;
 	return @methods;
-}
-
-sub _pg_config ($what)
-{
-	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-	chomp(my $answer = `"$pg_config" $what`);
-	return $answer;
 }
 
 # Returns why this machine cannot run a method, or undef.

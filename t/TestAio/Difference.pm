@@ -51,13 +51,6 @@ sub text ($recording)
 
 sub _majors { return map { $_->{version} =~ /^(\d+)/ ? $1 : 0 } @_ }
 
-# What is compared, in words.
-sub what_is_compared
-{
-	my ($before, $after) = _majors(@_);
-	return $before == $after ? 'all that is recorded' : "of $before and $after rows, errors and warnings, but not plans";
-}
-
 # What is expected between two major versions: [ reason, pattern … ].
 sub _expected
 {
@@ -206,7 +199,8 @@ sub compare ($json, $only, @names)
 		my @pair = map { -e "$_->[1]/$script.out" ? TestAio::Difference::read("$_->[1]/$script.out") : () } @sides;
 		next if @pair < 2;
 		($before->{version}, $after->{version}) = map { $_->{version} } @pair;
-		$result{compared} = what_is_compared(@pair);
+		my ($from, $to) = _majors(@pair);
+		$result{compared} = $from == $to ? 'all that is recorded' : "of $from and $to rows, errors and warnings, but not plans";
 		push @{ $result{scripts} }, $script;
 		$result{statements} += @{ $pair[0]{parts} };
 		push @found, differences(@pair, $script);

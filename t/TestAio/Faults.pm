@@ -10,7 +10,6 @@ use v5.36;
 use warnings FATAL => 'all';
 
 use Carp qw(croak);
-use Test::More;
 
 # Returns why faults cannot be used on this server, or undef.
 sub no_faults ($self)
@@ -89,19 +88,10 @@ sub release ($self)
 	return;
 }
 
-# Returns the process ids of processes that hold a read at its completion.
-sub holders ($self)
-{
-	return split /\n/, $self->sql(
-		"SELECT pid FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait' ORDER BY pid");
-}
-
-# Test: so many processes hold a read, now or soon.
+# Test: so many processes hold a read at its completion, now or soon.
 sub holds ($self, $count, $name = "$count held")
 {
-	my $found;
-	$self->poll(sub { $found = () = $self->holders; $found == $count });
-	return is($found, $count, $name);
+	return $self->comes_to_give("SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait'", $count, $name);
 }
 
 # Has a session start a statement.  Test: one of its reads that match is held.

@@ -11,8 +11,6 @@ package TestAio::Gate;
 use v5.36;
 use warnings FATAL => 'all';
 
-use Test::More;
-
 # Matches what the server logs at the end of the hold timeout.
 sub hold_expired { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was held for too long/ }
 
@@ -20,12 +18,7 @@ sub hold_expired { return qr/LOG:  read of blocks \d+\.\.\d+ of relation .* was 
 sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_aio[^"]*" \(PID \d+\) exited with exit code 1/ }
 
 # Test: so many reads are held, now or soon.
-sub gate_holds ($self, $count, $name = "$count reads are held")
-{
-	my $found;
-	$self->poll(sub { $found = $self->sql('SELECT count(*) FROM io_held'); $found == $count });
-	return is($found, $count, $name);
-}
+sub gate_holds ($self, $count, $name = "$count reads are held") { return $self->comes_to_give('SELECT count(*) FROM io_held', $count, $name) }
 
 # Has a session start a statement, with these arguments of io_hold().  Test: a read is held.
 sub gate_holds_read_of ($self, $session, $sql, $hold)
@@ -46,9 +39,7 @@ sub gate_stops ($self, $call, $session, $sql)
 # Test: io_held shows these columns of the held reads, now or soon.
 sub gate_shows ($self, $columns, $expected, $name = "held: $columns")
 {
-	my $found;
-	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_held ORDER BY blockno, pid"); $found eq $expected });
-	return is($found, $expected, $name);
+	return $self->comes_to_give("SELECT $columns FROM io_held ORDER BY blockno, pid", $expected, $name);
 }
 
 # Ends all holds and releases all held reads.

@@ -170,14 +170,6 @@ sub _evict_temporary ($self, $session)
 	return;
 }
 
-# Reports a skipped check if pg_buffercache is not there to show pins.
-sub _looks_for_pins ($self)
-{
-	my $reason = $self->lacks('pg_buffercache') // return;
-  SKIP: { skip "no pin is looked for: $reason", 1 }
-	return;
-}
-
 # Asks the oracles, with the parameters of scenario().
 sub end_scenario ($self, %params)
 {
@@ -206,7 +198,8 @@ sub end_scenario ($self, %params)
 	$self->_finds_nothing('nothing is left after the sessions', $self->_control_left, $leaves eq 'nothing' ? () : $self->_reads_left)
 	  || $self->_end_control;
 
-	$self->_looks_for_pins;
+	my $no_pins = $self->lacks('pg_buffercache');
+  SKIP: { skip "no pin is looked for: $no_pins", 1 if $no_pins }
 	$self->note_state if $params{dies};
 	is($self->_who_has_gone, '', 'the same server');
 	my @expected = ref $params{log} eq 'ARRAY' ? @{ $params{log} } : $params{log} // ();

@@ -175,10 +175,7 @@ sub of_backup ($class, $primary, $backup)
 		node => $node, method => $primary->method, sessions => {}, conf => {}, replicates => 1, lacks => { pg_buffercache => $primary->lacks('pg_buffercache') }, leaves => $primary->{leaves},
 	}, $class;
 	push @{ $primary->{standbys} }, $self;
-	$self->launch->wait_until_ready;
-	$self->observe;
-	$self->note_abilities;
-	$self->note_state;
+	$self->start_again;
 	return $self;
 }
 
@@ -280,7 +277,7 @@ sub wait_until_ready ($self)
 			# a server that lacks memory removes the file at any time
 			return ((split /\n/, eval { slurp_file($self->_pid_file) } // '')[7] // '') =~ /^ready/;
 		}) or die "timed out waiting for the server to start\n";
-	return;
+	return $self;
 }
 
 # (Re)connects the observer, for example after a crash restart.
@@ -306,6 +303,9 @@ sub restarted ($self)
 	return;
 }
 
+# Starts a server again that was stopped while sessions were at work.
+sub comes_back ($self) { return $self->launch->wait_until_ready->restarted }
+
 # Starts the server after stop(), and waits until it is ready.
 sub start_again ($self)
 {
@@ -321,8 +321,7 @@ sub recovers ($self)
 {
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
-	$self->launch->wait_until_ready;
-	$self->restarted;
+	$self->comes_back;
 	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
 }
 
@@ -385,7 +384,6 @@ sub smart_stop ($self, $function)
 	return $self->end_stop;
 }
 
-# Is the server running?
 sub is_running { return -e $_[0]->_pid_file }
 
 sub stop ($self)
@@ -475,6 +473,14 @@ sub sql ($self, $sql) { return $self->{observer}->sql($sql) }
 
 # Test: the observer gets these rows.
 sub gives ($self, $sql, $expected, $name = undef) { return is($self->sql($sql), $expected, $name // $sql) }
+
+# Test: the observer gets these rows, now or soon.
+sub comes_to_give ($self, $sql, $expected, $name = $sql)
+{
+	my $found;
+	$self->poll(sub { $found = $self->sql($sql); $found eq $expected });
+	return is($found, $expected, $name);
+}
 
 sub setting ($self, $name) { return $self->sql("SELECT current_setting('$name')") }
 
@@ -577,6 +583,13 @@ sub poll ($self, $function, $timeout = undef)
 	return 1;
 }
 
+# Waits until so many seconds have passed by the server's own clock.
+sub wait_seconds ($self, $seconds)
+{
+	my $since = $self->sql('SELECT extract(epoch FROM clock_timestamp())');
+	return $self->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + $seconds");
+}
+
 # Waits until a query of the observer returns true.
 sub wait_for ($self, $query)
 {
@@ -655,9 +668,22 @@ sub make_tablespace ($self)
 	return;
 }
 
+# Runs a scenario for each of these rows, a value or an array.
+sub _scenario_of_each ($self, $rows, $name, $body, %params)
+{
+	for my $row (map { ref eq 'ARRAY' ? $_ : [$_] } @$rows)
+	{
+		my %of_row = map { $_ => ref $params{$_} eq 'CODE' ? $params{$_}->(@$row) : $params{$_} } keys %params;
+		my $places = () = $name =~ /%s/g;
+		$self->scenario($places ? sprintf($name, @$row[ 0 .. $places - 1 ]) : "$name, $row->[0]", sub ($aio) { $body->($aio, @$row) }, %of_row);
+	}
+	return;
+}
+
 # Runs one scenario with a schema and sessions of its own, and asks the oracles.  TestAio.pm describes the parameters.
 sub scenario ($self, $name, $body, %params)
 {
+	return $self->_scenario_of_each(delete $params{each}, $name, $body, %params) if $params{each};
 	return subtest "$self->{method}: $name" => sub {
 		plan skip_all => $params{skip} if $params{skip};
 		# prove's output tells how far a hanging test has come

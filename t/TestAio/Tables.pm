@@ -8,15 +8,29 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(with numbered_table indexed_table starts_io numbers SIDE boundaries long_table right_rows file_sizes);
+our @EXPORT = qw(with with_kind combined numbered_table indexed_table starts_io numbers SIDE boundaries long_table right_rows file_sizes);
 
 # Returns a function for scenario() that calls another one with sessions of these names, if any, and, if it is told how
 # many pages, a table, as sessions_and_table() makes them: with('alice bob', 8, changes => 1, sub ($alice, $bob, $t) {…}).
+# Several tables have names: with('alice', [ t => 8, changes => 1 ], [ u => 20 ], sub ($alice, $t, $u) {…}).
 sub with ($names, @table)
 {
 	my $body = pop @table;
-	return sub ($aio) { return $body->(@table ? $aio->sessions_and_table($names, @table) : $aio->sessions(split ' ', $names)) };
+	return sub ($aio, @row) {
+		return $body->($aio->sessions_and_table($names, @table), @row) if @table && !ref $table[0];
+		return $body->($aio->sessions(split ' ', $names), (map { $aio->table(@$_) } @table), @row);
+	};
 }
+
+# The same for a scenario that runs for each of several kinds of tables: the first value of its row.
+sub with_kind ($names, @table)
+{
+	my $body = pop @table;
+	return sub ($aio, $kind, @row) { return $body->($aio->sessions_and_table($names, @table, kind => $kind), $kind, @row) };
+}
+
+# Returns rows for scenarios: each value of the first array with each value or row of the second one.
+sub combined ($values, $rows) { return map { my $value = $_; map { [ $value, ref eq 'ARRAY' ? @$_ : $_ ] } @$rows } @$values }
 
 # Makes a table whose rows are numbered from 0 in physical order (n), a fixed number to a page, and evicts it.
 sub numbered_table ($aio, $name, $pages, $per_page)

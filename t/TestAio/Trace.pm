@@ -5,8 +5,6 @@ package TestAio::Trace;
 use v5.36;
 use warnings FATAL => 'all';
 
-use Test::More;
-
 # Begins a new trace; arguments as in SQL.
 sub trace ($self, $arguments)
 {
@@ -35,9 +33,7 @@ sub traced ($self, $columns, $expected, $name = "traced: $columns")
 # Test: the recorded reads have these columns, now or soon.
 sub comes_to_trace ($self, $columns, $expected, $name = "traced: $columns")
 {
-	my $found;
-	$self->poll(sub { $found = $self->sql("SELECT $columns FROM io_trace"); $found eq $expected });
-	return is($found, $expected, $name);
+	return $self->comes_to_give("SELECT $columns FROM io_trace", $expected, $name);
 }
 
 1;

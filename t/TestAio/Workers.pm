@@ -36,8 +36,7 @@ END { unlink $link if $link }
 sub workers_stay ($self, $name)
 {
 	my $before = join ',', $self->pids_of_type('io worker');
-	my $since = $self->sql('SELECT extract(epoch FROM clock_timestamp())');
-	$self->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.3");
+	$self->wait_seconds(0.3);
 	return is(join(',', $self->pids_of_type('io worker')), $before, $name);
 }
 
@@ -76,9 +75,7 @@ sub stopped_workers ($self)
 # Test: so many workers stand still, now or soon.
 sub workers_stand_still ($self, $count, $name = "$count workers stand still")
 {
-	my $found;
-	$self->poll(sub { $found = () = $self->stopped_workers; $found == $count });
-	return is($found, $count, $name);
+	return $self->comes_to_give("SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker' AND wait_event = 'DataFileRead'", $count, $name);
 }
 
 # Stops the workers at a table.  The function starts statements that read the table, and returns their sessions, each
