@@ -23,6 +23,31 @@ sub submits ($aio, $session, @reads)
 	return;
 }
 
+# A session stages a read of block 3, on a device of this latency, and pauses.  The function is called, and the session
+# submits the read.  Test: no device has served it.
+sub staged_without_device ($aio, $alice, $t, $latency, $meanwhile)
+{
+	my $no_trace = $aio->lacks('trace');
+	$aio->evict($t, $alice);
+	$aio->trace("'$t'") if !$no_trace;
+	$aio->sql("SELECT io_device('$latency', rel => '$t')");
+	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
+	$meanwhile->();
+	$aio->resume;
+	$alice->ends('submits the staged read');
+	$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+	return if $no_trace;
+	$aio->traced('held', 'f', 'no device has held it, says the trace');
+	$aio->end_trace;
+	return;
+}
+
+# Waits until the gate has another worker.
+sub until_another_worker ($aio, $worker)
+{
+	return $aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+}
+
 # Ends the devices, and what sessions have read in hand is performed.
 sub end_devices ($aio)
 {
@@ -123,8 +148,7 @@ for_each_io_method(sub {
 		end_devices($aio);
 	}));
 
-	$aio->scenario('whatever the order of submission, what is due goes first', with('alice', sub ($alice) {
-		my ($s, $l) = map { $aio->table($_, 64) } qw(short long);
+	$aio->scenario('whatever the order of submission, what is due goes first', with('alice', [ short => 64 ], [ long => 64 ], sub ($alice, $s, $l) {
 		$aio->sql("SELECT io_device('1 ms', rel => '$s')");
 		my ($wrong, $count) = ('', 7);
 		for my $order (0 .. 2**$count - 1)
@@ -149,8 +173,7 @@ for_each_io_method(sub {
 		end_devices($aio);
 	}));
 
-	$aio->scenario('a device that ends hurries its own reads only', with('alice', sub ($alice) {
-		my ($t, $u) = map { $aio->table($_, 64) } qw(t u);
+	$aio->scenario('a device that ends hurries its own reads only', with('alice', [ t => 64 ], [ u => 64 ], sub ($alice, $t, $u) {
 		$aio->sql("SELECT io_device('40 s', 100, 0.5, rel => '$_')") for $t, $u;
 		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
 		submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
@@ -214,8 +237,7 @@ for_each_io_method(sub {
 		$alice->sql('SELECT io_fail_end()');
 	}), leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('the device ends with its session', with('controller alice other', sub ($controller, $alice, $other) {
-		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+	$aio->scenario('the device ends with its session', with('controller alice other', [ t => 20 ], [ u => 20 ], sub ($controller, $alice, $other, $t, $u) {
 		$controller->sql("SELECT io_device('50s', rel => '$t')");
 		$other->sql("SELECT io_device('50s', rel => '$u')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
@@ -252,7 +274,7 @@ for_each_io_method(sub {
 		}
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		$alice->returns('', 'reads');
-		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+		until_another_worker($aio, $worker);
 		$aio->sql("SELECT io_device('50 s', rel => '$t', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 9, wait_complete => false)");
 		is(service_times($aio), 50, 'the device is back');
@@ -262,14 +284,13 @@ for_each_io_method(sub {
 		$aio->end_gate;
 	}), log => $aio->gate_worker_ended);
 
-	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', sub ($alice, $bob) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u) {
 		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM pg_stat_get_activity($worker)");
 		$aio->sql("SELECT pg_terminate_backend($worker)");
-		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
+		until_another_worker($aio, $worker);
 		$aio->sql("SELECT io_device('1 ms', rel => '$u')");
 		$bob->sql("SELECT read_rel_block_ll('$u', 9, wait_complete => false)");
 		$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
@@ -277,25 +298,13 @@ for_each_io_method(sub {
 		$aio->end_gate;
 	}), log => $aio->gate_worker_ended);
 
-	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-		$aio->evict($t, $alice);
-		$aio->trace("'$t'") if !$aio->lacks('trace');
-		$aio->sql("SELECT io_device('1ms', rel => '$t')");
-		$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
-		$aio->sql("SELECT io_device_end('$t')");
-		$aio->sql("SELECT io_device('50s', rel => '$u')");
-		$aio->resume;
-		$alice->ends('submits the staged read');
-		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
+		staged_without_device($aio, $alice, $t, '1ms', sub { $aio->sql("SELECT io_device_end('$t'); SELECT io_device('50s', rel => '$u')") });
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
-		$aio->traced('held', 'f', 'nor has any, says the trace') if !$aio->lacks('trace');
-		$aio->end_trace if !$aio->lacks('trace');
 		$aio->end_gate;
 	}));
 
-	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		$aio->sql("SELECT io_device('10 s', rel => '$t')");
 		submits($aio, $alice, "$t 3", "$t 5");
 		without_worker($aio, sub {
@@ -307,37 +316,25 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('the worker goes while a read is staged', with('alice', 20, sub ($alice, $t) {
-		$aio->evict($t, $alice);
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_device('50 s', rel => '$t')");
-		$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
-		# would start another one
-		kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
-		$aio->sql("SELECT pg_terminate_backend($worker)");
-		$aio->wait_for('SELECT worker IS NULL FROM io_gate');
-		$aio->resume;
-		$alice->ends('submits the staged read');
-		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
+		staged_without_device($aio, $alice, $t, '50 s', sub {
+			# would start another one
+			kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
+			$aio->sql("SELECT pg_terminate_backend($worker)");
+			$aio->wait_for('SELECT worker IS NULL FROM io_gate');
+		});
 		kill 'CONT', $aio->postmaster_pid;
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
-		$aio->traced('held', 'f', 'nor is it held, says the trace');
-		$aio->end_trace;
 		$aio->end_gate;
-		$aio->wait_for("SELECT worker <> $worker FROM io_gate WHERE worker IS NOT NULL UNION ALL SELECT false LIMIT 1");
-	}), skip => $aio->lacks('trace'), log => $aio->gate_worker_ended);
+		until_another_worker($aio, $worker);
+	}), log => $aio->gate_worker_ended);
 
-	for my $mode (qw(fast immediate))
-	{
-		$aio->scenario("$mode shutdown with reads in hand", with('', 20, sub ($t) {
-			my ($alice) = $aio->sessions('alice');
-			# due in nine hours
-			$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)",
-				$alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
-			$aio->launch->wait_until_ready;
-			$aio->observe;
-			$alice->wait_for_end->forget_warnings;
-		}), leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
-	}
+	$aio->scenario('%s shutdown with reads in hand', with('', 20, sub ($t, $mode) {
+		my ($alice) = $aio->sessions('alice');
+		# due in nine hours
+		$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$t', keep => true)",
+			$alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		ok($aio->node->stop($mode, fail_ok => 1), 'stops, and does not wait for the device');
+		$aio->comes_back;
+	}), each => [qw(fast immediate)], leaves => 'nothing', dies => 1, log => $aio->terminated('alice'));
 }, needs => 'gate', conf => { io_max_concurrency => 64 });

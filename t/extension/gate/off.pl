@@ -50,23 +50,18 @@ with_each_io_method(sub {
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld', 'cannot be interrupted');
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
-		$aio->launch->wait_until_ready;
-		$aio->restarted;
+		$aio->comes_back;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
-
-# Returns the shared memory of a server with many possible processes, in MB.
-sub shared_memory ($node, $libraries)
-{
-	my @settings = map { ('-c', $_) } 'max_connections=10000', 'test_aio.trace_size=0', "shared_preload_libraries=$libraries";
-	my ($size) = run_command([ 'postgres', '-D', $node->data_dir, '-C', 'shared_memory_size', @settings ]);
-	return $size;
-}
 
 subtest 'the size of its shared memory' => sub {
 	my $node = PostgreSQL::Test::Cluster->new('156_size');
 	$node->init;
-	my ($without, $with) = map { shared_memory($node, $_) } '', 'test_aio';
+	# in MB, with many possible processes
+	my ($without, $with) = map {
+		my @settings = map { ('-c', $_) } 'max_connections=10000', 'test_aio.trace_size=0', "shared_preload_libraries=$_";
+		(run_command([ 'postgres', '-D', $node->data_dir, '-C', 'shared_memory_size', @settings ]))[0];
+	} '', 'test_aio';
 	cmp_ok($without, '>', 100, 'a server');
 	cmp_ok($with - $without, '<', 10, 'its library needs room for the handles that there will be, not for all that there could be');
 };

@@ -13,6 +13,17 @@ sub settle ($aio, $sessions, $arguments = '')
 	return join ' ', map { $_->name . '=' . $state{ $_->pid } } @$sessions;
 }
 
+# Has carol hold wakeups, and alice wait for a read that is held; ends the hold.
+sub hold_wakeup ($aio, $carol, $alice, $t)
+{
+	$carol->sql('SELECT io_hold_wakeups(true)');
+	$aio->sql("SELECT io_hold('$t')");
+	$alice->starts("SELECT read_rel_block_ll('$t', 3)");
+	settles($aio, [$alice], 'alice=held read', 'alice waits');
+	$aio->sql('SELECT io_hold_end(), io_release_all()');
+	return;
+}
+
 # Test: the sessions have these states, now or soon: a session may not have begun a statement that it has been sent.
 sub settles ($aio, $sessions, $expected, $name)
 {
@@ -57,11 +68,7 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('the session that holds wakeups ends', with('alice carol', 20, sub ($alice, $carol, $t) {
-		$carol->sql('SELECT io_hold_wakeups(true)');
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		settles($aio, [$alice], 'alice=held read', 'alice waits');
-		$aio->sql('SELECT io_hold_end(), io_release_all()');
+		hold_wakeup($aio, $carol, $alice, $t);
 		settles($aio, [$alice], 'alice=held wakeup', 'the wakeup of alice is held');
 		$aio->end_session($carol);
 		$alice->returns('', 'alice goes on');
@@ -69,11 +76,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('no process stands there for longer than the hold timeout', with('alice carol', 20, sub ($alice, $carol, $t) {
 		$carol->sql("SET test_aio.hold_timeout = '100ms'");
-		$carol->sql('SELECT io_hold_wakeups(true)');
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		settles($aio, [$alice], 'alice=held read', 'alice waits');
-		$aio->sql('SELECT io_hold_end(), io_release_all()');
+		hold_wakeup($aio, $carol, $alice, $t);
 		$alice->wait_for_end->forget_warnings;
 		$aio->logs(qr/the wakeup of process \d+ was held for too long/, 1, 'logged');
 		$carol->sql('SELECT io_hold_wakeups(false)');
@@ -89,7 +92,6 @@ for_each_io_method(sub {
 		$aio->sql("SELECT evict_rel('$t')");
 		my $gone = $bob->pid;
 		$aio->end_session($bob);
-		$aio->poll(sub { !kill 0, $gone });
 		$aio->gives("SELECT state FROM io_settle(ARRAY[$gone])", 'gone', 'bob has gone');
 		$alice->starts('SELECT count(*) FROM generate_series(1, 1000000000)')->is_executed;
 		is(settle($aio, [$alice], ', timeout => 20'), 'alice=running', 'alice works until the timeout of io_settle()');

@@ -7,11 +7,13 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 # The I/O trace has one record for each read that it was asked to record, and none for other
 # reads.  The records agree with the server's own counts.
 
-# Returns what EXPLAIN says of I/O: number, waits, size, in progress.
-sub io_of_plan ($session, $sql)
+# Traces a table, and has a session start a statement whose read of it is held.
+sub traces_held_read ($aio, $t, $session, $sql)
 {
-	my ($io) = $session->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF) $sql") =~ /I\/O: (.*)/;
-	return split / /, join ' ', $io =~ /=([\d.]+)/g;
+	$aio->trace("'$t'");
+	$aio->sql("SELECT io_hold('$t')");
+	$session->starts($sql);
+	return $aio->comes_to_trace('waits', 1);
 }
 
 with_each_io_method(sub {
@@ -35,15 +37,16 @@ with_each_io_method(sub {
 	}));
 
 	$aio->scenario('what EXPLAIN (IO) says', with('alice', 200, sub ($alice, $t) {
-		my @io;
-		$aio->traces_of("'$t'", sub { @io = io_of_plan($alice, "SELECT count(*) FROM $t") });
+		my ($plan, @io);
+		$aio->traces_of("'$t'", sub { $plan = $alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF) SELECT count(*) FROM $t") });
+		# number, waits, size, in progress
+		@io = $1 =~ /=([\d.]+)/g if $plan =~ /I\/O: (.*)/;
 		$aio->gives('SELECT ios, round(mean_size::numeric, 2) FROM io_trace_summary', "$io[0]|$io[2]", 'number and size');
 		cmp_ok($aio->sql('SELECT waits FROM io_trace_summary'), '<=', $io[1], 'no more waits');
 		$aio->gives('SELECT round(mean_in_progress::numeric, 2) FROM io_trace_summary', $io[3], 'in progress') if $aio->method eq 'worker';
 	}), skip => $aio->major < 19 ? 'EXPLAIN (IO) came with 19' : undef);
 
-	$aio->scenario('only what was asked for', with('alice bob', sub ($alice, $bob) {
-		my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
+	$aio->scenario('only what was asked for', with('alice bob', [ t => 8 ], [ u => 8 ], sub ($alice, $bob, $t, $u) {
 		my $read = sub {
 			$aio->evict($_) for $t, $u;
 			for my $session ($alice, $bob) { $session->sql("SELECT read_rel_block_ll('$_', 3, nblocks => 2)") for $t, $u }
@@ -101,9 +104,7 @@ sub unseen_completions ($aio)
 with_each_io_method(sub {
 	$aio->scenario('two sessions wait for a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		my ($a, $b) = map { $_->pid } $alice, $bob;
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 		$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, completed_at', "SUBMITTED|t|f|1|{$a}|{NULL}|");
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		$aio->comes_to_trace('state, held, joined, waits, waiters, wait_times, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|");
@@ -119,10 +120,7 @@ with_each_io_method(sub {
 	}));
 
 	$aio->scenario('a cancelled session waits no longer', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$aio->comes_to_trace('waits', 1);
+		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		$aio->comes_to_trace('waits', 2);
 		$aio->cancels($bob);
@@ -156,11 +154,11 @@ with_each_io_method(sub {
 	$aio->scenario('more waits than a record keeps', sub {
 		my @sessions = $aio->sessions(map { "s$_" } 1 .. 6);
 		my $t = $aio->table('t', 20);
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_hold('$t')");
-		for my $i (0 .. $#sessions)
+		my $read = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
+		traces_held_read($aio, $t, $sessions[0], $read);
+		for my $i (1 .. $#sessions)
 		{
-			$sessions[$i]->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
+			$sessions[$i]->starts($read);
 			$aio->comes_to_trace('waits', $i + 1);
 		}
 		$aio->traced('cardinality(waiters), cardinality(wait_times)', '4|4', 'it keeps four');
@@ -297,10 +295,8 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('a record is overwritten while its read is held', with('alice bob', 60, sub ($alice, $bob, $t) {
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_hold('$t', 3)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$aio->comes_to_trace('waits', 1);
+		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3)");
+		$aio->sql('SELECT io_hold_end()');
 		$bob->sql("SELECT count(read_rel_block_ll('$t', 10 + b)) FROM generate_series(0, 19) b");
 		$aio->traced("bool_and(pid = ${\$bob->pid} AND waits <= 1 AND NOT held), count(*)", 't|20', 'others are in its place');
 		$aio->gate_release;
@@ -326,10 +322,7 @@ for_each_io_method(sub {
 	});
 
 	$aio->scenario('a crash', with('alice', 20, sub ($alice, $t) {
-		$aio->trace("'$t'");
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-		$aio->comes_to_trace('waits', 1);
+		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->kill_process($alice->pid);
 		$aio->poll(sub { eval { $aio->observe; $aio->sql('SELECT recorded FROM io_trace_status') eq '0' } });
 		$aio->gives('SELECT running, recorded, started_at FROM io_trace_status', 'f|0|', 'forgets it');
@@ -340,9 +333,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('no room', sub {
 		$aio->node->append_conf('postgresql.conf', 'test_aio.trace_size = 0');
-		ok($aio->stop, 'stops');
-		$aio->launch->wait_until_ready;
-		$aio->observe;
+		while_stopped($aio);
 		my ($alice) = $aio->sessions('alice');
 		for my $call ('io_trace_start()', 'io_trace_stop()', 'io_trace_reset()', 'io_trace', 'io_trace_status', 'io_trace_summary')
 		{
