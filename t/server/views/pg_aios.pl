@@ -10,48 +10,37 @@ my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(
 with_each_io_method(sub {
 	my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
 
-	for my $kind ('', 'TEMP')
-	{
+	$aio->scenario('a read that is held', with_kind('alice', 20, sub ($alice, $t, $kind, $block, $n) {
 		# the process that performs the read: an I/O worker if it can, or else the session
 		my $by_worker = $worker && !$kind;
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		# another session sees the path that it would use for a temporary table of its own
+		my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
+		$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
+		my ($off, $length) = ($block * 8192, $n * 8192);
+		my $last = $block + $n - 1;
+		my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
+		my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
+		like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
+			qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
+		$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
+			($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
+		$aio->release;
+		$alice->ends;
+		$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
+	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], leaves => 'nothing', skip => $aio->no_injection_points);
 
-		$aio->scenario("a read that is held, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
-			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-			# another session sees the path that it would use for a temporary table of its own
-			my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
-			for my $case ([ 3, 1 ], [ 5, 6 ], [ 4, 16 ])
-			{
-				my ($block, $n) = @$case;
-				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
-				$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
-				my ($off, $length) = ($block * 8192, $n * 8192);
-				my $last = $block + $n - 1;
-				my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
-				my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
-				like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
-					qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
-				$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
-					($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
-				$aio->release;
-				$alice->ends;
-				$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
-			}
-		}), leaves => 'nothing', skip => $aio->no_injection_points);
-	}
-
-	$aio->scenario('reads of other forks', with('alice', 20, sub ($alice, $t) {
+	$aio->scenario('reads of other forks', with('alice', 20, sub ($alice, $t, $fork) {
 		my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
-		for my $fork (qw(fsm vm main))
-		{
-			my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
-			$alice->sql($read);
-			$aio->evict($t);
-			$aio->holds_read_of($alice, $read, pid => $alice->pid);
-			$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
-			$aio->release;
-			$alice->returns(1, 'is read');
-		}
-	}), skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
+		my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
+		$alice->sql($read);
+		$aio->evict($t);
+		$aio->holds_read_of($alice, $read, pid => $alice->pid);
+		$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
+		$aio->release;
+		$alice->returns(1, 'is read');
+	}), each => [qw(fsm vm main)], skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
 	$aio->scenario('a read that has not begun', with('alice', 20, sub ($alice, $t) {
 		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)", "'$t'");
@@ -62,41 +51,31 @@ with_each_io_method(sub {
 	}), leaves => 'nothing', skip => $aio->lacks('gate'));
 
 	# a session that would wait for a read at once performs it itself
-	for my $read ("SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])")
-	{
-		$aio->scenario("synchronous: $read", with('alice', 20, sub ($alice, $t) {
-			$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
-			$aio->hold(pid => $alice->pid, relation => $t, block => 3);
-			$alice->waits(sprintf($read, $t), 'completion_wait');
-			$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
-			$aio->release;
-			$alice->ends;
-		}), leaves => 'nothing', skip => $aio->no_injection_points);
-	}
+	$aio->scenario('synchronous: %s', with('alice', 20, sub ($alice, $t, $read) {
+		$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
+		$aio->hold(pid => $alice->pid, relation => $t, block => 3);
+		$alice->waits(sprintf($read, $t), 'completion_wait');
+		$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
+		$aio->release;
+		$alice->ends;
+	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], leaves => 'nothing', skip => $aio->no_injection_points);
 
-	for my $case ([ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ])
-	{
-		my ($result, $status, $raw) = @$case;
-		$aio->scenario("ended with $result", with('alice', 20, sub ($alice, $t) {
-			$aio->falsify($result, pid => $alice->pid);
-			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-			$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
-			$aio->tell_truth;
-		}), skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
-	}
+	$aio->scenario('ended with %s', with('alice', 20, sub ($alice, $t, $result, $status, $raw) {
+		$aio->falsify($result, pid => $alice->pid);
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+		$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+		$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
+		$aio->tell_truth;
+	}), each => [ [ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ] ], skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
 
-	for my $zero ('off', 'on')
-	{
-		$aio->scenario("a bad page, zero_damaged_pages = $zero", with('alice bob', 20, changes => 1, sub ($alice, $bob, $t) {
-			$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-			$alice->sql("SET zero_damaged_pages = $zero");
-			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
-			$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
-			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
-			$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
-		}), skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
-	}
+	$aio->scenario('a bad page, zero_damaged_pages = %s', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $zero) {
+		$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+		$alice->sql("SET zero_damaged_pages = $zero");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+		$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
+		$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
+		$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
+	}), each => ['off', 'on'], skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
 
 	$aio->scenario('who may read the view', sub {
 		$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
@@ -293,22 +272,19 @@ for_each_io_method(sub {
 		$alice->sql('RESET log_min_messages');
 	}), skip => no_strace());
 
-	for my $view (sort keys %contradictions)
-	{
-		$aio->scenario($view, with('poller', 60, sub ($poller, $t) {
-			$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
-			starts_to_poll($aio, $poller, $view);
-			for my $round (1 .. 4)
-			{
-				my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
-				reads_of_all_kinds($aio, $t, $round);
-				ok($aio->poll(sub { $aio->sql('SELECT last_value FROM scenario.polled') > $polls + 5 }), 'the view has been polled meanwhile');
-			}
-			$aio->resume;
-			$poller->ends('no poll fails');
-			$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
-			my $rows = $aio->sql('SELECT rows FROM scenario.polls');
-			cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
-		}), log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => $view eq 'pg_buffercache' ? $aio->lacks('pg_buffercache') : undef);
-	}
+	$aio->scenario('%s', with('poller', 60, sub ($poller, $t, $view) {
+		$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
+		starts_to_poll($aio, $poller, $view);
+		for my $round (1 .. 4)
+		{
+			my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
+			reads_of_all_kinds($aio, $t, $round);
+			ok($aio->poll(sub { $aio->sql('SELECT last_value FROM scenario.polled') > $polls + 5 }), 'the view has been polled meanwhile');
+		}
+		$aio->resume;
+		$poller->ends('no poll fails');
+		$aio->gives('SELECT string_agg(what, chr(10)) FROM scenario.found', '', 'no row contradicts itself');
+		my $rows = $aio->sql('SELECT rows FROM scenario.polls');
+		cmp_ok($rows, '>', 0, 'the polls have seen rows') if $view ne 'pg_aios' || $aio->method ne 'sync';
+	}), each => [ sort keys %contradictions ], log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/, skip => sub ($view) { $view eq 'pg_buffercache' ? $aio->lacks($view) : undef });
 });

@@ -4,53 +4,50 @@
 use TestAio;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-# What work on shared and temporary tables adds to each column of pg_stat_io in context "normal",
-# and which rows and columns pg_stat_io has.
+# What work on shared and temporary tables adds to each column of pg_stat_io in context "normal".  tables.pl
+# has its rows and columns.
 
 # Values that adds_io() accepts.
 sub between ($from, $to) { return sub { $_[0] >= $from && $_[0] <= $to } }
 sub any { return sub { 1 } }
 
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("normal, $kind", with('alice', sub ($alice) {
-			my $what = $kind ? 'temp relation/normal' : 'relation/normal';
-			my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
-			my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
-			my $counts = sub ($sql) { return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
-			$alice->sql('SET track_io_timing = off');
-			$scan->() for 1 .. 2;
-			# the pool may have no free buffer left
-			my %misses = (read_bytes => 40 * 8192, hits => any(), evictions => $kind ? 0 : between(0, 60));
+	$aio->scenario('normal', with('alice', sub ($alice, $kind) {
+		my $what = $kind ? 'temp relation/normal' : 'relation/normal';
+		my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
+		my $scan = sub { $alice->sql("SELECT count(*) FROM $t") };
+		my $counts = sub ($sql) { return $aio->io_counts_during($alice, $what, sub { $alice->sql($sql) }) };
+		$alice->sql('SET track_io_timing = off');
+		$scan->() for 1 .. 2;
+		# the pool may have no free buffer left
+		my %misses = (read_bytes => 40 * 8192, hits => any(), evictions => $kind ? 0 : between(0, 60));
 
-			$aio->evict($t, $alice);
-			$aio->adds_io($alice, $what, $scan, { %misses, reads => between(1, 40) }, 'a scan that reads');
-			# a session also reads catalogs
-			$aio->adds_io($alice, $what, $scan, { hits => $kind ? 40 : between(40, 70) }, 'a scan of cached blocks');
-			$alice->sql('SET io_combine_limit = 1');
-			$aio->evict($t, $alice);
-			$aio->adds_io($alice, $what, $scan, { %misses, reads => 40 }, 'a scan that reads block by block');
+		$aio->evict($t, $alice);
+		$aio->adds_io($alice, $what, $scan, { %misses, reads => between(1, 40) }, 'a scan that reads');
+		# a session also reads catalogs
+		$aio->adds_io($alice, $what, $scan, { hits => $kind ? 40 : between(40, 70) }, 'a scan of cached blocks');
+		$alice->sql('SET io_combine_limit = 1');
+		$aio->evict($t, $alice);
+		$aio->adds_io($alice, $what, $scan, { %misses, reads => 40 }, 'a scan that reads block by block');
 
-			$alice->sql('RESET io_combine_limit; SET track_io_timing = on');
-			$aio->evict($t, $alice);
-			my $started = clock_gettime(CLOCK_MONOTONIC);
-			my $added = $counts->("SET effective_io_concurrency = 0; SELECT count(*) FROM $t");
-			my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
-			cmp_ok($added->{read_time}, '>', 0, 'reads take time with track_io_timing');
-			# a tenth more, since the server may read another clock
-			cmp_ok($added->{read_time}, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
-			$alice->sql('SET track_io_timing = off; RESET effective_io_concurrency');
+		$alice->sql('RESET io_combine_limit; SET track_io_timing = on');
+		$aio->evict($t, $alice);
+		my $started = clock_gettime(CLOCK_MONOTONIC);
+		my $added = $counts->("SET effective_io_concurrency = 0; SELECT count(*) FROM $t");
+		my $passed = (clock_gettime(CLOCK_MONOTONIC) - $started) * 1000;
+		cmp_ok($added->{read_time}, '>', 0, 'reads take time with track_io_timing');
+		# a tenth more, since the server may read another clock
+		cmp_ok($added->{read_time}, '<', $passed * 1.1, 'in milliseconds, no more than have passed');
+		$alice->sql('SET track_io_timing = off; RESET effective_io_concurrency');
 
-			# a table grows by several blocks at once, and some of them stay empty
-			$added = $counts->("CALL add_pages('$t', 40, 99)");
-			my $blocks = $alice->sql("SELECT pg_relation_size('$t') / 8192") - 40;
-			is_between($added->{extend_bytes}, $blocks * 8192, ($blocks + 10) * 8192, "INSERT: bytes of $blocks new blocks");
-			is_between($added->{extends}, 1, $blocks, 'extensions');
-			is($added->{extend_time}, 0, 'no time without track_io_timing');
-			is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
-		}));
-	}
+		# a table grows by several blocks at once, and some of them stay empty
+		$added = $counts->("CALL add_pages('$t', 40, 99)");
+		my $blocks = $alice->sql("SELECT pg_relation_size('$t') / 8192") - 40;
+		is_between($added->{extend_bytes}, $blocks * 8192, ($blocks + 10) * 8192, "INSERT: bytes of $blocks new blocks");
+		is_between($added->{extends}, 1, $blocks, 'extensions');
+		is($added->{extend_time}, 0, 'no time without track_io_timing');
+		is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
+	}), each => ['', 'TEMP']);
 
 	$aio->scenario('a temporary table larger than temp_buffers', with('alice', sub ($alice) {
 		my $counts = sub ($sql) { return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
@@ -67,18 +64,6 @@ with_each_io_method(sub {
 		is($added->{reuses}, 0, 'local buffers have no ring');
 	}));
 
-	# a row or a column is missing for what a kind of process never does
-	$aio->scenario('rows and columns', sub {
-		my %none = (
-			'bulkread extends nothing, and has a ring' => "context = 'bulkread' AND (extends IS NOT NULL OR reuses IS NULL OR evictions IS NULL)",
-			'normal has no ring' => "context = 'normal' AND object = 'relation' AND reuses IS NOT NULL",
-			'temporary tables: context normal, no fsync' => "object = 'temp relation' AND (context <> 'normal' OR fsyncs IS NOT NULL)",
-			'no auxiliary process reads temporary tables' =>
-			  "object = 'temp relation' AND backend_type IN ('checkpointer', 'background writer', 'autovacuum worker', 'startup')",
-			'checkpointer and background writer read no table' =>
-			  "backend_type IN ('checkpointer', 'background writer') AND object = 'relation' AND reads IS NOT NULL");
-		$aio->gives("SELECT count(*) FROM pg_stat_io WHERE $none{$_}", 0, $_) for sort keys %none;
-	});
 }, leaves => 'nothing');
 
 # What a large scan, CREATE TABLE AS and VACUUM add to pg_stat_io in the contexts of their rings of
@@ -98,6 +83,7 @@ with_each_io_method(sub {
 		$aio->sql('CHECKPOINT');
 		my $added = $counts->($alice, 'bulkread', $scan);
 		is($added->{read_bytes}, 800 * 8192, 'bytes');
+		cmp_ok($added->{reads}, '<', 160, 'reads are combined');
 		# a block takes a free buffer, one of the ring, or evicts another block
 		my $kept = $aio->lacks('pg_buffercache') ? 0 : scalar(my @blocks = split /,/, $aio->cached($t));
 		cmp_ok($kept, '<=', 400, 'blocks that stay in the buffer pool');
@@ -193,6 +179,8 @@ with_each_io_method(sub {
 		my $added = $counts->($alice, 'vacuum', $vacuum);
 		is_between($added->{read_bytes}, 200 * 8192, 206 * 8192, 'bytes of 200 blocks, and some of the maps');
 		is_between($added->{reuses}, 200 - 20, 200, 'a ring of 16 buffers: reuses');
+		cmp_ok($added->{reads}, '<', 40, 'reads are combined');
+		cmp_ok(scalar(my @kept = split /,/, $aio->cached($t)), '<=', 16, 'blocks that stay in the buffer pool') if !$aio->lacks('pg_buffercache');
 		is($counts->($alice, 'vacuum', "SET vacuum_buffer_usage_limit = 0; $vacuum")->{reuses}, 0, 'no reuses without a ring');
 		# a page that VACUUM has made dirty is written when its buffer is used again
 		$aio->sql("DELETE FROM $t WHERE blk % 2 = 0; CHECKPOINT");
@@ -215,81 +203,55 @@ sub buffers_of ($session, $query)
 }
 
 with_each_io_method(sub {
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		$aio->scenario("hits and reads, $kind", with('alice', 40, kind => $kind, sub ($alice, $t) {
-			my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
-			my $counts = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
-			my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
-			buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
-			for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])
+	$aio->scenario('hits and reads', with_kind('alice', 40, sub ($alice, $t, $kind) {
+		my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
+		my $counts = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
+		my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
+		buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
+		for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])
+		{
+			my ($hit, $read) = @$case;
+			for my $query ($stream, "SELECT blk FROM $t")
 			{
-				my ($hit, $read) = @$case;
-				for my $query ($stream, "SELECT blk FROM $t")
-				{
-					$aio->evict($t, $alice);
-					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
-					my $io = $aio->io_during($alice, $object, sub {
-							is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
-						});
-					is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
-					my $hits;
-					is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
-							sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
-				}
+				$aio->evict($t, $alice);
+				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
+				my $io = $aio->io_during($alice, $object, sub {
+						is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
+					});
+				is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
+				my $hits;
+				is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
+						sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
 			}
-			# a block that repeats is read once and then hit
-			$aio->evict($t, $alice);
-			is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
-		}));
-	}
+		}
+		# a block that repeats is read once and then hit
+		$aio->evict($t, $alice);
+		is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
+	}), each => ['', 'UNLOGGED', 'TEMP']);
 
-	# pg_stat_io adds up the counts of sessions by the kind of process
-	$aio->scenario('the sum over sessions', with('alice bob', 40, sub ($alice, $bob, $t) {
-		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
-		$_->sql($read) for $alice, $bob;
-		for my $backends ([$alice], [ $alice, $bob ])
-		{
-			my @pids = map { $_->pid } @$backends;
-			my $sums = 'SELECT coalesce(sum(reads), 0), coalesce(sum(read_bytes), 0), coalesce(sum(hits), 0)';
-			my $of_all = "$sums FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'";
-			my $of_these = "$sums FROM unnest(ARRAY[" . join(',', @pids) . "]) p, pg_stat_get_backend_io(p) WHERE object = 'relation' AND context = 'normal'";
-			my $theirs;
-			my $all = $aio->change_during($of_all, sub {
-					$theirs = $aio->change_during($of_these, sub {
-							for my $session (@$backends) { $aio->evict($t); $session->sql($read) }
-						}, @$backends);
-				}, @$backends);
-			like($theirs, qr{^\d+/${\(@pids * 40 * 8192)}/\d+$}, 'bytes of the sessions: ' . @pids);
-			# the sum includes the observer's own hits
-			is(join('/', (split m{/}, $all)[ 0, 1 ]), join('/', (split m{/}, $theirs)[ 0, 1 ]), 'pg_stat_io agrees');
-		}
-	}));
-
-	# scans of large tables and VACUUM have contexts of their own
-	$aio->scenario('contexts', with('alice', 600, sub ($alice, $t) {
-		$alice->sql('SET vacuum_buffer_usage_limit = 0');
-		$alice->gives("SELECT count(*) FROM $t", 600, 'warm-up');
-		my %bytes = (
-			'relation/bulkread' => "SELECT count(*) FROM $t",
-			'relation/normal' => "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 599)))",
-			'relation/vacuum' => "SET vacuum_buffer_usage_limit = '128kB'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-		for my $context (sort keys %bytes)
-		{
-			$aio->evict($t);
-			my $io = $aio->io_during($alice, $context, sub { $alice->sql($bytes{$context}) });
-			my ($reads, $read_bytes) = split m{/}, $io;
-			# VACUUM reads the visibility map, too, and again the page that it has marked
-			cmp_ok($read_bytes, '>=', 600 * 8192, "$context: bytes");
-			cmp_ok($read_bytes, '<=', 610 * 8192, "$context: few blocks more");
-			cmp_ok($reads, '<', 120, "$context: reads are combined");
-		}
-	  SKIP: {
-			skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
-			my @kept = split /,/, $aio->cached($t);
-			cmp_ok(scalar @kept, '<=', 16, 'VACUUM, which came last, has used the buffers of its ring again');
-		}
-	}));
+	# pg_stat_io adds up the counts and times of sessions by the kind of process
+	$aio->scenario('the sum over sessions', with('alice bob', 40, sub ($alice, $bob, $t, $number) {
+		my @backends = ($alice, $bob)[ 0 .. $number - 1 ];
+		my $work = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39))); INSERT INTO scenario.w SELECT * FROM $t; SELECT pg_stat_force_next_flush()";
+		$alice->sql('CREATE TABLE scenario.w (LIKE scenario.t)');
+		$_->sql("SET track_io_timing = on; $work") for @backends;
+		my $sums = "SELECT sum(reads), sum(read_bytes), sum(extends), sum(read_time), sum(extend_time) FROM %s WHERE object = 'relation' AND context = 'normal'";
+		my $of_all = (sprintf $sums, 'pg_stat_io') . " AND backend_type = 'client backend'";
+		my $of_these = sprintf $sums, 'unnest(ARRAY[' . join(',', map { $_->pid } @backends) . ']) p, pg_stat_get_backend_io(p)';
+		# the observer reads its catalogs now, and not while the sessions work
+		$aio->sql($_) for $of_all, $of_these;
+		my $theirs;
+		my $all = $aio->change_during($of_all, sub {
+				$theirs = $aio->change_during($of_these, sub {
+						for my $session ((@backends) x 3) { $aio->evict($t); $session->sql($work) }
+					}, @backends);
+			}, @backends, $aio);
+		my ($reads, $bytes, $extends, @times) = split m{/}, $theirs;
+		my ($all_reads, $all_bytes, $all_extends, @all_times) = split m{/}, $all;
+		is($bytes, $number * 3 * 40 * 8192, 'bytes of the sessions');
+		is("$all_reads/$all_bytes/$all_extends", "$reads/$bytes/$extends", 'pg_stat_io agrees');
+		ok($times[$_] > 0 && abs($times[$_] - $all_times[$_]) < 0.01, 'the times are the same') || diag("$theirs, $all") for 0, 1;
+	}), each => [ 1, 2 ]);
 
 	# VACUUM of a hash index reads block by block, without a stream
 	$aio->scenario('VACUUM of a hash index', with('alice', 60, sub ($alice, $t) {
@@ -324,48 +286,42 @@ for_each_io_method(sub {
 		cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
 	}));
 
-	$aio->scenario('extensions', with('alice', sub ($alice) {
+	$aio->scenario('extensions', with('alice', sub ($alice, $timing) {
 		$aio->sql("CREATE TABLE scenario.e (body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 		my $insert = "INSERT INTO scenario.e SELECT repeat('x', 7000) FROM generate_series(1, 50)";
-		for my $timing ('off', 'on')
+		$alice->sql("SET track_io_timing = $timing");
+		my $plan;
+		my @change = split m{/}, $aio->change_during("SELECT d.blk_write_time, i.extend_bytes, i.extend_time FROM pg_stat_database d,"
+			  . " (SELECT sum(extend_bytes) AS extend_bytes, sum(extend_time) AS extend_time FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation') i WHERE datname = 'postgres'",
+			sub { $plan = explained($alice, 'BUFFERS', $insert) }, $alice);
+		cmp_ok($plan->{'Shared Written Blocks'}, '>=', 50, "track_io_timing = $timing: blocks that were written") || diag($plan->{plan});
+		cmp_ok($change[1], '>=', 50 * 8192, 'bytes');
+		if ($timing eq 'off')
 		{
-			$alice->sql("SET track_io_timing = $timing");
-			my $plan;
-			my @change = split m{/}, $aio->change_during("SELECT d.blk_write_time, i.extend_bytes, i.extend_time FROM pg_stat_database d,"
-				  . " (SELECT sum(extend_bytes) AS extend_bytes, sum(extend_time) AS extend_time FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation') i WHERE datname = 'postgres'",
-				sub { $plan = explained($alice, 'BUFFERS', $insert) }, $alice);
-			cmp_ok($plan->{'Shared Written Blocks'}, '>=', 50, "track_io_timing = $timing: blocks that were written") || diag($plan->{plan});
-			cmp_ok($change[1], '>=', 50 * 8192, 'bytes');
-			if ($timing eq 'off')
-			{
-				is($change[0] + $change[2], 0, 'no time');
-				next;
-			}
-			cmp_ok($change[2], '>', 0, 'pg_stat_io: time');
-			# each extension counts in whole microseconds there
-			cmp_ok($change[0], '>', 0, 'pg_stat_database: time');
-			my $explained = $plan->{'Shared I/O Write Time'};
-			cmp_ok($explained, '>', 0, 'EXPLAIN: time');
-			cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
+			is($change[0] + $change[2], 0, 'no time');
+			return;
 		}
-	}));
+		cmp_ok($change[2], '>', 0, 'pg_stat_io: time');
+		# each extension counts in whole microseconds there
+		cmp_ok($change[0], '>', 0, 'pg_stat_database: time');
+		my $explained = $plan->{'Shared I/O Write Time'};
+		cmp_ok($explained, '>', 0, 'EXPLAIN: time');
+		cmp_ok(abs($explained - $change[2]), '<', 0.5 + 0.1 * $change[2], 'as much as in pg_stat_io');
+	}), each => [ 'off', 'on' ]);
 
 	# the first scan sets hint bits; workers report what they have made dirty to the leader
-	$aio->scenario('blocks dirtied by readers', with('alice', sub ($alice) {
+	$aio->scenario('blocks dirtied by readers, %s workers', with('alice', sub ($alice, $workers) {
 		$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10');
-		for my $workers (0, 1, 2)
-		{
-			$aio->sql("DROP TABLE IF EXISTS scenario.h; CREATE TABLE scenario.h (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-				  . "INSERT INTO scenario.h SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i; CHECKPOINT; SELECT evict_rel('scenario.h')");
-			$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_leader_participation = " . ($workers == 2 ? 'off' : 'on'));
-			my @scan = ($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM scenario.h');
-			my $first = explained(@scan);
-			like($first->{plan}, qr/"Workers Launched": $workers/, 'with workers') if $workers;
-			cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
-			is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
-			is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
-		}
-	}));
+		$aio->sql("CREATE TABLE scenario.h (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+			  . "INSERT INTO scenario.h SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i; CHECKPOINT; SELECT evict_rel('scenario.h')");
+		$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_leader_participation = " . ($workers == 2 ? 'off' : 'on'));
+		my @scan = ($alice, 'BUFFERS', 'SELECT count(*), max(n) FROM scenario.h');
+		my $first = explained(@scan);
+		like($first->{plan}, qr/"Workers Launched": $workers/, 'with workers') if $workers;
+		cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
+		is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
+		is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
+	}), each => [ 0, 1, 2 ]);
 
 	$aio->scenario('blocks dirtied by readers of a temporary table', with('alice', sub ($alice) {
 		$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");

@@ -115,8 +115,7 @@ with_each_io_method(sub {
 		is($inherited, 0, 'no later session has them');
 	}), leaves => 'nothing');
 
-	$aio->scenario('a reset of one table and of one index', with('alice', sub ($alice) {
-		my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
+	$aio->scenario('a reset of one table and of one index', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE INDEX u_i ON $u (blk)");
 		$alice->sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(gen) FROM $_ WHERE blk > 3; RESET enable_seqscan; SELECT count(*) FROM $_; SELECT pg_stat_force_next_flush()") for $t, $u;
 		$aio->sql('SELECT pg_stat_force_next_flush()');
@@ -170,31 +169,24 @@ with_each_io_method(sub {
 # savepoints and prepared transactions; dead rows, and line pointers that pruning has left of them.
 # io_methods: worker
 with_each_io_method(sub {
-	$aio->scenario('kinds of scans', with('alice', 60, sub ($alice, $t) {
+	# settings, query, and the counts of the table and of the index
+	my @scans = (
+		[ 'sequential', 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
+		[ 'index', 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/10' ],
+		[ 'bitmap', 'enable_seqscan = off, enable_indexscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/0' ],
+		[ 'index only', 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
+		[ 'sample', 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
+		[ 'range of TIDs', 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
+	$aio->scenario('%s, %s scan', with('alice', 60, sub ($alice, $t, $how, $scan, $settings, $query, $of_table, $of_index) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 		my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 		my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
-		# settings, query, and the counts of the table and of the index
-		my %scans = (
-			'sequential' => [ 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
-			'index' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/10' ],
-			'bitmap' => [ 'enable_seqscan = off, enable_indexscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/10', '1/10/0' ],
-			'index only' => [ 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
-			'sample' => [ 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
-			'range of TIDs' => [ 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
-		for my $scan (sort keys %scans)
-		{
-			my ($settings, $query, $of_table, $of_index) = @{ $scans{$scan} };
-			for my $how ('cold', 'cached')
-			{
-				$alice->sql('RESET ALL; ' . join '; ', map { "SET $_" } split /, /, $settings);
-				my $run = sub { $alice->sql(sprintf $query, $t) };
-				$aio->evict($t) if $how eq 'cold';
-				is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
-				is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
-			}
-		}
-	}));
+		$alice->sql(join '; ', map { "SET $_" } split /, /, $settings);
+		my $run = sub { $alice->sql(sprintf $query, $t) };
+		$how eq 'cold' ? $aio->evict($t) : $run->();
+		is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
+		is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
+	}), each => [ combined([ 'cold', 'cached' ], \@scans) ]);
 
 	$aio->scenario('a transaction in progress', with('alice', 60, sub ($alice, $t) {
 		my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
@@ -211,59 +203,26 @@ with_each_io_method(sub {
 		$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
 	}));
 
-	$aio->scenario('savepoints', with('alice', sub ($alice) {
-		my $t = 'scenario.s';
-		my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
+	# "change" inserts three rows, updates two and deletes one; the table has ten rows
+	$aio->scenario('transactions', with('alice', sub ($alice, $transaction, $wanted) {
+		$alice->sql('SET search_path = scenario, public; CREATE TABLE t (n int) WITH (autovacuum_enabled = off); INSERT INTO t SELECT generate_series(1, 10)');
+		my $change = 'INSERT INTO t SELECT generate_series(11, 13); UPDATE t SET n = -n WHERE n < 3; DELETE FROM t WHERE n = 3';
+		$alice->sql('BEGIN; ' . $transaction =~ s/^change/$change/r);
+		$alice->sql('SELECT pg_stat_force_next_flush()');
+		$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = 'scenario.t'::regclass", $wanted, $transaction);
+	}), each => [
 		# an aborted subtransaction's rows count as inserted, and as dead
-		my $change = sub ($n) { return "INSERT INTO $t SELECT generate_series(1, 10) + $n; UPDATE $t SET n = -n WHERE n BETWEEN 1 + $n AND 3 + $n; DELETE FROM $t WHERE n = 4 + $n" };
-		for my $case ([ 'RELEASE a', '20|6|2|18|8' ], [ 'ROLLBACK TO a', '20|6|2|9|17' ])
-		{
-			my ($end, $wanted) = @$case;
-			$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off)");
-			$alice->sql("BEGIN; ${\$change->(100)}; SAVEPOINT a; ${\$change->(200)}; $end; COMMIT");
-			$alice->sql('SELECT pg_stat_force_next_flush()');
-			$aio->gives($counts, $wanted, $end);
-		}
-	}));
-
-	# what a transaction has changed before it truncates the table counts if it is rolled back only
-	$aio->scenario('TRUNCATE', with('alice', sub ($alice) {
-		my $change = sub ($t) { return "BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; TRUNCATE $t; INSERT INTO $t SELECT generate_series(1, 5)" };
-		for my $case ([ 'COMMIT', '15|0|0|5|0' ], [ 'ROLLBACK', '13|2|1|10|5' ])
-		{
-			my ($end, $wanted) = @$case;
-			for my $prepared (0, 1)
-			{
-				my $t = "scenario.\L${end}_$prepared";
-				my $counts = "SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
-				$alice->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
-				$alice->sql($change->($t));
-				if ($prepared)
-				{
-					$alice->sql("PREPARE TRANSACTION 'p'");
-					$alice->sql("$end PREPARED 'p'");
-				}
-				else { $alice->sql($end) }
-				$alice->sql('SELECT pg_stat_force_next_flush()');
-				$aio->gives($counts, $wanted, $end . ($prepared ? ' PREPARED' : ''));
-			}
-		}
-	}));
-
-	# the counts of its transaction stay; new rows are dead after ROLLBACK, and live after ROLLBACK TO
-	$aio->scenario('DROP that is rolled back', with('alice', sub ($alice) {
-		for my $case ([ 'ROLLBACK', '13|2|1|10|5' ], [ 'ROLLBACK TO a; COMMIT', '13|2|1|12|3' ])
-		{
-			my ($end, $wanted) = @$case;
-			my $t = 'scenario.d';
-			$alice->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10)");
-			$alice->sql("BEGIN; INSERT INTO $t SELECT generate_series(11, 13); UPDATE $t SET n = -n WHERE n < 3; DELETE FROM $t WHERE n = 3; SAVEPOINT a");
-			$alice->sql('RELEASE a') if $end eq 'ROLLBACK';
-			$alice->sql("DROP TABLE $t");
-			$alice->sql("$end; SELECT pg_stat_force_next_flush()");
-			$aio->gives("SELECT n_tup_ins, n_tup_upd, n_tup_del, n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", $wanted, $end);
-		}
-	}));
+		[ 'change; SAVEPOINT a; INSERT INTO t VALUES (20), (21); UPDATE t SET n = -n WHERE n = 11; DELETE FROM t WHERE n = 12; RELEASE a; COMMIT', '15|3|2|13|5' ],
+		[ 'change; SAVEPOINT a; INSERT INTO t VALUES (20), (21); UPDATE t SET n = -n WHERE n = 11; DELETE FROM t WHERE n = 12; ROLLBACK TO a; COMMIT', '15|3|2|12|6' ],
+		# what a transaction has changed before it truncates the table counts if it is rolled back only
+		[ 'change; TRUNCATE t; INSERT INTO t SELECT generate_series(1, 5); COMMIT', '15|0|0|5|0' ],
+		[ "change; TRUNCATE t; INSERT INTO t SELECT generate_series(1, 5); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'", '15|0|0|5|0' ],
+		[ 'change; TRUNCATE t; INSERT INTO t SELECT generate_series(1, 5); ROLLBACK', '13|2|1|10|5' ],
+		[ "change; TRUNCATE t; INSERT INTO t SELECT generate_series(1, 5); PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'", '13|2|1|10|5' ],
+		# if DROP is rolled back, new rows are dead after ROLLBACK, and live after ROLLBACK TO
+		[ 'change; DROP TABLE t; ROLLBACK', '13|2|1|10|5' ],
+		[ 'change; SAVEPOINT a; DROP TABLE t; ROLLBACK TO a; COMMIT', '13|2|1|12|3' ],
+	]);
 
 	$aio->scenario('dead rows', with('alice', sub ($alice) {
 		my $t = 'scenario.d';
@@ -365,6 +324,5 @@ for_each_io_method(sub {
 			$alice->gives("SELECT count(*) FROM pg_stat_get_backend_io(${\$aio->pids_of_type('checkpointer')})", '0', 'no rows of the checkpointer');
 			$alice->sql('COMMIT');
 		}
-		$alice->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'no rows of no process');
 	}));
 }, leaves => 'nothing');
