@@ -6,21 +6,18 @@ use TestAio;
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:
 # in one session, and with other sessions that wait for it (StartSharedBufferIO, WaitIO).
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("one session, $kind", with('alice', 4, kind => $kind, sub ($alice, $t) {
-			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? ('t', 'starts again: the server does not note I/O on local buffers') : ('f', 'does not start a second time'));
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts again after an error');
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
-			$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
-			$aio->evict($t, $alice);
-		}));
-	}
+	$aio->scenario('one session', with_kind('alice', 4, sub ($alice, $t, $kind) {
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", 't', 'starts');
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => false)", $kind ? ('t', 'starts again: the server does not note I/O on local buffers') : ('f', 'does not start a second time'));
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 't', 'starts again after an error');
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => true, io_error => false, release_aio => false)");
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
+		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
+		$aio->evict($t, $alice);
+	}), each => ['', 'TEMP']);
 
 	$aio->scenario('another waits, the I/O succeeds', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
@@ -31,22 +28,19 @@ with_each_io_method(sub {
 	}));
 
 	# what has "succeeded" is done: nothing that was committed is lost
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("rows before and after, $kind", with('alice bob', 4, kind => $kind, changes => 1, sub ($alice, $bob, $t) {
-			my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-			$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
-			$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
-			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
-			$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts to write');
-			($kind ? $alice : $bob)->sql("DELETE FROM $t WHERE ctid = '(2,1)'");
-			$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => true, io_error => false, release_aio => false)");
-			$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
-			$alice->sql("SELECT invalidate_rel_block('$t', 2)");
-			$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
-		}));
-	}
+	$aio->scenario('rows before and after', with_kind('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $kind) {
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		$alice->sql("SELECT buffer_call_start_io($b, true, true), buffer_call_terminate_io($b, true, succeed => true, io_error => false, release_aio => false)");
+		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(2,1)'", 1, 'after input, the buffer has what the file has');
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+		$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts to write');
+		($kind ? $alice : $bob)->sql("DELETE FROM $t WHERE ctid = '(2,1)'");
+		$alice->sql("SELECT buffer_call_terminate_io($b, false, succeed => true, io_error => false, release_aio => false)");
+		$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
+		$alice->sql("SELECT invalidate_rel_block('$t', 2)");
+		$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
+	}), each => ['', 'TEMP']);
 
 	# a buffer must forget the read that has filled it
 	$aio->scenario('another waits to write what has been read', with('alice bob', 4, sub ($alice, $bob, $t) {
@@ -74,15 +68,12 @@ with_each_io_method(sub {
 		$last->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
 	}));
 
-	for my $read ("read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])")
-	{
-		$aio->scenario("a reader waits: $read", with('alice bob', 4, sub ($alice, $bob, $t) {
-			my $b = starts_io($alice, $t);
-			$bob->waits('SELECT min(blocknum) FROM ' . sprintf($read, $t), 'BufferIo');
-			$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
-			$bob->returns('1', 'reads');
-		}));
-	}
+	$aio->scenario('a reader waits: %s', with('alice bob', 4, sub ($alice, $bob, $t, $read) {
+		my $b = starts_io($alice, $t);
+		$bob->waits('SELECT min(blocknum) FROM ' . sprintf($read, $t), 'BufferIo');
+		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
+		$bob->returns('1', 'reads');
+	}), each => ["read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])"]);
 
 	$aio->scenario('a waiting reader is cancelled', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
@@ -116,36 +107,33 @@ with_each_io_method(sub {
 	my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 	my $cleanup_wait = $aio->major >= 19 ? 'BufferCleanup' : 'BufferPin';
 
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		my $permanent = $kind ? '' : '+PERMANENT';
-		my ($valid, $failed) = ("VALID$permanent 0", "IO_ERROR$permanent 0");
+	# kinds of tables, and what the headers of valid buffers and of buffers whose read has failed say
+	my @kinds = map { [ $_, map { $_ . ' 0' } $_ ? qw(VALID IO_ERROR) : qw(VALID+PERMANENT IO_ERROR+PERMANENT) ] } '', 'UNLOGGED', 'TEMP';
 
-		$aio->scenario("a read fails, and the next does not, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-			is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
-			$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-			$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
-			is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
-			$aio->tell_truth;
-			$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
-			is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
-			is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
-			$aio->proves($t, session => $alice);
-			is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
-		}), skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
+	$aio->scenario('a read fails, and the next does not', with_kind('alice', 10, sub ($alice, $t, $, $valid, $failed) {
+		is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
+		$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
+		is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
+		$aio->tell_truth;
+		$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
+		is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
+		is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
+		$aio->proves($t, session => $alice);
+		is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
+	}), each => \@kinds, skip => $aio->no_faults // $forgotten, log => qr/LOG:  could not read blocks 2\.\.3 /);
 
-		$aio->scenario("a bad page among good ones, $kind", with('alice', 10, kind => $kind, changes => 1, sub ($alice, $t) {
-			$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-			$aio->evict($t, $alice);
-			$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
-			is(headers($alice, $t, 3, 4, 5), "$valid, $failed, $valid", 'only the bad one has failed');
-			$alice->sql("SET zero_damaged_pages = on; SELECT * FROM read_buffers('$t', 3, 3)");
-			$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
-			is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
-			$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
-		}), skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
-	}
+	$aio->scenario('a bad page among good ones', with_kind('alice', 10, changes => 1, sub ($alice, $t, $, $valid, $failed) {
+		$alice->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
+		$aio->evict($t, $alice);
+		$alice->fails("SELECT * FROM read_buffers('$t', 3, 3)", 'XX001', qr/invalid page in block 4 of relation/, 'fails');
+		is(headers($alice, $t, 3, 4, 5), "$valid, $failed, $valid", 'only the bad one has failed');
+		$alice->sql("SET zero_damaged_pages = on; SELECT * FROM read_buffers('$t', 3, 3)");
+		$alice->warns(qr/invalid page in block 4 of relation \S+; zeroing out page/);
+		is(headers($alice, $t, 3, 4, 5), "$valid, $valid, $valid", 'zeroed, it is valid');
+		$alice->sql("SELECT modify_rel_block('$t', 4, zero => true)");
+	}), each => \@kinds, skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
 
 	$aio->scenario('pins of a read under way', with('alice bob', 10, sub ($alice, $bob, $t) {
 		$aio->holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", relation => $t);

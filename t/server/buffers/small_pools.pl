@@ -52,12 +52,12 @@ with_each_io_method(sub {
 			$alice->gives('FETCH BACKWARD 1 FROM c7', '', 'a cursor still works');
 			$alice->sql('DROP TABLE IF EXISTS u; COMMIT');
 		}
-		pin_blocks($alice, $t, 100);
-		$alice->fails("SELECT count(*) FROM read_buffers('$t', 120, 1)", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: read_buffers()');
-		$alice->sql('ROLLBACK');
-		pin_blocks($alice, $t, 100);
-		$alice->fails("SELECT count(*) FROM $t WHERE blk >= 0", '53000', qr/no empty local buffer available/, 'all 100 buffers are pinned: a scan');
-		$alice->sql('ROLLBACK');
+		for my $read ("SELECT count(*) FROM read_buffers('$t', 120, 1)", "SELECT count(*) FROM $t WHERE blk >= 0")
+		{
+			pin_blocks($alice, $t, 100);
+			$alice->fails($read, '53000', qr/no empty local buffer available/, "all 100 buffers are pinned: $read");
+			$alice->sql('ROLLBACK');
+		}
 		pin_blocks($alice, $t, 100);
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
 		$alice->sql('ROLLBACK');
@@ -116,27 +116,24 @@ with_each_io_method(sub {
 	}), log => qr/LOG:  invalid page in block [78] of relation/);
 
 	# while it lasts, no other session gets a buffer, not even for a catalog
-	$aio->scenario('all buffers are pinned', with('alice', 60, sub ($alice, $t) {
-		for my $read ("SELECT count(*) FROM $t", "SELECT count(*) FROM read_buffers('$t', 50, 1)")
+	$aio->scenario('all buffers are pinned', with('alice', 60, sub ($alice, $t, $read) {
+		# so that nothing has to be looked up later
+		$alice->sql("BEGIN; SAVEPOINT s; $read; ROLLBACK TO s; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(0,1)'; COMMIT");
+		$alice->sql('BEGIN');
+		my ($pinned, $error) = (0);
+		while (!$error && $pinned < 40)
 		{
-			# so that nothing has to be looked up later
-			$alice->sql("BEGIN; SAVEPOINT s; $read; ROLLBACK TO s; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(0,1)'; COMMIT");
-			$alice->sql('BEGIN');
-			my ($pinned, $error) = (0);
-			while (!$error && $pinned < 40)
-			{
-				my $cursor = "c$pinned";
-				$error = $alice->starts("SAVEPOINT s; DECLARE $cursor CURSOR FOR SELECT blk FROM $t WHERE ctid = '($pinned,1)'; MOVE 1 FROM $cursor")->wait_for_end->error;
-				$pinned++ if !$error;
-			}
-			like($error->{message} // '', qr/^no unpinned buffers available$/, "a cursor after $pinned others");
-			cmp_ok($pinned, '<=', 32, 'not more than there are buffers');
-			$alice->sql('ROLLBACK TO s');
-			$alice->fails($read, 'XX000', qr/no unpinned buffers available/, $read);
-			$alice->sql('ROLLBACK');
-			$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
+			my $cursor = "c$pinned";
+			$error = $alice->starts("SAVEPOINT s; DECLARE $cursor CURSOR FOR SELECT blk FROM $t WHERE ctid = '($pinned,1)'; MOVE 1 FROM $cursor")->wait_for_end->error;
+			$pinned++ if !$error;
 		}
-	}));
+		like($error->{message} // '', qr/^no unpinned buffers available$/, "a cursor after $pinned others");
+		cmp_ok($pinned, '<=', 32, 'not more than there are buffers');
+		$alice->sql('ROLLBACK TO s');
+		$alice->fails($read, 'XX000', qr/no unpinned buffers available/, $read);
+		$alice->sql('ROLLBACK');
+		$alice->gives("SELECT count(*), sum(blk) FROM $t", '60|1770', 'all can be read again');
+	}), each => [ 'SELECT count(*) FROM scenario.t', "SELECT count(*) FROM read_buffers('scenario.t', 50, 1)" ]);
 }, conf => { shared_buffers => '256kB', max_connections => 10 }, suffix => 'tiny');
 
 # By default io_max_concurrency is the number of buffers for each process, at most 64.

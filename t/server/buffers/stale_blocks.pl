@@ -6,37 +6,34 @@ use TestAio;
 # Commands after which cached blocks are stale: ALTER DATABASE SET TABLESPACE, TRUNCATE, ON COMMIT
 # DELETE ROWS, VACUUM that truncates.  No session gets an old block.
 with_each_io_method(sub {
-	$aio->scenario('ALTER DATABASE SET TABLESPACE', with('alice', sub ($alice) {
+	$aio->scenario('ALTER DATABASE SET TABLESPACE', with('alice', sub ($alice, $strategy) {
 		$aio->make_tablespace;
-		for my $strategy ('wal_log', 'file_copy')
-		{
-			# a template has no connections while it is copied
-			my $bob = $aio->session('bob', dbname => 'other');
-			$bob->sql("CREATE TABLE t AS SELECT i AS n, repeat('x', 1800) AS body FROM generate_series(0, 399) i; CREATE UNLOGGED TABLE u AS TABLE t");
-			my $sums = 'SELECT (SELECT format(\'%s %s %s\', count(*), sum(n), sum(length(body))) FROM t), (SELECT format(\'%s %s %s\', count(*), sum(n), sum(length(body))) FROM u)';
-			my $sum = $bob->sql($sums);
-			$aio->end_session($bob);
-			$aio->sql("CREATE DATABASE moves TEMPLATE other STRATEGY $strategy");
-			my $read = sub ($name) {
-				my $carol = $aio->session('carol', dbname => 'moves');
-				$carol->gives($sums, $sum, "$strategy: $name");
-				my $path = $carol->sql("SELECT pg_relation_filepath('t')");
-				$carol->sql('UPDATE t SET n = n + 400; UPDATE u SET n = n + 400');
-				$sum = $carol->sql($sums);
-				$aio->end_session($carol);
-				return $path;
-			};
-			like($read->('the rows of the copy'), qr{^base/}, 'in the default tablespace');
-			$aio->sql('ALTER DATABASE moves SET TABLESPACE elsewhere');
-			like($read->('the rows after a move, with dirty pages'), qr{^pg_tblspc/}, 'in the other tablespace');
-			$aio->sql('ALTER DATABASE moves SET TABLESPACE pg_default');
-			like($read->('the rows after the move back'), qr{^base/}, 'in the default tablespace');
-			$aio->sql('DROP DATABASE moves');
-			$bob = $aio->session('bob', dbname => 'other');
-			$bob->sql('DROP TABLE t, u');
-			$aio->end_session($bob);
-		}
-	}));
+		# a template has no connections while it is copied
+		my $bob = $aio->session('bob', dbname => 'other');
+		$bob->sql("CREATE TABLE t AS SELECT i AS n, repeat('x', 1800) AS body FROM generate_series(0, 399) i; CREATE UNLOGGED TABLE u AS TABLE t");
+		my $sums = 'SELECT (SELECT format(\'%s %s %s\', count(*), sum(n), sum(length(body))) FROM t), (SELECT format(\'%s %s %s\', count(*), sum(n), sum(length(body))) FROM u)';
+		my $sum = $bob->sql($sums);
+		$aio->end_session($bob);
+		$aio->sql("CREATE DATABASE moves TEMPLATE other STRATEGY $strategy");
+		my $read = sub ($name) {
+			my $carol = $aio->session('carol', dbname => 'moves');
+			$carol->gives($sums, $sum, "$strategy: $name");
+			my $path = $carol->sql("SELECT pg_relation_filepath('t')");
+			$carol->sql('UPDATE t SET n = n + 400; UPDATE u SET n = n + 400');
+			$sum = $carol->sql($sums);
+			$aio->end_session($carol);
+			return $path;
+		};
+		like($read->('the rows of the copy'), qr{^base/}, 'in the default tablespace');
+		$aio->sql('ALTER DATABASE moves SET TABLESPACE elsewhere');
+		like($read->('the rows after a move, with dirty pages'), qr{^pg_tblspc/}, 'in the other tablespace');
+		$aio->sql('ALTER DATABASE moves SET TABLESPACE pg_default');
+		like($read->('the rows after the move back'), qr{^base/}, 'in the default tablespace');
+		$aio->sql('DROP DATABASE moves');
+		$bob = $aio->session('bob', dbname => 'other');
+		$bob->sql('DROP TABLE t, u');
+		$aio->end_session($bob);
+	}), each => [ 'wal_log', 'file_copy' ]);
 
 	# way => SQL that replaces the rows of a table %1$s; %2$s inserts the new rows
 	my $columns = '(rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)';
@@ -45,21 +42,18 @@ with_each_io_method(sub {
 		'TRUNCATE in the transaction of CREATE' =>
 		  "DROP TABLE %1\$s; BEGIN; CREATE TABLE %1\$s $columns; %2\$s; SELECT count(*) FROM %1\$s; TRUNCATE %1\$s; %2\$s; COMMIT",
 		'DELETE and VACUUM' => 'DELETE FROM %1$s; VACUUM (TRUNCATE on) %1$s; %2$s');
-	for my $way (sort keys %ways)
-	{
-		$aio->scenario("new rows after $way", with('alice', 60, sub ($alice, $t) {
-			for my $gen (1 .. 3)
-			{
-				my $blocks = 20 + 10 * $gen;
-				# a scan that looks ahead ends in the middle
-				$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 3 FROM c; CLOSE c; COMMIT");
-				$alice->sql(sprintf $ways{$way}, $t, "CALL add_pages('$t', 0, $blocks - 1, $gen)");
-				$aio->proves($t, gen => $gen, blocks => $blocks);
-				$aio->evict($t);
-				$aio->proves($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
-			}
-		}));
-	}
+	$aio->scenario('new rows after %s', with('alice', 60, sub ($alice, $t, $way) {
+		for my $gen (1 .. 3)
+		{
+			my $blocks = 20 + 10 * $gen;
+			# a scan that looks ahead ends in the middle
+			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 3 FROM c; CLOSE c; COMMIT");
+			$alice->sql(sprintf $ways{$way}, $t, "CALL add_pages('$t', 0, $blocks - 1, $gen)");
+			$aio->proves($t, gen => $gen, blocks => $blocks);
+			$aio->evict($t);
+			$aio->proves($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
+		}
+	}), each => [sort keys %ways]);
 
 	$aio->scenario('new rows after ON COMMIT DELETE ROWS', with('alice', sub ($alice) {
 		$alice->note_temporary_tables;
@@ -109,56 +103,41 @@ sub buffers_behind_the_end ($server, $table)
 
 for_each_io_method(sub {
 	# DropRelationsAllBuffers() looks for more than twenty files in another way
-	my %order = ('in order' => 'n', 'backward' => '-n', 'mixed up' => '(n * 7) % 30, n');
-	for my $how (sort keys %order)
-	{
-		for my $count (3, 30)
-		{
-			$aio->scenario("DROP of $count tables, $how", with('alice', sub ($alice) {
-				my ($names, $files) = split /\|/, $aio->sql(<<"END");
+	$aio->scenario('DROP of %s tables, ordered by %s', with('alice', sub ($alice, $count, $order) {
+		my ($names, $files) = split /\|/, $aio->sql(<<"END");
 DO \$\$ BEGIN FOR i IN 1 .. $count LOOP EXECUTE format('CREATE TABLE scenario.d%s (n int); INSERT INTO scenario.d%s SELECT generate_series(1, 400)', i, i); END LOOP; END \$\$;
-SELECT string_agg(format('scenario.d%s', n), ', ' ORDER BY $order{$how}), string_agg(pg_relation_filenode(format('scenario.d%s', n))::text, ',') FROM generate_series(1, $count) n
+SELECT string_agg(format('scenario.d%s', n), ', ' ORDER BY $order), string_agg(pg_relation_filenode(format('scenario.d%s', n))::text, ',') FROM generate_series(1, $count) n
 END
-				my $buffers = "SELECT count(*) FROM unnest('{$files}'::oid[]) file, buffers_in_file(file)";
-				my $dirty = $aio->sql("$buffers WHERE 'DIRTY' = ANY (flags)");
-				cmp_ok($dirty, '>=', 2 * $count, 'buffers are dirty');
-				$alice->sql("BEGIN; DROP TABLE $names; ROLLBACK");
-				$aio->gives("$buffers WHERE 'DIRTY' = ANY (flags)", $dirty, 'DROP that is rolled back leaves them');
-				$alice->sql("DROP TABLE $names");
-				$aio->gives($buffers, 0, 'DROP leaves no buffer');
-				# a checkpoint fails if a dirty buffer of a dropped table is left
-				$aio->sql('CHECKPOINT');
-			}));
-		}
-	}
+		my $buffers = "SELECT count(*) FROM unnest('{$files}'::oid[]) file, buffers_in_file(file)";
+		my $dirty = $aio->sql("$buffers WHERE 'DIRTY' = ANY (flags)");
+		cmp_ok($dirty, '>=', 2 * $count, 'buffers are dirty');
+		$alice->sql("BEGIN; DROP TABLE $names; ROLLBACK");
+		$aio->gives("$buffers WHERE 'DIRTY' = ANY (flags)", $dirty, 'DROP that is rolled back leaves them');
+		$alice->sql("DROP TABLE $names");
+		$aio->gives($buffers, 0, 'DROP leaves no buffer');
+		# a checkpoint fails if a dirty buffer of a dropped table is left
+		$aio->sql('CHECKPOINT');
+	}), each => [ combined([ 3, 30 ], [ 'n', '-n', '(n * 7) % 30, n' ]) ]);
 
 	# the statement, and how many rows the table has then
-	my %ends = (
-		'TRUNCATE' => [ 'TRUNCATE %s', 0 ],
-		'TRUNCATE that is rolled back' => [ 'BEGIN; TRUNCATE %1$s; INSERT INTO %1$s SELECT \'x\', 1, 1, \'x\' FROM generate_series(1, 300); ROLLBACK', 40 ],
-		'SET UNLOGGED' => [ 'ALTER TABLE %s SET UNLOGGED', 40 ],
-		'VACUUM FULL' => [ 'VACUUM FULL %s', 40 ]);
-	$aio->scenario('a new file for the old one', with('alice', sub ($alice) {
-		for my $end (sort keys %ends)
-		{
-			my ($statement, $rows) = @{ $ends{$end} };
-			$aio->sql('DROP TABLE IF EXISTS scenario.t');
-			my $t = $aio->table('t', 40);
-			# makes the pages dirty
-			$aio->sql("VACUUM FULL $t");
-			my $old = $aio->sql("SELECT pg_relation_filenode('$t')");
-			$alice->sql(sprintf $statement, $t);
-			my $new = $aio->sql("SELECT pg_relation_filenode('$t')");
-			$aio->gives("SELECT count(*) FROM buffers_in_file($old)", 0, "$end: no buffer of the old file") if $new != $old;
-			is(buffers_behind_the_end($aio, $t), '', "$end: none behind the end");
-			$aio->gives("SELECT count(*) FROM $t", $rows, 'the rows');
-			$aio->proves($t) if $rows;
-		}
-	}));
+	$aio->scenario('a new file for the old one', with('alice', 40, changes => 1, sub ($alice, $t, $end, $statement, $rows) {
+		# makes the pages dirty
+		$aio->sql("VACUUM FULL $t");
+		my $old = $aio->sql("SELECT pg_relation_filenode('$t')");
+		$alice->sql(sprintf $statement, $t);
+		my $new = $aio->sql("SELECT pg_relation_filenode('$t')");
+		$aio->gives("SELECT count(*) FROM buffers_in_file($old)", 0, "$end: no buffer of the old file") if $new != $old;
+		is(buffers_behind_the_end($aio, $t), '', "$end: none behind the end");
+		$aio->gives("SELECT count(*) FROM $t", $rows, 'the rows');
+		$aio->proves($t) if $rows;
+	}), each => [
+		[ 'TRUNCATE', 'TRUNCATE %s', 0 ],
+		[ 'TRUNCATE that is rolled back', 'BEGIN; TRUNCATE %1$s; INSERT INTO %1$s SELECT \'x\', 1, 1, \'x\' FROM generate_series(1, 300); ROLLBACK', 40 ],
+		[ 'SET UNLOGGED', 'ALTER TABLE %s SET UNLOGGED', 40 ],
+		[ 'VACUUM FULL', 'VACUUM FULL %s', 40 ] ]);
 
 	# RELEASE hands the pending deletions of files over to the transaction around it
-	$aio->scenario('savepoints', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 40, changes => 1), $aio->table('u', 40));
+	$aio->scenario('savepoints', with('alice', [ t => 40, changes => 1 ], [ u => 40 ], sub ($alice, $t, $u) {
 		my %file = map { $_ => $aio->file_of($_) } $t, $u;
 		$aio->sql("SELECT evict_rel('$_')") for $t, $u;
 		$alice->sql("BEGIN; SAVEPOINT a; CREATE TABLE scenario.kept AS SELECT generate_series(1, 400); TRUNCATE $t; RELEASE a; SAVEPOINT b");
@@ -174,32 +153,25 @@ END
 	}));
 
 	# a byte of the visibility map has the bits of four pages: the table is cut off at each place in a byte
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		$aio->scenario("truncation by VACUUM $kind", with('alice', sub ($alice) {
-			for my $size (8 .. 12)
-			{
-				$alice->sql('DROP TABLE IF EXISTS ' . ($kind eq 'TEMP' ? 't' : 'scenario.t'));
-				my $t = $aio->table('t', 40, kind => $kind, session => $alice);
-				# reads all blocks into the pool
-				$alice->sql("SELECT count(*) FROM $t");
-				$alice->sql("DELETE FROM $t WHERE blk >= $size; VACUUM (TRUNCATE on) $t");
-				$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, "$size blocks");
-				is(buffers_behind_the_end($aio, $t), '', 'no buffer behind the end') if $kind ne 'TEMP';
-				# no other session sees the rows of this transaction yet
-				$alice->sql("BEGIN; INSERT INTO $t SELECT '$t', i, 0, proof('$t', i, 0) FROM generate_series($size, 29) i");
-				if (!$aio->lacks('pg_visibility'))
-				{
-					$alice->gives("SELECT string_agg(blkno::text, ',') FROM pg_visibility_map('$t') WHERE blkno >= $size AND (all_visible OR all_frozen)", '', 'nothing new is visible to all');
-					$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'the map is right') if $kind ne 'TEMP';
-				}
-				$alice->sql('COMMIT');
-				$aio->proves($t, session => $alice, blocks => 30);
-				$alice->sql("SELECT evict_rel('$t')");
-				$aio->proves($t, session => $alice, blocks => 30, name => 'and from disk');
-			}
-		}));
-	}
+	$aio->scenario('truncation by VACUUM, %s, %s', with('alice', sub ($alice, $kind, $size) {
+		my $t = $aio->table('t', 40, kind => $kind, session => $alice);
+		# reads all blocks into the pool
+		$alice->sql("SELECT count(*) FROM $t");
+		$alice->sql("DELETE FROM $t WHERE blk >= $size; VACUUM (TRUNCATE on) $t");
+		$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, "$size blocks");
+		is(buffers_behind_the_end($aio, $t), '', 'no buffer behind the end') if $kind ne 'TEMP';
+		# no other session sees the rows of this transaction yet
+		$alice->sql("BEGIN; INSERT INTO $t SELECT '$t', i, 0, proof('$t', i, 0) FROM generate_series($size, 29) i");
+		if (!$aio->lacks('pg_visibility'))
+		{
+			$alice->gives("SELECT string_agg(blkno::text, ',') FROM pg_visibility_map('$t') WHERE blkno >= $size AND (all_visible OR all_frozen)", '', 'nothing new is visible to all');
+			$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'the map is right') if $kind ne 'TEMP';
+		}
+		$alice->sql('COMMIT');
+		$aio->proves($t, session => $alice, blocks => 30);
+		$alice->sql("SELECT evict_rel('$t')");
+		$aio->proves($t, session => $alice, blocks => 30, name => 'and from disk');
+	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 8 .. 12 ]) ]);
 
 	# count_nondeletable_pages(): an index still points to dead items
 	$aio->scenario('truncation, and dead items that indexes point to', with('alice', 40, changes => 1, sub ($alice, $t) {
@@ -214,8 +186,7 @@ END
 	}));
 
 	# A synchronized scan begins where another one was; the table ends there by now
-	$aio->scenario('truncation, and a scan that begins where another was', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 600, changes => 1);
+	$aio->scenario('truncation, and a scan that begins where another was', with('alice bob', 600, changes => 1, sub ($alice, $bob, $t) {
 		$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
 		# positions are reported every 16 blocks
 		for my $size (592, 576, 560)
@@ -226,5 +197,5 @@ END
 			$aio->gives("SELECT pg_relation_size('$t') / 8192", $size, "$size blocks");
 			$bob->gives("SELECT count(*), min(blk), max(blk) FROM $t", "$size|0|" . ($size - 1), 'each row once');
 		}
-	});
+	}));
 }, conf => { shared_buffers => '16MB' });
