@@ -61,30 +61,23 @@ with_each_io_method(sub {
 	my $even = 'SELECT generate_series(0, 398, 2)';
 	my $all = 'SELECT generate_series(0, 399)';
 
-	$aio->scenario('at the first block', with('', 400, sub ($t) {
+	$aio->scenario('at the first block, effective_io_concurrency = %s', with('', 400, sub ($t, $eic, $expected) {
 		# a stream with READ_STREAM_FULL begins with the distance of one full read
-		for my $case ([ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ])
-		{
-			my ($eic, $expected) = @$case;
-			is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
-			is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
-			is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
-		}
-	}), skip => $no_gate);
+		is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
+		is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
+		is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
+	}), each => [ [ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ] ], skip => $no_gate);
 
-	$aio->scenario('when each read is waited for', with('', 400, sub ($t) {
-		my @first = map { $_ * 2 } 0 .. 7;
-		for my $case (
-			[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
-			[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
-			[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
-			[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ])
-		{
-			my ($what, $blocks, $stops, $limits, $expected) = @$case;
-			my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
-			is($ahead, $expected, $what);
-		}
-	}), skip => $starts_none);
+	my @first = map { $_ * 2 } 0 .. 7;
+	$aio->scenario('when each read is waited for: %s', with('', 400, sub ($t, $what, $blocks, $stops, $limits, $expected) {
+		my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
+		is($ahead, $expected, $what);
+	}), each => [
+		[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
+		[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
+		[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
+		[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ]
+	], skip => $starts_none);
 
 	$aio->scenario('after a pause', with('', 400, sub ($t) {
 		is(reads_ahead_at($aio, $t, $even, [ 190, 198, 200, 210 ], eic => 16, pause_at => 100), '4,0,15,15', 'not beyond it, then as far as before');
@@ -166,24 +159,20 @@ with_each_io_method(sub {
 		[ 16, 16, 'maintenance_io_concurrency = 0', $vacuum, 'true' ],
 		[ 16, 0, 'maintenance_io_concurrency = 5', $vacuum, 'false' ]);
 
-	for my $case (@cases)
-	{
-		my ($effective, $maintenance, $option, $statement, $synchronous) = @$case;
-		$aio->scenario("$effective, $maintenance, $option: $statement", with('alice', 60, sub ($alice, $t) {
-			$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
-			$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
-			$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
-			$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
-			$aio->evict($t);
-			$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
-			$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
-			# since 19 a session also performs a read if an I/O worker has the lock of their queue
-			my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
-			$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
-			$aio->proves($t);
-			$aio->sql("DROP TABLE $t");
-		}), skip => $no_trace);
-	}
+	$aio->scenario('%s, %s, %s: %s', with('alice', 60, sub ($alice, $t, $effective, $maintenance, $option, $statement, $synchronous) {
+		$aio->sql("ALTER TABLE $t SET TABLESPACE elsewhere");
+		$aio->sql('ALTER TABLESPACE elsewhere RESET (effective_io_concurrency, maintenance_io_concurrency)');
+		$aio->sql("ALTER TABLESPACE elsewhere SET ($option)") if $option;
+		$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
+		$aio->evict($t);
+		$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
+		$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
+		# since 19 a session also performs a read if an I/O worker has the lock of their queue
+		my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
+		$aio->gives("SELECT bool_or($others) FROM io_trace WHERE fork = 'main'", $sync || $synchronous eq 'true' ? 'f' : 't', 'whether others perform them');
+		$aio->proves($t);
+		$aio->sql("DROP TABLE $t");
+	}), each => \@cases, skip => $no_trace);
 
 	# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
 	$aio->scenario('a lone miss after many hits', with('alice', 60, sub ($alice, $t) {
@@ -202,31 +191,23 @@ with_each_io_method(sub {
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("reset, $kind", with('alice', 16, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET io_combine_limit = 16');
-			my $counts = 'blocks, hits, read_bytes';
-			my %resets = ('{4}' => '16|12|131072', '{0}' => '16|0|131072', '{16}' => '16|0|131072', '{4,8}' => '16|', '{0,1,2,3,15,16}' => '16|');
-			for my $at (sort keys %resets)
-			{
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$resets{$at}\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
-			}
-		}));
+	$aio->scenario('reset, %s, at %s', with_kind('alice', 16, sub ($alice, $t, $, $at, $expected) {
+		$alice->sql('SET io_combine_limit = 16');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, reset_at => '$at', per_buffer_data => 20)", qr/^\Q$expected\E/, "at $at: the stream asks again for the blocks that it had looked ahead to");
+	}), each => [ combined([ '', 'TEMP' ], [ [ '{4}', '16|12|131072' ], [ '{0}', '16|0|131072' ], [ '{16}', '16|0|131072' ], [ '{4,8}', '16|' ], [ '{0,1,2,3,15,16}', '16|' ] ]) ]);
 
-		$aio->scenario("ended early, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
-			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
-			$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
-			$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, end_at => 16)", '16', 'after the last block');
-			for my $end (0, 1, 2, 17)
-			{
-				$aio->evict($t, $alice);
-				$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
-			}
-		}));
-	}
+	$aio->scenario('ended early', with_kind('alice', 120, sub ($alice, $t, $) {
+		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 32');
+		$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 3)", '3|0|131072', 'the stream has read more blocks than it has returned');
+		$alice->gives("SELECT blocks, hits, read_bytes FROM read_stream_run('$t', $ahead, end_at => 0)", '0|0|0', 'before the first block');
+		$alice->gives("SELECT blocks FROM read_stream_run('$t', $ahead, end_at => 16)", '16', 'after the last block');
+		for my $end (0, 1, 2, 17)
+		{
+			$aio->evict($t, $alice);
+			$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
+		}
+	}), each => ['', 'TEMP']);
 
 	$aio->scenario('paused', with('alice', 16, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 16');
@@ -298,8 +279,18 @@ sub fetch_together ($session, $step, $fetches, $after, @tables)
 	return join "\n", @wrong;
 }
 
-# SQL for the number of pinned buffers of these tables.
-sub pins { return join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @_ }
+# Test: several streams of a session pin no more than a quarter of its hundred local buffers.
+sub local_streams_share ($aio, $alice, @tables)
+{
+	my $pins = join ' + ', map { "(SELECT count(*) FROM generate_series(0, 119) b, buffer_state('$_', b) WHERE refcount > 0)" } @tables;
+	my $most = 0;
+	$aio->evict($_, $alice) for @tables;
+	is(scan_together($alice, 40, sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most }, @tables), '', @tables . ' streams of a session');
+	cmp_ok($most, '>', 0, 'buffers are pinned');
+	cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
+	$alice->sql('COMMIT');
+	return;
+}
 
 # Test: several streams of a session pin no more than its share of the pool.
 sub streams_share ($aio, $scan, $fetches)
@@ -338,14 +329,8 @@ with_each_io_method(sub {
 		$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
 		$alice->sql('COMMIT');
 
-		# streams share the quarter
-		my ($most, $pins) = (0, pins(@tables[ 0 .. 2 ]));
-		my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
 		$aio->evict($_, $alice) for @tables;
-		is(scan_together($alice, 40, $look, @tables[ 0 .. 2 ]), '', 'three of them');
-		cmp_ok($most, '>', 0, 'buffers are pinned');
-		cmp_ok($most, '<=', 25 + 2 * 3, "not more than a quarter, and two for each stream: $most");
-		$alice->sql('COMMIT');
+		local_streams_share($aio, $alice, @tables[ 0 .. 2 ]);
 	}));
 },
 	# so that the extra pins of six streams exceed the share
@@ -357,12 +342,6 @@ for_each_io_method(sub {
 
 	$aio->scenario('local, while the share of the shared buffers is larger', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
-		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6;
-		my ($most, $pins) = (0, pins(@tables));
-		my $look = sub { my $pinned = $alice->sql("SELECT $pins"); $most = $pinned if $pinned > $most };
-		is(scan_together($alice, 40, $look, @tables), '', 'six streams of a session');
-		cmp_ok($most, '>', 0, 'buffers are pinned');
-		cmp_ok($most, '<=', 25 + 2 * @tables, "not more than a quarter, and two for each stream: $most");
-		$alice->sql('COMMIT');
+		local_streams_share($aio, $alice, map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 6);
 	}));
 }, io_methods => 'sync', suffix => 'large', conf => { max_connections => 10, shared_buffers => '64MB' });

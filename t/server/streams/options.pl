@@ -26,25 +26,19 @@ with_each_io_method(sub {
 	}));
 
 	# 256 kB, and a place for each block of the reads that may be in progress
-	$aio->scenario('the default size of a ring for scans', with('alice', 300, sub ($alice, $t) {
-		for my $case ([ 1, 2 ], [ 2, 4 ], [ 4, 8 ])
-		{
-			my ($concurrency, $combined) = @$case;
-			$alice->sql("SET effective_io_concurrency = $concurrency; SET io_combine_limit = $combined");
-			$aio->evict($t);
-			$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 299)), context => 'bulkread')", '300', "$concurrency reads of $combined blocks");
-			my @kept = split /,/, $aio->cached($t);
-			is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
-		}
-	}), skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('the default size of a ring for scans', with('alice', 300, sub ($alice, $t, $concurrency, $combined) {
+		$alice->sql("SET effective_io_concurrency = $concurrency; SET io_combine_limit = $combined");
+		$aio->evict($t);
+		$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 299)), context => 'bulkread')", '300', "$concurrency reads of $combined blocks");
+		my @kept = split /,/, $aio->cached($t);
+		is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
+	}), each => [ [ 1, 2 ], [ 2, 4 ], [ 4, 8 ] ], skip => $aio->lacks('pg_buffercache'));
 
 	$aio->scenario('forks', with('alice', 20, sub ($alice, $t) {
 		$alice->sql("VACUUM $t");
 		$aio->evict($t);
 		$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', '{0}', fork => 'vm')", '1|8192', 'the visibility map');
 		$alice->fails("SELECT * FROM read_stream_run('$t', '{1000}', fork => 'vm')", '22023', qr/block number 1000 is out of range for fork "vm"/, 'a block beyond its end');
-		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'init')", '22023', qr/has no fork "init"/, 'a fork that the table does not have');
-		$alice->fails("SELECT * FROM read_stream_run('$t', '{}', fork => 'x')", '22023', qr/invalid fork name/, 'no such fork');
 	}));
 
 	$aio->scenario('within a batch', with('alice', 16, sub ($alice, $t) {
@@ -53,20 +47,15 @@ with_each_io_method(sub {
 		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', blocks) FROM read_stream_run('$t', $ahead, use_batching => true) UNION ALL SELECT batch_end()::text", "\n16\n", 'the stream leaves the batch and enters it again');
 	}));
 
-	$aio->scenario('maintenance_io_concurrency', with('alice', 40, sub ($alice, $t) {
+	$aio->scenario('maintenance_io_concurrency', with('alice', 40, sub ($alice, $t, $maintenance, $expected) {
 		$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
-		for my $case ([ 'false' => 2 ], [ 'true' => 5 ])
-		{
-			my ($maintenance, $expected) = @$case;
-			$aio->hold(relation => $t);
-			$alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 38, 2)), \"full\" => true, maintenance => $maintenance)");
-			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", $expected, "maintenance $maintenance: reads in progress");
-			$aio->release;
-			$alice->returns(20, 'all blocks');
-			$aio->evict($t);
-		}
-	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
+		$aio->hold(relation => $t);
+		$alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 38, 2)), \"full\" => true, maintenance => $maintenance)");
+		$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", $expected, "maintenance $maintenance: reads in progress");
+		$aio->release;
+		$alice->returns(20, 'all blocks');
+	}), each => [ [ 'false' => 2 ], [ 'true' => 5 ] ], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
 }, conf => { shared_buffers => '64MB' });
 
 # Per-buffer data of streams whose reads are split: by blocks that are cached, by reads of
@@ -80,49 +69,37 @@ my $random = 'ARRAY(SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 30
 my @cached = ('b % 2 = 0', 'b % 3 = 1', 'b % 16 = 15', 'b % 17 < 9', 'b IN (0, 119)', 'b BETWEEN 20 AND 90');
 
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("split by blocks that are cached, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
-			for my $data (1, 100)
+	$aio->scenario('split by blocks that are cached', with_kind('alice', 120, sub ($alice, $t, $) {
+		for my $data (1, 100)
+		{
+			for my $limit (1, 3, 16)
 			{
-				for my $limit (1, 3, 16)
+				$alice->sql("SET io_combine_limit = $limit");
+				for my $condition (@cached)
 				{
-					$alice->sql("SET io_combine_limit = $limit");
-					for my $condition (@cached)
+					for my $more ('', ', "full" => true, use_batching => true', ", \"full\" => true, reset_at => '{1,50}'")
 					{
-						for my $more ('', ', "full" => true, use_batching => true', ", \"full\" => true, reset_at => '{1,50}'")
-						{
-							$aio->evict($t, $alice);
-							my $there = $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
-							my $name = "$condition, $data bytes, at most $limit$more";
-							$alice->gives("SELECT blocks, read_bytes / 8192 FROM read_stream_run('$t', $all, per_buffer_data => $data$more)", '120|' . (120 - $there), $name);
-						}
 						$aio->evict($t, $alice);
-						$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
-						$alice->gives("SELECT blocks FROM read_stream_run('$t', $random, \"full\" => true, per_buffer_data => $data)", '301', "at random, $condition, $data bytes, at most $limit");
+						my $there = $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+						my $name = "$condition, $data bytes, at most $limit$more";
+						$alice->gives("SELECT blocks, read_bytes / 8192 FROM read_stream_run('$t', $all, per_buffer_data => $data$more)", '120|' . (120 - $there), $name);
 					}
+					$aio->evict($t, $alice);
+					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT b FROM generate_series(0, 119) b WHERE $condition))");
+					$alice->gives("SELECT blocks FROM read_stream_run('$t', $random, \"full\" => true, per_buffer_data => $data)", '301', "at random, $condition, $data bytes, at most $limit");
 				}
 			}
-		}));
-	}
-
-	$aio->scenario("split by another session's reads", with('alice bob', 120, sub ($alice, $bob, $t) {
-		my $read = sub ($flags) { return "SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)" };
-		$alice->sql('SET effective_io_concurrency = 64');
-		for my $flags ('', ', "full" => true, use_batching => true')
-		{
-			for my $block (0, 5, 119)
-			{
-				my $count = $block == 5 ? 3 : 1;
-				$aio->evict($t);
-				$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
-				$alice->waits($read->($flags), 'AioIoCompletion');
-				$aio->release;
-				$alice->returns(120, "joins at block $block$flags");
-				$bob->ends;
-			}
 		}
-	}), skip => $aio->no_faults);
+	}), each => ['', 'TEMP']);
+
+	$aio->scenario("split by another session's reads", with('alice bob', 120, sub ($alice, $bob, $t, $flags, $block, $count) {
+		$alice->sql('SET effective_io_concurrency = 64');
+		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
+		$alice->waits("SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)", 'AioIoCompletion');
+		$aio->release;
+		$alice->returns(120, "joins at block $block$flags");
+		$bob->ends;
+	}), each => [ combined([ '', ', "full" => true, use_batching => true' ], [ [ 0, 1 ], [ 5, 3 ], [ 119, 1 ] ]) ], skip => $aio->no_faults);
 
 	$aio->scenario('short reads and failed reads', with('alice', 120, sub ($alice, $t) {
 		my $read = "SELECT blocks FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 24)";
@@ -176,24 +153,20 @@ for_each_io_method(sub {
 		[ 'scenario.t', 'SELECT count(*) FROM verify_heapam(\'scenario.t\')', 'effective', $aio->lacks('amcheck') ],
 		[ 'scenario.t', 'SET enable_seqscan = off; SELECT sum(blk) FROM scenario.t WHERE p <@ box \'((0,0),(400,400))\'', 'effective' ]);
 
-	for my $case (@cases)
-	{
-		my ($relation, $statement, $setting, $lacks) = @$case;
-		$aio->scenario("$relation: $statement", with('alice', sub ($alice) {
-			$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
-			for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
-			$aio->sql('VACUUM ANALYZE scenario.t');
-			for my $zero (qw(effective maintenance))
-			{
-				my $expected = $sync || $zero eq $setting ? 'true' : 'false';
-				$aio->sql('DELETE FROM scenario.t WHERE blk % 5 = ' . length($zero) % 5) if $statement eq $vacuum;
-				$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
-				$aio->evict($relation);
-				$aio->evict('scenario.t');
-				$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
-				# ReadBuffer() reads the first page of an index at once
-				$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
-			}
-		}), skip => $no_trace // $lacks);
-	}
+	$aio->scenario('%s: %s', with('alice', sub ($alice, $relation, $statement, $setting, $lacks = undef) {
+		$aio->sql('CREATE TABLE scenario.t (blk int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i % 1000, i / 7), repeat(\'x\', 400) FROM generate_series(0, 3999) i');
+		for my $am (qw(btree gist spgist)) { my $column = $am eq 'btree' ? 'blk' : 'p'; $aio->sql("CREATE INDEX t_$am ON scenario.t USING $am ($column)" . ($am eq 'btree' ? ' WITH (fillfactor = 20)' : '')) }
+		$aio->sql('VACUUM ANALYZE scenario.t');
+		for my $zero (qw(effective maintenance))
+		{
+			my $expected = $sync || $zero eq $setting ? 'true' : 'false';
+			$aio->sql('DELETE FROM scenario.t WHERE blk % 5 = ' . length($zero) % 5) if $statement eq $vacuum;
+			$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
+			$aio->evict($relation);
+			$aio->evict('scenario.t');
+			$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
+			# ReadBuffer() reads the first page of an index at once
+			$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
+		}
+	}), each => \@cases, skip => sub { $no_trace // $_[3] });
 }, leaves => 'nothing');

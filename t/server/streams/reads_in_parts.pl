@@ -66,24 +66,15 @@ END
 for_each_io_method(sub {
 	my $rounds = only_long() ? 50 : 1000;
 
-	$aio->scenario('shared buffers', with('alice', 200, sub ($alice, $t) {
-		is(wrong_rounds($t, $rounds, $alice), '', "$rounds rounds");
-	}));
-
-	# a block that was to be read becomes valid meanwhile
-	$aio->scenario('three sessions', sub {
-		my @sessions = $aio->sessions(qw(alice bob carol));
-		my $t = $aio->table('t', 200);
-		is(wrong_rounds($t, $rounds, @sessions), '', "$rounds rounds");
-	});
+	# with others, a block that was to be read becomes valid meanwhile
+	$aio->scenario('shared buffers', with('', 200, sub ($t, $names) {
+		is(wrong_rounds($t, $rounds, $aio->sessions(split ' ', $names)), '', "$rounds rounds");
+	}), each => [ 'alice', 'alice bob carol' ]);
 
 	# with more local buffers than 16 bits count in a quarter of them
-	for my $buffers (100, 133_000)
-	{
-		$aio->scenario("$buffers local buffers", with('alice', sub ($alice) {
-			$alice->sql("SET temp_buffers = $buffers");
-			my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
-			is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
-		}));
-	}
+	$aio->scenario('%s local buffers', with('alice', sub ($alice, $buffers) {
+		$alice->sql("SET temp_buffers = $buffers");
+		my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
+		is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
+	}), each => [100, 133_000]);
 }, leaves => 'nothing', conf => { io_max_combine_limit => 32 });

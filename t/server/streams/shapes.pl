@@ -4,6 +4,7 @@
 use TestAio;
 
 # Read streams of all shapes and under all limits: every block comes, in order, with the content that was written.
+# A stream may want a block again that is being read: 19 joins its own I/O (server commit 999dec9ec6), 18 waits for it.
 
 # name, blocks as SQL, on a table of 120 blocks
 my @shapes = (
@@ -58,25 +59,13 @@ END
 }
 
 with_each_io_method(sub {
-	for my $limits ('', 'effective_io_concurrency = 0', 'effective_io_concurrency = 1', 'effective_io_concurrency = 1000',
-		'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5')
-	{
-		$aio->scenario('shared: ' . ($limits || 'defaults'), with('alice', 120, sub ($alice, $t) {
-			$alice->sql("SET $_") for split /, /, $limits;
-			all_shapes($aio, $alice, $t);
-		}));
-	}
-	for my $limits ('temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000')
-	{
-		$aio->scenario("temporary: $limits", with('alice', sub ($alice) {
-			$alice->sql("SET $_") for split /, /, $limits;
-			my $t = $aio->table('t', 120, kind => 'TEMP', session => $alice);
-			all_shapes($aio, $alice, $t);
-		}));
-	}
+	$aio->scenario('%s, limits: %s', with('alice', sub ($alice, $kind, $limits) {
+		$alice->sql("SET $_") for split /, /, $limits;
+		all_shapes($aio, $alice, $aio->table('t', 120, kind => $kind, session => $alice));
+	}), each => [ combined([''], [ '', 'effective_io_concurrency = 0', 'effective_io_concurrency = 1', 'effective_io_concurrency = 1000', 'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5' ]),
+			combined(['TEMP'], [ 'temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000' ]) ]);
 
-	$aio->scenario('two streams at a time', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 120), $aio->table('u', 60, kind => 'UNLOGGED'));
+	$aio->scenario('two streams at a time', with('alice', [ t => 120 ], [ u => 60, kind => 'UNLOGGED' ], sub ($alice, $t, $u) {
 		$alice->gives("SELECT count(*), sum(t.blk), count(*) FILTER (WHERE t.body = proof('$t', t.blk, 0) AND u.body = proof('$u', u.blk, 0)) FROM $t t JOIN $u u USING (blk)",
 			'60|1770|60', 'a join');
 	}));
@@ -85,7 +74,7 @@ with_each_io_method(sub {
 		$aio->table('mine', 10, kind => 'TEMP', session => $alice);
 		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
 		for my $call ("read_stream_for_blocks('$schema.mine', ARRAY[1])", "read_buffers('$schema.mine', 1, 1)", "read_rel_block_ll('$schema.mine', 1)",
-			"evict_rel('$schema.mine')", "grow_rel('$schema.mine', 1)", "modify_rel_block('$schema.mine', 1)", "buffer_create_toy('$schema.mine', 1)",
+			"start_read_buffers('$schema.mine', 1, 1)", "read_stream_run('$schema.mine', ARRAY[1])", "evict_rel('$schema.mine')", "grow_rel('$schema.mine', 1)", "modify_rel_block('$schema.mine', 1)", "buffer_create_toy('$schema.mine', 1)",
 			"invalidate_rel_block('$schema.mine', 1)")
 		{
 			$bob->fails("SELECT * FROM $call", '0A000', qr/cannot access temporary tables of other sessions/);
@@ -105,52 +94,42 @@ my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		for my $data (0, 1, 7, 8, 100, 1024)
+	$aio->scenario('shapes and flags, %s, %s bytes of per-buffer data', with_kind('alice', 120, sub ($alice, $t, $, $data) {
+		for my $shape (@some_shapes)
 		{
-			$aio->scenario("shapes and flags, $data bytes of per-buffer data, $kind", sub {
-				my ($alice, $t) = $aio->sessions_and_table('alice', 120, kind => $kind);
-				for my $shape (@some_shapes)
-				{
-					my ($name, $blocks) = @$shape;
-					my $calls = join "\nUNION ALL ", map {
-						# nruns is 2; it is computed from x, so that the eviction comes first
-						"SELECT r.blocks, r.read_bytes FROM (SELECT evict_rel('$t') IS NULL AS x OFFSET 0) e,"
-						  . " LATERAL read_stream_run('$t', ARRAY($blocks), per_buffer_data => $data, nruns => CASE WHEN x THEN 2 ELSE 2 END"
-						  . ($_ ? ", $_" : '') . ($data % 2 ? ", reset_at => '{0}'" : '') . ') r'
-					} @flags;
-					$alice->gives("SELECT count(*), bool_and(blocks = 2 * n), bool_and(read_bytes = 8192 * d) FROM ($calls) c, (SELECT count(*) AS n, count(DISTINCT b) AS d FROM ($blocks) b(b)) n",
-						@flags . '|t|t', $name);
-				}
-			});
+			my ($name, $blocks) = @$shape;
+			my $calls = join "\nUNION ALL ", map {
+				# nruns is 2; it is computed from x, so that the eviction comes first
+				"SELECT r.blocks, r.read_bytes FROM (SELECT evict_rel('$t') IS NULL AS x OFFSET 0) e,"
+				  . " LATERAL read_stream_run('$t', ARRAY($blocks), per_buffer_data => $data, nruns => CASE WHEN x THEN 2 ELSE 2 END"
+				  . ($_ ? ", $_" : '') . ($data % 2 ? ", reset_at => '{0}'" : '') . ') r'
+			} @flags;
+			$alice->gives("SELECT count(*), bool_and(blocks = 2 * n), bool_and(read_bytes = 8192 * d) FROM ($calls) c, (SELECT count(*) AS n, count(DISTINCT b) AS d FROM ($blocks) b(b)) n",
+				@flags . '|t|t', $name);
 		}
+	}), each => [ combined([ '', 'TEMP' ], [ 0, 1, 7, 8, 100, 1024 ]) ]);
 
-		$aio->scenario("columns of the result, $kind", with('alice', 16, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET io_combine_limit = 16');
-			my $counts = 'runs, blocks, hits, reads, read_bytes';
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead)", '1|16|0|1|131072', 'full look-ahead: one read');
-			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 3)", '3|48|48|0|0', 'three runs that find all blocks cached');
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT blocks, read_bytes, reads > 1 FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 15)))", '16|131072|t', 'without it, a stream begins with small reads');
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 2)", '2|32|16|1|131072', 'the first run reads, the second finds all blocks cached');
-			$alice->gives("SELECT $counts FROM read_stream_run('$t', '{}')", '1|0|0|0|0', 'no blocks');
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT CASE WHEN waits IS NULL THEN 'unknown' WHEN waits <= reads THEN 'as many as reads at most' END FROM read_stream_run('$t', $ahead)",
-				$aio->major >= 19 ? 'as many as reads at most' : 'unknown', 'waits');
-		}));
-	}
+	$aio->scenario('columns of the result', with_kind('alice', 16, sub ($alice, $t, $) {
+		$alice->sql('SET io_combine_limit = 16');
+		my $counts = 'runs, blocks, hits, reads, read_bytes';
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead)", '1|16|0|1|131072', 'full look-ahead: one read');
+		$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 3)", '3|48|48|0|0', 'three runs that find all blocks cached');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT blocks, read_bytes, reads > 1 FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 15)))", '16|131072|t', 'without it, a stream begins with small reads');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT $counts FROM read_stream_run('$t', $ahead, nruns => 2)", '2|32|16|1|131072', 'the first run reads, the second finds all blocks cached');
+		$alice->gives("SELECT $counts FROM read_stream_run('$t', '{}')", '1|0|0|0|0', 'no blocks');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT CASE WHEN waits IS NULL THEN 'unknown' WHEN waits <= reads THEN 'as many as reads at most' END FROM read_stream_run('$t', $ahead)",
+			$aio->major >= 19 ? 'as many as reads at most' : 'unknown', 'waits');
+	}), each => [ '', 'TEMP' ]);
 
-	$aio->scenario('errors and interrupts', with('alice', 40, changes => 1, sub ($alice, $t) {
+	$aio->scenario('errors', with('alice', 40, changes => 1, sub ($alice, $t) {
 		my $all = 'ARRAY(SELECT generate_series(0, 39))';
 		$alice->sql("SELECT modify_rel_block('$t', 30, corrupt_header => true)");
 		$alice->fails("SELECT * FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 100, context => 'vacuum')", 'XX001', qr/invalid page in block 30/, 'a bad page');
 		$alice->gives("SELECT count(*) FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)))", 1, 'the session goes on');
-		# takes minutes if it is not cancelled
-		$alice->fails("SET statement_timeout = '100ms'; SELECT * FROM read_stream_run('$t', ARRAY(SELECT i % 30 FROM generate_series(0, 2999) i), nruns => 1000000)", '57014', qr/statement timeout/, 'a run can be cancelled');
-		$alice->sql('RESET statement_timeout');
 	}), log => qr/LOG:  invalid page in block 30/);
 }, conf => { shared_buffers => '64MB' });
 
@@ -159,138 +138,99 @@ with_each_io_method(sub {
 # that is executed again resets its stream, too.
 # io_methods: io_uring; long: all
 
-# Numbers from 0 to below n, by a seed that the test prints.
-sub random_numbers ($seed)
-{
-	return sub ($n) { $seed = ($seed * 1103515245 + 12345) % 2**31; return int($seed / 65536) % $n };
-}
-
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("at random, $kind", with('alice', 200, kind => $kind, sub ($alice, $t) {
-			my @wrong;
-			for my $seed (1 .. 60)
-			{
-				my $rand = random_numbers($seed);
-				# runs of blocks, some of which are cached, so that reads are split
-				my @blocks = map { my $begin = $rand->(190); $begin .. $begin + $rand->(10) } 1 .. 3 + $rand->(12);
-				my @warm = map { $rand->(200) } 1 .. 25;
-				my %resets = map { $rand->(scalar @blocks) => 1 } 1 .. 1 + $rand->(4);
-				my ($limit, $concurrency) = (2 + $rand->(15), 1 + $rand->(4));
-				my $full = $rand->(2) ? 'true' : 'false';
-				$alice->sql("SET io_combine_limit = $limit; SET effective_io_concurrency = $concurrency; SELECT evict_rel('$t')");
-				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @warm) . '])');
-				# each run begins where the one before has wrapped to
-				my $run = $alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY[" . join(',', @blocks) . "], \"full\" => $full, nruns => 3, reset_at => '{" . join(',', sort { $a <=> $b } keys %resets) . "}')")->wait_for_end;
-				my $found = $run->error ? $run->error->{message} : $run->result;
-				push @wrong, "seed $seed: $found" if $found ne 3 * @blocks;
-			}
-			is(join("\n", @wrong), '', 'each stream has its blocks');
-		}));
-	}
-
-	$aio->scenario('rescans combine', with('alice', 120, sub ($alice, $t) {
-		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
-		for my $scans (1, 3)
+	$aio->scenario('at random', with_kind('alice', 200, sub ($alice, $t, $) {
+		my @wrong;
+		for my $seed (1 .. 60)
 		{
-			my $query = "SELECT sum(n) FROM generate_series(1, $scans) g, LATERAL (SELECT CASE WHEN g > 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
-			  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND evicted IS DISTINCT FROM 'never') s";
-			$alice->sql($query);
-			my ($reads) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->gives($query, 120 * $scans - $scans * ($scans + 1) / 2, "$scans scans") });
-			# of 1, 2, 4, 8 and then 16 blocks
-			cmp_ok($reads, '<=', 14 * $scans, 'combined');
+			my $state = $seed;
+			my $rand = sub ($n) { $state = ($state * 1103515245 + 12345) % 2**31; return int($state / 65536) % $n };
+			# runs of blocks, some of which are cached, so that reads are split
+			my @blocks = map { my $begin = $rand->(190); $begin .. $begin + $rand->(10) } 1 .. 3 + $rand->(12);
+			my @warm = map { $rand->(200) } 1 .. 25;
+			my %resets = map { $rand->(scalar @blocks) => 1 } 1 .. 1 + $rand->(4);
+			my ($limit, $concurrency) = (2 + $rand->(15), 1 + $rand->(4));
+			my $full = $rand->(2) ? 'true' : 'false';
+			$alice->sql("SET io_combine_limit = $limit; SET effective_io_concurrency = $concurrency; SELECT evict_rel('$t')");
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @warm) . '])');
+			# each run begins where the one before has wrapped to
+			my $run = $alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY[" . join(',', @blocks) . "], \"full\" => $full, nruns => 3, reset_at => '{" . join(',', sort { $a <=> $b } keys %resets) . "}')")->wait_for_end;
+			my $found = $run->error ? $run->error->{message} : $run->result;
+			push @wrong, "seed $seed: $found" if $found ne 3 * @blocks;
 		}
-	}));
+		is(join("\n", @wrong), '', 'each stream has its blocks');
+	}), each => ['', 'TEMP']);
+
+	$aio->scenario('rescans combine', with('alice', 120, sub ($alice, $t, $scans) {
+		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
+		my $query = "SELECT sum(n) FROM generate_series(1, $scans) g, LATERAL (SELECT CASE WHEN g > 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
+		  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND evicted IS DISTINCT FROM 'never') s";
+		$alice->sql($query);
+		my ($reads) = split m{/}, $aio->io_during($alice, 'relation/normal', sub { $alice->gives($query, 120 * $scans - $scans * ($scans + 1) / 2, "$scans scans") });
+		# of 1, 2, 4, 8 and then 16 blocks
+		cmp_ok($reads, '<=', 14 * $scans, 'combined');
+	}), each => [ 1, 3 ]);
 }, leaves => 'nothing', conf => { shared_buffers => '16MB' });
 
-# Blocks that a stream wants again while they are being read: 19 joins its own I/O (server commit 999dec9ec6), 18
-# waits for it.  Streams that are given up before their end and begun again: read_stream_reset() must forget what was
-# read ahead, and the one block for which there was no room.
+# Streams that are given up before their end and begun again: read_stream_reset() must forget what was read ahead,
+# and the one block for which there was no room.
 # io_methods: worker; long: all
 for_each_io_method(sub {
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		$aio->scenario("blocks that repeat, $kind", with('reader', 40, kind => $kind, sub ($reader, $t) {
-			$reader->gives("SELECT string_agg(blockoff || ':' || blocknum, ' ' ORDER BY blockoff)"
-				  . " FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 8, 9, 8, 7, 9, 0, 39, 0, 39])",
-				'0:7 1:7 2:7 3:8 4:9 5:8 6:7 7:9 8:0 9:39 10:0 11:39', 'each where it is wanted');
-			$aio->proves($t, session => $reader);
-			$aio->evict($t, $reader);
-			$reader->gives("SELECT count(*), count(DISTINCT buf), min(blocknum), max(blocknum) FROM"
-				  . " read_stream_for_blocks('$t', ARRAY(SELECT i + generate_series(0, 3) FROM generate_series(0, 36) i))",
-				'148|40|0|39', 'a sliding window');
-		}));
-	}
-
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("rescans, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
-			$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
-			# each query gives up its scan of the table after some blocks
-			my %queries = (
-				'sequential scans' => [ 'off', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk >= g LIMIT g % 3 + 1) s",
-					'1:1 1:2 2:2 2:3 2:4 3:3 4:4 4:5 5:5 5:6 5:7 6:6' ],
-				# blocks that are not adjacent are not combined
-				'bitmap scans' => [ 'on', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk % 2 = 0 AND blk >= 2 * g LIMIT g % 3 + 1) s",
-					'1:2 1:4 2:4 2:6 2:8 3:6 4:8 4:10 5:10 5:12 5:14 6:12' ],
-				'to the end' => [ 'on', "SELECT sum(n) FROM generate_series(1, 4) g, LATERAL (SELECT count(*) AS n FROM $t WHERE blk % 2 = 0 AND blk >= 20 * g AND body = proof(rel, blk, 0)) s", '140' ]);
-			for my $limits ('effective_io_concurrency = 16, io_combine_limit = 16', 'effective_io_concurrency = 1, io_combine_limit = 1',
-				'effective_io_concurrency = 2, io_combine_limit = 4', 'effective_io_concurrency = 0, io_combine_limit = 16')
-			{
-				$alice->sql("SET $_") for split /, /, $limits;
-				for my $what (sort keys %queries)
-				{
-					my ($bitmap, $query, $expected) = @{ $queries{$what} };
-					$alice->sql("SET enable_bitmapscan = $bitmap; SET enable_seqscan = " . ($bitmap eq 'on' ? 'off' : 'on'));
-					# with none, some and all of the blocks cached
-					$aio->evict($t, $alice);
-					$alice->gives($query, $expected, "$what, $limits");
-					$alice->gives($query, $expected, 'some of it there');
-					$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))");
-					$alice->gives($query, $expected, 'all of it there');
-				}
-			}
-		}));
-	}
-
-	# a cached block ends the read before it, and stays pinned for the next one
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("given up with blocks kept for the next read, $kind", with('alice', 60, kind => $kind, sub ($alice, $t) {
-			for my $rows (1 .. 24)
-			{
-				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(4, 59, 5)))");
-				$alice->gives("SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s", $rows, "$rows rows");
-				$alice->gives("SELECT count(*) FROM generate_series(0, 59) b, buffer_state('$t', b) WHERE refcount > 0", 0, 'no pin is left');
-				$aio->evict($t, $alice);
-			}
-		}));
-	}
-
-	# a stream that has read nothing uses one place of its queue
-	$aio->scenario('rescans of a table that is evicted between two of them', with('alice', 40, sub ($alice, $t) {
-		for my $limits ('effective_io_concurrency = 1, io_combine_limit = 1', 'effective_io_concurrency = 4, io_combine_limit = 2')
+	$aio->scenario('rescans', with_kind('alice', 120, sub ($alice, $t, $) {
+		$alice->sql("CREATE INDEX ON $t (blk) WHERE blk % 2 = 0; SET enable_indexscan = off; SET enable_indexonlyscan = off");
+		# each query gives up its scan of the table after some blocks
+		my %queries = (
+			'sequential scans' => [ 'off', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk >= g LIMIT g % 3 + 1) s",
+				'1:1 1:2 2:2 2:3 2:4 3:3 4:4 4:5 5:5 5:6 5:7 6:6' ],
+			# blocks that are not adjacent are not combined
+			'bitmap scans' => [ 'on', "SELECT string_agg(g || ':' || blk, ' ' ORDER BY g, blk) FROM generate_series(1, 6) g, LATERAL (SELECT blk FROM $t WHERE blk % 2 = 0 AND blk >= 2 * g LIMIT g % 3 + 1) s",
+				'1:2 1:4 2:4 2:6 2:8 3:6 4:8 4:10 5:10 5:12 5:14 6:12' ],
+			'to the end' => [ 'on', "SELECT sum(n) FROM generate_series(1, 4) g, LATERAL (SELECT count(*) AS n FROM $t WHERE blk % 2 = 0 AND blk >= 20 * g AND body = proof(rel, blk, 0)) s", '140' ]);
+		for my $limits ('effective_io_concurrency = 16, io_combine_limit = 16', 'effective_io_concurrency = 1, io_combine_limit = 1',
+			'effective_io_concurrency = 2, io_combine_limit = 4', 'effective_io_concurrency = 0, io_combine_limit = 16')
 		{
 			$alice->sql("SET $_") for split /, /, $limits;
-			$alice->sql("SELECT count(*) FROM $t");
-			$alice->gives("SELECT string_agg(n::text, ' ' ORDER BY g) FROM generate_series(1, 3) g,"
-				  . " LATERAL (SELECT CASE WHEN g % 3 = 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
-				  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND body = proof('$t', blk, 0) AND evicted IS DISTINCT FROM 'never') s",
-				'39 38 37', $limits);
+			for my $what (sort keys %queries)
+			{
+				my ($bitmap, $query, $expected) = @{ $queries{$what} };
+				$alice->sql("SET enable_bitmapscan = $bitmap; SET enable_seqscan = " . ($bitmap eq 'on' ? 'off' : 'on'));
+				# with none, some and all of the blocks cached
+				$aio->evict($t, $alice);
+				$alice->gives($query, $expected, "$what, $limits");
+				$alice->gives($query, $expected, 'some of it there');
+				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))");
+				$alice->gives($query, $expected, 'all of it there');
+			}
 		}
-	}));
+	}), each => ['', 'TEMP']);
 
-	$aio->scenario('nothing is looked at after the last row wanted', with('alice', 120, sub ($alice, $t) {
-		$alice->sql("SELECT count(*) FROM $t");
-		for my $rows (1, 30, 119)
+	# a cached block ends the read before it, and stays pinned for the next one
+	$aio->scenario('given up with blocks kept for the next read', with_kind('alice', 60, sub ($alice, $t, $) {
+		for my $rows (1 .. 24)
 		{
-			# the blocks are cached; the scan looks at one more than was wanted
-			my $query = "SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s";
-			$alice->sql($query);
-			my ($hits) = $aio->blocks_during($t, sub { $alice->gives($query, $rows, "$rows rows") }, $alice) =~ /(\d+)$/;
-			cmp_ok($hits, '>=', $rows, 'hits');
-			cmp_ok($hits, '<=', $rows + 1, 'not many more');
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(4, 59, 5)))");
+			$alice->gives("SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s", $rows, "$rows rows");
+			$alice->gives("SELECT count(*) FROM generate_series(0, 59) b, buffer_state('$t', b) WHERE refcount > 0", 0, 'no pin is left');
+			$aio->evict($t, $alice);
 		}
-	}));
+	}), each => ['', 'TEMP']);
+
+	# a stream that has read nothing uses one place of its queue
+	$aio->scenario('rescans of a table that is evicted between two of them', with('alice', 40, sub ($alice, $t, $limits) {
+		$alice->sql("SET $_") for split /, /, $limits;
+		$alice->sql("SELECT count(*) FROM $t");
+		$alice->gives("SELECT string_agg(n::text, ' ' ORDER BY g) FROM generate_series(1, 3) g,"
+			  . " LATERAL (SELECT CASE WHEN g % 3 = 0 THEN evict_rel('$t')::text END AS evicted OFFSET 0) e,"
+			  . " LATERAL (SELECT count(*) AS n FROM $t WHERE blk >= g AND body = proof('$t', blk, 0) AND evicted IS DISTINCT FROM 'never') s",
+			'39 38 37', $limits);
+	}), each => [ 'effective_io_concurrency = 1, io_combine_limit = 1', 'effective_io_concurrency = 4, io_combine_limit = 2' ]);
+
+	$aio->scenario('nothing is looked at after the last row wanted', with('alice', 120, sub ($alice, $t, $rows) {
+		$alice->sql("SELECT count(*) FROM $t");
+		# the blocks are cached; the scan looks at one more than was wanted
+		my $query = "SELECT count(*) FROM (SELECT blk FROM $t LIMIT $rows) s";
+		$alice->sql($query);
+		my ($hits) = $aio->blocks_during($t, sub { $alice->gives($query, $rows, "$rows rows") }, $alice) =~ /(\d+)$/;
+		is_between($hits, $rows, $rows + 1, 'hits');
+	}), each => [ 1, 30, 119 ]);
 }, leaves => 'nothing', conf => { shared_buffers => '4MB' });
