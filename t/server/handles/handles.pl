@@ -83,16 +83,11 @@ sub for_each_io_method_of ($max)
 	with_each_io_method(sub {
 		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
-		$aio->scenario('streams', with('alice', sub ($alice) {
-			for my $kind ('', 'TEMP')
-			{
-				my $t = $aio->table("t$kind", 30, kind => $kind, session => $alice);
-				$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
-					$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
-					'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
-				$aio->proves($t, session => $alice);
-			}
-		}), leaves => 'nothing');
+		$aio->scenario('streams', with_kind('alice', 30, sub ($alice, $t, $kind) {
+			$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
+				$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
+				'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
+		}), each => [ '', 'TEMP' ], leaves => 'nothing');
 
 		$aio->scenario('all staged', with('alice bob', 12, sub ($alice, $bob, $t) {
 			$aio->evict($t, $alice);
@@ -196,7 +191,7 @@ with_each_io_method(sub {
 	my $sync = $aio->method eq 'sync';
 
 	# name, rest of the statement, rest of the transaction, function that ends it or warnings
-	for my $end (
+	my @ends = (
 		[ 'the batch ends' => 'SELECT batch_end()', 'COMMIT' ],
 		[ 'the statement ends, then COMMIT' => 'SELECT NULL::text::void', 'COMMIT', qr/AIO handle was not submitted/, qr/open AIO batch at end of \(sub-\)transaction/ ],
 		[ 'the statement ends, then ROLLBACK' => 'SELECT NULL::text::void', 'ROLLBACK', qr/AIO handle was not submitted/ ],
@@ -205,42 +200,35 @@ with_each_io_method(sub {
 		[ 'an error of a subtransaction' => 'SELECT handle_get_and_error()', 'ROLLBACK TO s' ],
 		[ 'the batch is begun twice' => 'SELECT batch_start()', 'ROLLBACK TO s' ],
 		[ 'cancelled' => 'SELECT pg_sleep(3600)', 'ROLLBACK', 'pg_cancel_backend' ],
-		[ 'terminated' => 'SELECT pg_sleep(3600)', undef, 'pg_terminate_backend' ])
-	{
-		my ($what, $then, $transaction, @expected) = @$end;
+		[ 'terminated' => 'SELECT pg_sleep(3600)', undef, 'pg_terminate_backend' ]);
+	$aio->scenario('a read is staged, and %s', with('bob', sub ($bob, $, $then, $transaction, @expected) {
 		my $kill = @expected && !ref $expected[0] ? shift @expected : undef;
-		$aio->scenario("a read is staged, and $what", with('bob', sub ($bob) {
-			my ($alice, $t) = stage($aio, then => [$then]);
-			$aio->sql("SELECT $kill(${\$alice->pid})") if $kill;
-			$aio->resume;
-			$transaction ? $alice->wait_for_end : $alice->quit;
-			my $warning = $sync && @expected ? shift @expected : undef;
-			is(handles($aio, $alice, 'STAGED'), 0, 'nothing is staged any more');
-			is($aio->io_during($bob, 'relation/normal', sub {
-						$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
-					}), '0/0', 'without reading them');
-			return if !$transaction;
-			$alice->sql($transaction);
-			$alice->warns($_) for @expected;
-			$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
-			$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
-		}), log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
-	}
+		my ($alice, $t) = stage($aio, then => [$then]);
+		$aio->sql("SELECT $kill(${\$alice->pid})") if $kill;
+		$aio->resume;
+		$transaction ? $alice->wait_for_end : $alice->quit;
+		my $warning = $sync && @expected ? shift @expected : undef;
+		is(handles($aio, $alice, 'STAGED'), 0, 'nothing is staged any more');
+		is($aio->io_during($bob, 'relation/normal', sub {
+					$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
+				}), '0/0', 'without reading them');
+		return if !$transaction;
+		$alice->sql($transaction);
+		$alice->warns($_) for @expected;
+		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
+		$alice->gives(sprintf($both, $t), 2, 'and the session has the blocks too');
+	}), each => \@ends, log => [ qr/alice WARNING:  (?:open AIO batch at end|AIO handle was not submitted)/, $aio->terminated('alice') ]);
 
 	# reads of other blocks, how many are staged after them, and how many blocks are there in the end
-	for my $case (
+	$aio->scenario('%s', sub ($, $, $read, $staged, $blocks) {
+		my ($alice, $t) = stage($aio, staged => $staged, then => ['SELECT batch_end()'], more => ["SELECT read_rel_block_ll('scenario.t', $read"]);
+		$aio->resume;
+		$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $blocks)", $blocks, 'all blocks are there');
+		$alice->sql('COMMIT');
+	}, each => [
 		[ 'more than a batch can take' => 'b, wait_complete => false) FROM generate_series(2, 32) b', 32, 60 ],
 		[ 'one more than a batch can take' => 'b, wait_complete => false) FROM generate_series(2, 33) b', 1, 60 ],
-		[ 'files are closed' => '10, nblocks => 3, wait_complete => false, smgrreleaseall => true)', 0, 16 ])
-	{
-		my ($what, $read, $staged, $blocks) = @$case;
-		$aio->scenario($what, sub {
-			my ($alice, $t) = stage($aio, staged => $staged, then => ['SELECT batch_end()'], more => ["SELECT read_rel_block_ll('scenario.t', $read"]);
-			$aio->resume;
-			$alice->wait_for_end->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, $blocks)", $blocks, 'all blocks are there');
-			$alice->sql('COMMIT');
-		});
-	}
+		[ 'files are closed' => '10, nblocks => 3, wait_complete => false, smgrreleaseall => true)', 0, 16 ] ]);
 
 	# pgaio_closing_fd() submits what is staged, be it one read or a full batch
 	$aio->scenario('a file is closed under one staged read, and under many', with('alice', 60, sub ($alice, $t) {
@@ -270,23 +258,20 @@ with_each_io_method(sub {
 	}));
 
 	# it may wait for a page whose owner waits for what is staged, and nobody could end that
-	for my $command ('PERFORM FROM scenario.u', 'DELETE FROM scenario.u WHERE gen < 0', 'EXECUTE \'EXPLAIN (ANALYZE) SELECT FROM scenario.u\'',
-		'ANALYZE scenario.u', 'CREATE INDEX ON scenario.u (blk)', 'FETCH c INTO row')
-	{
-		$aio->scenario("a batch is open: $command", with('alice bob', sub ($alice, $bob) {
-			my ($t, $u) = map { $aio->table($_, 20) } qw(t u);
-			$aio->evict($t, $alice);
-			my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT/PERFORM/r);
-			$alice->starts("DO \$\$ DECLARE c refcursor; row record; BEGIN $open"
-				  . " PERFORM batch_start(), read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false); $command;"
-				  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false); $pause; PERFORM batch_end(); END \$\$");
-			$alice->waits_on('advisory');
-			is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
-			$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
-			$aio->resume;
-			$alice->ends('in the same batch');
-		}));
-	}
+	$aio->scenario('a batch is open: %s', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u, $command) {
+		$aio->evict($t, $alice);
+		my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT/PERFORM/r);
+		$alice->starts("DO \$\$ DECLARE c refcursor; row record; BEGIN $open"
+			  . " PERFORM batch_start(), read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false); $command;"
+			  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false); $pause; PERFORM batch_end(); END \$\$");
+		$alice->waits_on('advisory');
+		is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
+		$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
+		$aio->resume;
+		$alice->ends('in the same batch');
+	}), each => [
+		'PERFORM FROM scenario.u', 'DELETE FROM scenario.u WHERE gen < 0', 'EXECUTE \'EXPLAIN (ANALYZE) SELECT FROM scenario.u\'',
+		'ANALYZE scenario.u', 'CREATE INDEX ON scenario.u (blk)', 'FETCH c INTO row' ]);
 
 	$aio->scenario('no batch begins in a query that reads tables', with('alice', 4, sub ($alice, $t) {
 		my $refused = qr/cannot start a batch in a query that reads tables/;
@@ -310,31 +295,28 @@ sub stage_and_want ($alice, $t, $want)
 }
 
 for_each_io_method(sub {
-	for my $want ("read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)")
-	{
-		$aio->scenario("a wait for the buffer I/O of another: $want", with('alice bob carol', 60, sub ($alice, $bob, $carol, $t) {
-			$aio->evict($t, $alice);
-			my $b = starts_io($bob, $t, 5);
-			stage_and_want($alice, $t, sprintf $want, $t);
-			$alice->waits_on('BufferIo');
-			is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
-			$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-			$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
-			$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-		}));
+	$aio->scenario('a wait for the buffer I/O of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
+		$aio->evict($t, $alice);
+		my $b = starts_io($bob, $t, 5);
+		stage_and_want($alice, $t, sprintf $want, $t);
+		$alice->waits_on('BufferIo');
+		is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
+		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+		$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
+	}), each => ["read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)"]);
 
-		$aio->scenario("a wait for the read of another: $want", with('alice bob carol', 60, sub ($alice, $bob, $carol, $t) {
-			$aio->evict($t, $alice);
-			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
-			stage_and_want($alice, $t, sprintf $want, $t);
-			$alice->waits_on('AioIoCompletion');
-			is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
-			$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-			$aio->release;
-			$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-			$bob->returns('', 'goes on, too');
-		}), skip => $aio->no_faults);
-	}
+	$aio->scenario('a wait for the read of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
+		$aio->evict($t, $alice);
+		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
+		stage_and_want($alice, $t, sprintf $want, $t);
+		$alice->waits_on('AioIoCompletion');
+		is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
+		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
+		$aio->release;
+		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
+		$bob->returns('', 'goes on, too');
+	}), each => ["read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)"], skip => $aio->no_faults);
 
 	# each has staged what the other wants
 	$aio->scenario('two batches that cross', with('alice bob', 60, sub ($alice, $bob, $t) {

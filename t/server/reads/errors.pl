@@ -8,126 +8,106 @@ use TestAio;
 with_each_io_method(sub {
 	my $path = 'base/\d+/(?:t\d+_)?\d+';
 
-	for my $kind ('', 'TEMP')
-	{
-		# bytes read of 4 blocks, whole blocks
-		my @cases = ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ]);
-		for my $case ($kind ? @cases[ 1, 4, 5 ] : @cases)
-		{
-			my ($bytes, $blocks) = @$case;
-			$aio->scenario("$bytes bytes of four blocks, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-				$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
-				$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
+	# bytes read of 4 blocks, whole blocks
+	my @cases = ([ 8192 => 1 ], [ 8193 => 1 ], [ 16383 => 1 ], [ 16384 => 2 ], [ 20000 => 2 ], [ 32767 => 3 ], [ 32768 => 4 ], [ 'NULL' => 4 ]);
+	$aio->scenario('%s, %s bytes of four blocks', with_kind('alice', 10, sub ($alice, $t, $kind, $bytes, $blocks) {
+		$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
+		$alice->warns(qr/XX001: could not read blocks 2\.\.5 in file "$path": read only @{[ $blocks * 8192 ]} of 32768 bytes/) if $blocks < 4;
 
-				# each short read leaves fewer blocks
-				$aio->evict($t, $alice);
-				my ($reads, $sum) = (0, 0);
-				for (my $left = 4; $left > 0; $left -= $blocks) { $reads++; $sum += $left }
-				$alice->sql('SET client_min_messages = debug1');
-				$alice->notices;
-				is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-							$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
-						}), $reads . '/' . $sum * 8192, 'reads and bytes');
-				is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
-				$alice->sql('RESET client_min_messages');
-				$aio->evict($t, $alice);
-				is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-							$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
-						}), $reads . '/' . $sum * 8192, 'reads and bytes');
-				$aio->evict($t, $alice);
-				my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
-				is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
-				$aio->proves($t, session => $alice);
-				$aio->tell_truth;
-				$aio->evict($t, $alice);
-			}), leaves => 'nothing', skip => $aio->no_faults);
-		}
+		# each short read leaves fewer blocks
+		$aio->evict($t, $alice);
+		my ($reads, $sum) = (0, 0);
+		for (my $left = 4; $left > 0; $left -= $blocks) { $reads++; $sum += $left }
+		$alice->sql('SET client_min_messages = debug1');
+		$alice->notices;
+		is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+					$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
+				}), $reads . '/' . $sum * 8192, 'reads and bytes');
+		is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
+		$alice->sql('RESET client_min_messages');
+		$aio->evict($t, $alice);
+		is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
+					$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
+				}), $reads . '/' . $sum * 8192, 'reads and bytes');
+		$aio->evict($t, $alice);
+		my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
+		is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
+		$aio->proves($t, session => $alice);
+		$aio->tell_truth;
+		$aio->evict($t, $alice);
+	}), each => [ combined([''], \@cases), combined(['TEMP'], [ @cases[ 1, 4, 5 ] ]) ], leaves => 'nothing', skip => $aio->no_faults);
 
-		# a short read, and a bad page
-		$aio->scenario("a bad page among what has come, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-			$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-			$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-			$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
-			$alice->sql('SET zero_damaged_pages = on');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", 4, 'all blocks');
-			$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
-			$aio->tell_truth;
-			$aio->proves($t, session => $alice, except => 'block 3 has no row');
-		}), skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
+	# a short read, and a bad page
+	$aio->scenario('a bad page among what has come', with_kind('alice', 10, sub ($alice, $t, $) {
+		$alice->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
+		$aio->falsify(16384, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', qr/invalid page in block 3 of relation "$path"/);
+		$alice->sql('SET zero_damaged_pages = on');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", 4, 'all blocks');
+		$alice->warns(qr/invalid page in block 3 of relation "$path"; zeroing out page/);
+		$aio->tell_truth;
+		$aio->proves($t, session => $alice, except => 'block 3 has no row');
+	}), each => [ '', 'TEMP' ], skip => $aio->no_faults, log => qr/LOG:  invalid page in block 3 /);
 
-		for my $bytes (0, 4096, 8191)
-		{
-			$aio->scenario("not even a block: $bytes bytes, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-				$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-				my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
-				$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
-				$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', $message);
-				$aio->logs(qr/LOG: .*could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/, 2, 'logged when it happens');
-				$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[0, 2, 3, 4, 5])", 'XX001', qr/could not read blocks 0\.\.0 in file/);
-				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
-				$aio->tell_truth;
-				$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
-			}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
-		}
-	}
+	$aio->scenario('%s, not even a block: %s bytes', with_kind('alice', 10, sub ($alice, $t, $, $bytes) {
+		$aio->falsify($bytes, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		my $message = qr/XX001: could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/;
+		$alice->fails("SELECT read_rel_block_ll('$t', 2, nblocks => 4)", 'XX001', $message);
+		$alice->fails("SELECT * FROM read_buffers('$t', 2, 4)", 'XX001', $message);
+		$aio->logs(qr/LOG: .*could not read blocks 2\.\.5 in file "$path": read only 0 of 32768 bytes/, 2, 'logged when it happens');
+		$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[0, 2, 3, 4, 5])", 'XX001', qr/could not read blocks 0\.\.0 in file/);
+		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/could not read blocks 0\.\.0 in file "$path": read only 0 of 8192 bytes/, 'scan');
+		$aio->tell_truth;
+		$alice->gives("SELECT sum(nblocks), bool_and(io_reqd) FROM read_buffers('$t', 2, 4)", '4|t', 'nothing was taken for valid');
+	}), each => [ combined([ '', 'TEMP' ], [ 0, 4096, 8191 ]) ], skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
 });
 
 # Reads that fail: SQLSTATE, message and block range for each kind of error, reported once to
 # the session and logged once by the process that completes the read (md_readv_report).
 # io_methods: worker; long: all
-my %errors = (
-	EIO => [ '58030', 'Input/output error' ],
-	ENOSPC => [ '53100', 'No space left on device' ],
-	EROFS => [ '42501', 'Read-only file system' ],
-	EACCES => [ '42501', 'Permission denied' ],
-	ENOENT => [ '58P01', 'No such file or directory' ],
-	EMFILE => [ '53000', 'Too many open files' ],
-	ENOMEM => [ '53200', 'Cannot allocate memory' ],
-	EAGAIN => [ 'XX000', 'Resource temporarily unavailable' ],
-	EINTR => [ 'XX000', 'Interrupted system call' ]);
+my @errors = (
+	[ EIO => '58030', 'Input/output error' ],
+	[ ENOSPC => '53100', 'No space left on device' ],
+	[ EROFS => '42501', 'Read-only file system' ],
+	[ EACCES => '42501', 'Permission denied' ],
+	[ ENOENT => '58P01', 'No such file or directory' ],
+	[ EMFILE => '53000', 'Too many open files' ],
+	[ ENOMEM => '53200', 'Cannot allocate memory' ],
+	[ EAGAIN => 'XX000', 'Resource temporarily unavailable' ],
+	[ EINTR => 'XX000', 'Interrupted system call' ]);
 
 with_each_io_method(sub {
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		$aio->scenario("errors of all kinds, $kind", with('alice bob', 10, kind => $kind, sub ($alice, $bob, $t) {
-			my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-			my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
-			for my $errno (sort keys %errors)
-			{
-				my ($sqlstate, $text) = @{ $errors{$errno} };
-				$aio->forget_log;
-				$aio->falsify($errno, relfilenode => $node);
-				$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
-					qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
-				$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[1, 2, 9])", $sqlstate, qr/could not read blocks 1\.\.2 in file "$path": $text\n/);
-				# waits for a read of block 9 that may be in flight, so that none ends after tell_truth()
-				$alice->fails("SELECT * FROM read_buffers('$t', 9, 1)", $sqlstate, qr/could not read blocks 9\.\.9 in file "$path": $text\n/);
-				$aio->tell_truth;
-				$aio->logs(qr/LOG: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'logged once');
-				$aio->logs(qr/ERROR: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'reported once');
-				$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}$/, $aio->method eq 'worker' && $kind ne 'TEMP' ? '>0' : 0, 'the log names the owner');
-			}
-			$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
-		}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
-	}
-
-	$aio->scenario('other forks', with('alice', 10, sub ($alice, $t) {
+	$aio->scenario('%s, %s', with_kind('alice bob', 10, sub ($alice, $bob, $t, $kind, $errno, $sqlstate, $text) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-		for my $fork (qw(fsm vm))
-		{
-			my $pages = $aio->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
-			my $blocks = "could not read blocks 0\\.\\.${\($pages - 1)} in file \"${path}_$fork\"";
-			$aio->evict($t);
-			$aio->falsify('EIO', pid => $alice->pid);
-			$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", '58030', qr/$blocks: Input\/output error/, "$fork: the message names the fork");
-			$aio->tell_truth;
-			$aio->falsify(0, pid => $alice->pid);
-			$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", 'XX001', qr/$blocks: read only 0 of ${\($pages * 8192)} bytes/, "$fork: also that of a short read");
-			$aio->tell_truth;
-			$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
-		}
-	}), skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
+		my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
+		$aio->forget_log;
+		$aio->falsify($errno, relfilenode => $node);
+		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
+			qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
+		$alice->fails("SELECT * FROM read_stream_for_blocks('$t', ARRAY[1, 2, 9])", $sqlstate, qr/could not read blocks 1\.\.2 in file "$path": $text\n/);
+		# waits for a read of block 9 that may be in flight, so that none ends after tell_truth()
+		$alice->fails("SELECT * FROM read_buffers('$t', 9, 1)", $sqlstate, qr/could not read blocks 9\.\.9 in file "$path": $text\n/);
+		$aio->tell_truth;
+		$aio->logs(qr/LOG: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'logged once');
+		$aio->logs(qr/ERROR: .*could not read blocks 3\.\.5 in file "$path": $text$/, 1, 'reported once');
+		$aio->logs(qr/CONTEXT: .*I\/O worker executing I\/O on behalf of process ${\$alice->pid}$/, $aio->method eq 'worker' && $kind ne 'TEMP' ? '>0' : 0, 'the log names the owner');
+		$alice->gives("SELECT bool_and(io_reqd) FROM read_buffers('$t', 0, 10)", 't', 'nothing was taken for valid');
+	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], \@errors) ], skip => $aio->no_faults, log => qr/LOG:  could not read blocks/);
+
+	$aio->scenario('other forks', with('alice', 10, sub ($alice, $t, $fork) {
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		my $pages = $aio->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
+		my $blocks = "could not read blocks 0\\.\\.${\($pages - 1)} in file \"${path}_$fork\"";
+		$aio->evict($t);
+		$aio->falsify('EIO', pid => $alice->pid);
+		$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", '58030', qr/$blocks: Input\/output error/, "$fork: the message names the fork");
+		$aio->tell_truth;
+		$aio->falsify(0, pid => $alice->pid);
+		$alice->fails("SELECT pg_prewarm('$t', 'buffer', '$fork')", 'XX001', qr/$blocks: read only 0 of ${\($pages * 8192)} bytes/, "$fork: also that of a short read");
+		$aio->tell_truth;
+		$alice->gives("SELECT pg_prewarm('$t', 'buffer', '$fork')", $pages, "$fork: it can be read");
+	}), each => [qw(fsm vm)], skip => $aio->no_faults // $aio->lacks('pg_prewarm'), log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('the error is its owner\'s alone', with('alice bob', 10, sub ($alice, $bob, $t) {
 		$aio->falsify('EIO', pid => $alice->pid);
@@ -171,8 +151,7 @@ with_each_io_method(sub {
 	}), log => qr/LOG:  invalid page in block 2/);
 
 	# AbortBufferIO() ends the I/O of the blocks
-	$aio->scenario('the file is gone when a read is to start', with('alice bob', sub ($alice, $bob) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 4));
+	$aio->scenario('the file is gone when a read is to start', with('alice bob', [ t => 20 ], [ u => 4 ], sub ($alice, $bob, $t, $u) {
 		my $file = $aio->file_of($t);
 		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
 		rename $file, "$file.away" or die "$file: $!";
@@ -202,70 +181,44 @@ sub are_valid ($session, $t, $ranges, $name)
 		$ranges, $name);
 }
 
-# [ bad blocks, valid blocks, message ]
+# [ bad blocks, valid blocks, message ]; no block for an errno
 my @cases = (
-	[ '127', '{[128,255)}', 'invalid page in block 127 of' ],
-	[ '190', '{[127,190),[191,255)}', 'invalid page in block 190 of' ],
-	[ '254', '{[127,254)}', 'invalid page in block 254 of' ],
-	[ '127, 190, 254', '{[128,190),[191,254)}', '3 invalid pages among blocks 127..254 of' ]);
+	[ '127', '{[128,255)}', 'invalid page in block 127 of relation "%s"' ],
+	[ '190', '{[127,190),[191,255)}', 'invalid page in block 190 of relation "%s"' ],
+	[ '254', '{[127,254)}', 'invalid page in block 254 of relation "%s"' ],
+	[ '127, 190, 254', '{[128,190),[191,254)}', '3 invalid pages among blocks 127..254 of relation "%s"' ],
+	[ '', '{}', 'could not read blocks 127..254 in file "%s": Input/output error' ]);
 
 for_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		# Returns a session, a table that it reads, and the table's file.
-		my $reader = sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind, @_);
-			$alice->sql('SET io_combine_limit = 128');
-			return ($alice, $t, $alice->sql("SELECT pg_relation_filepath('$t')"));
-		};
-
-		for my $case (@cases)
+	$aio->scenario('%s, 128 blocks, bad: %s', sub ($, $kind, $bad, $valid, $message) {
+		my ($alice, $t) = $aio->sessions_and_table('alice', 300, kind => $kind, changes => $bad);
+		my $path = $alice->sql("SET io_combine_limit = 128; SELECT pg_relation_filepath('$t')");
+		if ($bad) { $alice->sql("SELECT modify_rel_block('$t', b, corrupt_header => true) FROM unnest(ARRAY[$bad]) b") }
+		else { $aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')")) }
+		for my $read (@reads)
 		{
-			my ($bad, $valid, $message) = @$case;
-			$aio->scenario("bad pages: $bad, $kind", sub {
-				my ($alice, $t, $path) = $reader->(changes => 1);
-				$alice->sql("SELECT modify_rel_block('$t', b, corrupt_header => true) FROM unnest(ARRAY[$bad]) b");
-				for my $read (@reads)
-				{
-					$aio->evict($t, $alice);
-					$alice->fails(sprintf($read, $t), 'XX001', qr/XX001: \Q$message relation "$path"\E\n/);
-					are_valid($alice, $t, $valid, 'all other blocks of the read are valid');
-				}
-			}, log => qr/LOG:  invalid page in block (?:127|190|254) /);
+			$aio->evict($t, $alice);
+			$alice->fails(sprintf($read, $t), $bad ? 'XX001' : '58030', qr/: \Q${\sprintf $message, $path}\E\n/);
+			are_valid($alice, $t, $valid, 'all other blocks of the read are valid');
 		}
+		$aio->tell_truth if !$bad;
+	}, each => [ combined([ '', 'TEMP' ], \@cases) ],
+		skip => sub ($, $bad, @) { return $bad ? undef : $aio->no_faults }, log => qr/LOG:  (?:invalid page in block (?:127|190|254)|could not read blocks 127\.\.254) /);
 
-		# whole blocks read, and bytes of the next one
-		for my $case ([ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ])
-		{
-			my ($whole, $rest) = @$case;
-			$aio->scenario("$whole blocks and $rest bytes of 128 blocks, $kind", sub {
-				my ($alice, $t, $path) = $reader->();
-				$aio->falsify($whole * 8192 + $rest, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-				$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
-				$alice->warns(qr/XX001: could not read blocks 127\.\.254 in file "$path": read only ${\($whole * 8192)} of ${\(128 * 8192)} bytes/);
-				are_valid($alice, $t, "{[127,${\(127 + $whole)})}", 'whole blocks are valid');
-				$aio->evict($t, $alice);
-				# each read is for the blocks that the one before it has left
-				my ($reads, $blocks) = (0, 0);
-				for (my $left = 128; $left > 0; $left -= $whole) { $reads++; $blocks += $left }
-				is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub {
-							$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
-						}), $reads . '/' . $blocks * 8192, 'reads and bytes');
-				$aio->tell_truth;
-				$aio->proves($t, session => $alice);
-			}, leaves => 'nothing', skip => $aio->no_faults);
-		}
-
-		$aio->scenario("an errno, $kind", sub {
-			my ($alice, $t, $path) = $reader->();
-			$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
-			for my $read (@reads)
-			{
-				$alice->fails(sprintf($read, $t), '58030', qr/could not read blocks 127\.\.254 in file "$path": Input\/output error\n/);
-				are_valid($alice, $t, '{}', 'no block is valid');
-			}
-			$aio->tell_truth;
-			$aio->proves($t, session => $alice);
-		}, skip => $aio->no_faults, log => qr/LOG:  could not read blocks 127\.\.254/);
-	}
+	$aio->scenario('%s, %s blocks and %s bytes of 128 blocks', with_kind('alice', 300, sub ($alice, $t, $kind, $whole, $rest) {
+		my $path = $alice->sql("SET io_combine_limit = 128; SELECT pg_relation_filepath('$t')");
+		$aio->falsify($whole * 8192 + $rest, pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128)");
+		$alice->warns(qr/XX001: could not read blocks 127\.\.254 in file "$path": read only ${\($whole * 8192)} of ${\(128 * 8192)} bytes/);
+		are_valid($alice, $t, "{[127,${\(127 + $whole)})}", 'whole blocks are valid');
+		$aio->evict($t, $alice);
+		# each read is for the blocks that the one before it has left
+		my ($reads, $blocks) = (0, 0);
+		for (my $left = 128; $left > 0; $left -= $whole) { $reads++; $blocks += $left }
+		is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub {
+					$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
+				}), $reads . '/' . $blocks * 8192, 'reads and bytes');
+		$aio->tell_truth;
+		$aio->proves($t, session => $alice);
+	}), leaves => 'nothing', skip => $aio->no_faults, each => [ combined([ '', 'TEMP' ], [ [ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ] ]) ]);
 }, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });

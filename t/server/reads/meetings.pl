@@ -34,15 +34,11 @@ sub meet ($aio, $t, $blocks, $during = undef)
 with_each_io_method(sub {
 	my $joins = $aio->major >= 19;
 
-	$aio->scenario('the other succeeds', with('', 10, sub ($t) {
-		is(meet($aio, $t, '2,3,4,5'), '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'reads two blocks, gets two');
+	# both blocks are wanted, or only the second one
+	$aio->scenario('the other succeeds, wanted: %s', with('', 10, sub ($t, $wanted, $hits) {
+		is(meet($aio, $t, $wanted), "2/16384/$hits", 'reads two blocks, and gets what the other has read');
 		$aio->sessions('alice')->returns('', 'succeeds');
-	}), skip => $aio->no_faults);
-
-	$aio->scenario('the other succeeds, only its second block is wanted', with('', 10, sub ($t) {
-		is(meet($aio, $t, '4,9,0'), '2/16384/1', 'reads two blocks, gets one as a hit');
-		$aio->sessions('alice')->returns('', 'succeeds');
-	}), skip => $aio->no_faults);
+	}), each => [ [ '2,3,4,5', $aio->method eq 'sync' ? 2 : 1 ], [ '4,9,0', 1 ] ], skip => $aio->no_faults);
 
 	$aio->scenario('the other fails', with('', 10, sub ($t) {
 		my $alice = $aio->sessions('alice');
@@ -152,15 +148,6 @@ with_each_io_method(sub {
 		$aio->end_session($owner);
 	}), leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
-	$aio->scenario('six reads in a batch, four handles', with('owner', 12, sub ($owner, $t) {
-		# opens the relation, so that the batch reads no catalogs
-		$aio->evict($t, $owner);
-		$owner->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', 2 * $_, nblocks => 2, wait_complete => false)" } 0 .. 5));
-		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 11)))", '12', 'reads');
-		$aio->proves($t);
-		is($aio->cached($t), '0,1,2,3,4,5,6,7,8,9,10,11', 'all of them are in the buffer pool');
-	}));
-
 	$aio->scenario('their owner performs them and others wait', sub {
 		my @sessions = $aio->sessions(qw(alice bob carol));
 		my $t = $aio->table('t', 60);
@@ -186,53 +173,39 @@ with_each_io_method(sub {
 
 	# blocks 3 and 4, each an operation of its own
 	my $mid = $joins ? "3|1|t|t\n4|1|t|t" : "3|1|f|f\n4|1|f|f";
-	my %ranges = (
-		'in front' => [ '3, 5' => "$mid\n5|3|t|f" ],
-		'in the middle' => [ '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
-		'at the end' => [ '1, 4' => "1|2|t|f\n$mid" ],
-		'the first of them' => [ '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
-		'nothing else' => [ '3, 2' => $mid ]);
+	my @ranges = (
+		[ 'in front', '3, 5' => "$mid\n5|3|t|f" ],
+		[ 'in the middle', '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
+		[ 'at the end', '1, 4' => "1|2|t|f\n$mid" ],
+		[ 'the first of them', '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
+		[ 'nothing else', '3, 2' => $mid ]);
 
-	for my $kind ('', 'TEMP')
-	{
-		for my $where (sort keys %ranges)
-		{
-			$aio->scenario("staged by itself, $where, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-				my ($range, $rows) = @{ $ranges{$where} };
-				# I/O workers cannot perform the read, so the session has
-				$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
-				# no batch for a temporary table: an assertion of 19 forbids it
-				my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
-				$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
-					  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
-					"\n\n$rows\n", 'operations');
-			}));
-		}
-	}
+	$aio->scenario('%s, staged by itself, %s', with_kind('alice', 10, sub ($alice, $t, $kind, $where, $range, $rows) {
+		# I/O workers cannot perform the read, so the session has
+		$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
+		# no batch for a temporary table: an assertion of 19 forbids it
+		my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
+		$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
+			  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
+			"\n\n$rows\n", 'operations');
+	}), each => [ combined([ '', 'TEMP' ], \@ranges) ]);
 
-	for my $where (sort keys %ranges)
-	{
-		my ($range, $rows) = @{ $ranges{$where} };
-		for my $outcome ([ succeeds => undef, $rows ], [ fails => 'EIO', undef ])
-		{
-			my ($how, $result, $expected) = @$outcome;
-			$aio->scenario("read by another session, which $how, $where", with('alice bob', 10, sub ($alice, $bob, $t) {
-				$aio->falsify($result, pid => $alice->pid) if $result;
-				$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
-				$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
-				$aio->release;
-				$bob->wait_for_end;
-				$result ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
-				$bob->returns($expected, 'operations') if $expected && $aio->method ne 'sync';
-				my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
-				my ($first, $count) = split /, /, $range;
-				is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
-				my $joined = grep { $_->[3] eq 't' } @found;
-				is($joined > 0, $joins, 'joined or not') if !$expected;
-				$aio->tell_truth if $result;
-			}), leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
-		}
-	}
+	$aio->scenario('read by another session, which ends with %s, %s', with('alice bob', 10, sub ($alice, $bob, $t, $result, $, $range, $expected) {
+		my $fails = $result ne 'NULL';
+		$aio->falsify($result, pid => $alice->pid) if $fails;
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
+		$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
+		$aio->release;
+		$bob->wait_for_end;
+		$fails ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
+		$bob->returns($expected, 'operations') if !$fails && $aio->method ne 'sync';
+		my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
+		my ($first, $count) = split /, /, $range;
+		is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
+		my $joined = grep { $_->[3] eq 't' } @found;
+		is($joined > 0, $joins, 'joined or not') if $fails;
+		$aio->tell_truth if $fails;
+	}), each => [ combined([ 'NULL', 'EIO' ], \@ranges) ], leaves => 'nothing', skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
 	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
 		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
@@ -254,34 +227,30 @@ with_each_io_method(sub {
 my $operation = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
 
 for_each_io_method(sub {
-	for my $kind ('', 'UNLOGGED', 'TEMP')
-	{
-		$aio->scenario("several operations, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET io_combine_limit = 4');
-			$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
-			$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
-			$aio->proves($t, session => $alice);
-			$alice->sql("SELECT evict_rel('$t')");
-			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-			$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
-		}));
+	$aio->scenario('several operations', with_kind('alice', 20, sub ($alice, $t, $) {
+		$alice->sql('SET io_combine_limit = 4');
+		$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
+		$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
+		$aio->proves($t, session => $alice);
+		$alice->sql("SELECT evict_rel('$t')");
+		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
+		$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
+	}), each => ['', 'UNLOGGED', 'TEMP']);
 
-		$aio->scenario("more reads than handles, $kind", with('alice', 120, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET io_combine_limit = 1');
-			$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
-		}));
+	$aio->scenario('more reads than handles', with_kind('alice', 120, sub ($alice, $t, $) {
+		$alice->sql('SET io_combine_limit = 1');
+		$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
+	}), each => ['', 'UNLOGGED', 'TEMP']);
 
-		$aio->scenario("the statement fails after it has started reads, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
-			$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
-			$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
-		}));
+	$aio->scenario('the statement fails after it has started reads', with_kind('alice', 20, sub ($alice, $t, $) {
+		$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
+		$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
+	}), each => ['', 'UNLOGGED', 'TEMP']);
 
-		$aio->scenario("the table is dropped after reads of it have started, $kind", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20, kind => $kind);
-			$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
-		});
-	}
+	$aio->scenario('the table is dropped after reads of it have started', with_kind('alice', 20, sub ($alice, $t, $) {
+		$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
+	}), each => ['', 'UNLOGGED', 'TEMP']);
 
 	$aio->scenario('in a batch', with('alice', 20, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
@@ -308,18 +277,15 @@ for_each_io_method(sub {
 	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 	# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("a stream of the same session meets it, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
-			$aio->hold(pid => $alice->pid);
-			$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
-			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
-			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
-			$aio->release;
-			$alice->returns(4, 'all blocks');
-		}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
-	}
+	$aio->scenario('a stream of the same session meets it', with_kind('alice', 20, sub ($alice, $t, $) {
+		$aio->hold(pid => $alice->pid);
+		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
+		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
+		$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
+		$aio->release;
+		$alice->returns(4, 'all blocks');
+	}), each => ['', 'TEMP'], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 	$aio->scenario('a read that fails', with('alice', 20, sub ($alice, $t) {
 		$aio->falsify('EIO', relation => $t);
@@ -328,13 +294,4 @@ for_each_io_method(sub {
 		$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
 		$aio->tell_truth;
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
-
-	$aio->scenario('arguments', with('alice bob', sub ($alice, $bob) {
-		$aio->table('mine', 10, kind => 'TEMP', session => $alice);
-		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-		$bob->fails("SELECT * FROM start_read_buffers('$schema.mine', 1, 1)", '0A000', qr/cannot access temporary tables of other sessions/);
-		$bob->fails("SELECT * FROM read_stream_run('$schema.mine', ARRAY[1])", '0A000', qr/cannot access temporary tables of other sessions/);
-		$alice->fails("SELECT * FROM start_read_buffers('mine', 9, 2)", '22023', qr/out of range/);
-		$alice->fails("SELECT * FROM start_read_buffers('mine', 0, 0)", '22023', qr/nblocks must be between 1 and/);
-	}));
 });
