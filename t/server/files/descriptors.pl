@@ -15,31 +15,22 @@ with_each_io_method(sub {
 		is($aio->cached($t), join(',', 0 .. 59), 'all is read') if $aio->method ne 'worker';
 	}));
 
-	for my $case (
-		[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
-		[ 'TRUNCATE', 'TRUNCATE %s', 1 ],
-		[ 'VACUUM FULL', 'VACUUM FULL %s', 1 ],
-		[ 'DROP TABLE undone', 'BEGIN; DROP TABLE %s; ROLLBACK', 1 ],
-		[ 'SET TABLESPACE', 'ALTER TABLE %s SET TABLESPACE elsewhere', 1 ])
-	{
-		my ($what, $sql, $stays) = @$case;
-		for my $who ('itself', 'another')
-		{
-			$aio->scenario("$what, by $who", with('alice bob', sub ($alice, $bob) {
-				my ($t, $u) = ($aio->table('t', 30, changes => 1), $aio->table('u', 10));
-				$alice->sql($start->($t, 0, 16));
-				$alice->sql($start->($u, 0, 4));
-				($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
-				# uses files and buffers again
-				my $v = $aio->table('v', 60, gen => 1);
-				$aio->proves($v, gen => 1);
-				$aio->proves($u);
-				$aio->proves($t) if $stays && $what ne 'TRUNCATE';
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
-				$aio->sql("DROP TABLE $t") if $what eq 'SET TABLESPACE';
-			}));
-		}
-	}
+	# what is done, and whether the rows stay
+	my @ends = (
+		[ 'DROP TABLE %s', 0 ], [ 'TRUNCATE %s', 0 ], [ 'VACUUM FULL %s', 1 ],
+		[ 'BEGIN; DROP TABLE %s; ROLLBACK', 1 ], [ 'ALTER TABLE %s SET TABLESPACE elsewhere', 1 ]);
+	$aio->scenario('by %s: %s', with('alice bob', [ t => 30, changes => 1 ], [ u => 10 ], sub ($alice, $bob, $t, $u, $who, $sql, $stays) {
+		$alice->sql($start->($t, 0, 16));
+		$alice->sql($start->($u, 0, 4));
+		($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
+		# uses files and buffers again
+		my $v = $aio->table('v', 60, gen => 1);
+		$aio->proves($v, gen => 1);
+		$aio->proves($u);
+		$aio->proves($t) if $stays;
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
+		$aio->sql("DROP TABLE $t") if $sql =~ /TABLESPACE/;
+	}), each => [ combined([ 'itself', 'another' ], \@ends) ]);
 
 	$aio->scenario('DROP DATABASE', with('alice', sub ($alice) {
 		my $carol = $aio->session('carol', dbname => 'gone');
@@ -178,8 +169,7 @@ with_each_io_method(sub {
 # each, and counts the rounds that end early.
 # io_methods: worker; long: all
 for_each_io_method(sub {
-	$aio->scenario('a table is dropped', with('alice', sub ($alice) {
-		my ($t, $u) = map { $aio->table($_, 100) } qw(t u);
+	$aio->scenario('a table is dropped', with('alice', [ t => 100 ], [ u => 100 ], sub ($alice, $t, $u) {
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		my ($writer) = $aio->pids_of_type('background writer');
 		my $open = sub { return scalar(() = descriptors($writer, qr{/\Q$file\E( \(deleted\))?$})) };
@@ -193,8 +183,7 @@ for_each_io_method(sub {
 	}));
 
 	# a round ends when it has written so many; with one each, both counts are the same
-	$aio->scenario('rounds that end early', with('alice', sub ($alice) {
-		my ($t, $u) = map { $aio->table($_, 100, changes => 1) } qw(t u);
+	$aio->scenario('rounds that end early', with('alice', [ t => 100, changes => 1 ], [ u => 100, changes => 1 ], sub ($alice, $t, $u) {
 		my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
 		my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';
 		$aio->alter_system(bgwriter_lru_maxpages => 1);

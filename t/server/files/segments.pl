@@ -37,98 +37,95 @@ with_each_io_method(sub {
 		is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
 	}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
 
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("at the boundaries, $kind", with('alice', sub ($alice) {
-			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
-			$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
-			is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
-			$aio->evict($t, $alice);
-			for my $boundary (@boundaries)
+	$aio->scenario('at the boundaries', with('alice', sub ($alice, $kind) {
+		my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
+		$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
+		is(file_sizes($file), "$segment $segment " . SIDE, 'the files');
+		$aio->evict($t, $alice);
+		for my $boundary (@boundaries)
+		{
+			# distance of the first block from the boundary, blocks
+			for my $case ([ -4, 4 ], [ 0, 4 ], [ -4, 8 ], [ -1, 1 ], [ 0, 1 ], [ -1, 2 ], [ -SIDE, SIDE + 1 ])
 			{
-				# distance of the first block from the boundary, blocks
-				for my $case ([ -4, 4 ], [ 0, 4 ], [ -4, 8 ], [ -1, 1 ], [ 0, 1 ], [ -1, 2 ], [ -SIDE, SIDE + 1 ])
+				my ($distance, $count) = @$case;
+				my $first = $boundary + $distance;
+				my $last = $first + $count - 1;
+				for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+					[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
+					[ 16, "read_buffers('$t', $first, $count)" ])
 				{
-					my ($distance, $count) = @$case;
-					my $first = $boundary + $distance;
-					my $last = $first + $count - 1;
-					for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-						[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-						[ 16, "read_buffers('$t', $first, $count)" ])
-					{
-						my ($limit, $read) = @$way;
-						my @reads = reads_of($first, $count, $limit, $segment);
-						my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
-						$alice->sql("SET io_combine_limit = $limit");
-						$aio->evict($t, $alice);
-						$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
-						is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
-							@reads . '/' . $count * 8192, "$name: reads and bytes");
-						if (!$aio->lacks('trace'))
-						{
-							$aio->end_trace;
-							# the catalogs and the index are short
-							$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
-								join(', ', @reads), "$name: where");
-						}
-						is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
-					}
-				}
-				# reads of each size that begin at each block before the boundary
-				my @wrong;
-				$alice->sql('SET io_combine_limit = 16');
-				for my $count (2 .. 8)
-				{
-					for my $before (grep { $_ <= SIDE && $count - $_ <= SIDE } 1 .. $count - 1)
-					{
-						my $expected = join ',', $boundary - $before . ":$before", "$boundary:" . ($count - $before);
-						$aio->evict($t, $alice);
-						my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('$t', $boundary - $before, $count)")->wait_for_end;
-						my $found = $parts->error ? $parts->error->{message} : $parts->result;
-						push @wrong, "wanted $expected: $found" if $found ne $expected;
-					}
-				}
-				is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
-				$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
-				for my $block ($boundary - 1, $boundary)
-				{
+					my ($limit, $read) = @$way;
+					my @reads = reads_of($first, $count, $limit, $segment);
+					my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
+					$alice->sql("SET io_combine_limit = $limit");
 					$aio->evict($t, $alice);
-					$alice->sql("SELECT read_rel_block_ll('$t', $block, smgrreleaseall => true)");
-					is(right_rows($alice, $t, $block, 1), 1, "block $block, when no file is open");
+					$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
+					is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
+						@reads . '/' . $count * 8192, "$name: reads and bytes");
+					if (!$aio->lacks('trace'))
+					{
+						$aio->end_trace;
+						# the catalogs and the index are short
+						$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
+							join(', ', @reads), "$name: where");
+					}
+					is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
 				}
 			}
-			$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
-		}), leaves => 'nothing');
-
-		$aio->scenario("scans, $kind", with('alice', sub ($alice) {
-			my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
-			my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
-			my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
-			for my $boundary (@boundaries)
+			# reads of each size that begin at each block before the boundary
+			my @wrong;
+			$alice->sql('SET io_combine_limit = 16');
+			for my $count (2 .. 8)
 			{
-				my $range = "SELECT $columns FROM $t WHERE ctid >= '(${\($boundary - SIDE)},0)' AND ctid < '(${\($boundary + SIDE)},0)'";
-				my @found = $boundary - SIDE .. $boundary + SIDE - 1;
-				$aio->evict($t, $alice);
-				$alice->gives($range, join("\n", @found), "TIDs around $boundary");
-				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR $range; MOVE ALL FROM c");
-				$aio->evict($t, $alice);
-				$alice->gives('FETCH BACKWARD ALL FROM c', join("\n", reverse @found), 'and backward');
-				$alice->sql('COMMIT');
+				for my $before (grep { $_ <= SIDE && $count - $_ <= SIDE } 1 .. $count - 1)
+				{
+					my $expected = join ',', $boundary - $before . ":$before", "$boundary:" . ($count - $before);
+					$aio->evict($t, $alice);
+					my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('$t', $boundary - $before, $count)")->wait_for_end;
+					my $found = $parts->error ? $parts->error->{message} : $parts->result;
+					push @wrong, "wanted $expected: $found" if $found ne $expected;
+				}
 			}
-			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+			is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
+			$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
+			for my $block ($boundary - 1, $boundary)
+			{
+				$aio->evict($t, $alice);
+				$alice->sql("SELECT read_rel_block_ll('$t', $block, smgrreleaseall => true)");
+				is(right_rows($alice, $t, $block, 1), 1, "block $block, when no file is open");
+			}
+		}
+		$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
+	}), each => ['', 'TEMP'], leaves => 'nothing');
+
+	$aio->scenario('scans', with('alice', sub ($alice, $kind) {
+		my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
+		my @blocks = map { my $boundary = $_; map { $boundary + $_ } -SIDE .. SIDE - 1 } @boundaries;
+		my $columns = "CASE WHEN ctid = format('(%s,1)', blk)::tid AND body = proof('$t', blk, 0) THEN blk END";
+		for my $boundary (@boundaries)
+		{
+			my $range = "SELECT $columns FROM $t WHERE ctid >= '(${\($boundary - SIDE)},0)' AND ctid < '(${\($boundary + SIDE)},0)'";
+			my @found = $boundary - SIDE .. $boundary + SIDE - 1;
 			$aio->evict($t, $alice);
-			$alice->gives("SELECT $columns FROM $t WHERE blk >= 0", join("\n", @blocks), 'a bitmap scan');
-			$alice->sql('SET enable_indexscan = on; SET enable_bitmapscan = off');
+			$alice->gives($range, join("\n", @found), "TIDs around $boundary");
+			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR $range; MOVE ALL FROM c");
 			$aio->evict($t, $alice);
-			$alice->gives("SELECT $columns FROM $t WHERE blk >= 0 ORDER BY blk DESC", join("\n", reverse @blocks), 'an index scan backward');
-			# each block is in another segment than the block before
-			my @jumps = map { (2 * $segment + $_, $segment - 1 - $_, $segment + $_, 2 * $segment - 1 - $_, $_) } 0 .. SIDE - 1;
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
-			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
-			is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
-		}));
-	}
+			$alice->gives('FETCH BACKWARD ALL FROM c', join("\n", reverse @found), 'and backward');
+			$alice->sql('COMMIT');
+		}
+		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT $columns FROM $t WHERE blk >= 0", join("\n", @blocks), 'a bitmap scan');
+		$alice->sql('SET enable_indexscan = on; SET enable_bitmapscan = off');
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT $columns FROM $t WHERE blk >= 0 ORDER BY blk DESC", join("\n", reverse @blocks), 'an index scan backward');
+		# each block is in another segment than the block before
+		my @jumps = map { (2 * $segment + $_, $segment - 1 - $_, $segment + $_, 2 * $segment - 1 - $_, $_) } 0 .. SIDE - 1;
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
+		is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+		is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
+	}), each => ['', 'TEMP']);
 });
 
 # Tables of three segments: pages beside the boundaries are written, the table is extended over
@@ -159,25 +156,22 @@ with_each_io_method(sub {
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), 2 * SIDE, 'the rows beside the first boundary');
 	}));
 
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("TRUNCATE, $kind", with('alice', sub ($alice) {
-			$alice->sql('BEGIN');
-			my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
-			is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
-			# TRUNCATE keeps the files of a table that the same transaction has made
-			$alice->sql("TRUNCATE $t");
-			is(file_sizes($file), '0 0 0', 'all files are empty');
-			$alice->gives("SELECT count(*), pg_relation_size('$t') FROM $t", '0|0', 'no row is left');
-			$alice->sql("CALL add_pages('$t', 0, 19, 1); COMMIT");
-			$aio->evict($t, $alice);
-			$alice->gives("SELECT problems('$t', 1, 20)", '', 'new rows');
-			is(file_sizes($file), '20 0 0', 'in the first file');
-			$alice->sql("DROP TABLE $t");
-			# the first file of a permanent table stays, empty, until the next checkpoint
-			like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
-		}));
-	}
+	$aio->scenario('TRUNCATE', with('alice', sub ($alice, $kind) {
+		$alice->sql('BEGIN');
+		my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
+		is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+		# TRUNCATE keeps the files of a table that the same transaction has made
+		$alice->sql("TRUNCATE $t");
+		is(file_sizes($file), '0 0 0', 'all files are empty');
+		$alice->gives("SELECT count(*), pg_relation_size('$t') FROM $t", '0|0', 'no row is left');
+		$alice->sql("CALL add_pages('$t', 0, 19, 1); COMMIT");
+		$aio->evict($t, $alice);
+		$alice->gives("SELECT problems('$t', 1, 20)", '', 'new rows');
+		is(file_sizes($file), '20 0 0', 'in the first file');
+		$alice->sql("DROP TABLE $t");
+		# the first file of a permanent table stays, empty, until the next checkpoint
+		like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
+	}), each => ['', 'TEMP']);
 
 	$aio->scenario('a crash', sub {
 		my ($t, $file) = long_table($aio, 't');
@@ -280,7 +274,7 @@ with_each_io_method(sub {
 	}), leaves => 'nothing');
 });
 
-# Forks and relations other than a table's main fork: each block belongs to its fork.
+# Forks other than a table's main fork: each block belongs to its fork.
 # Pages of the free space and visibility maps can be made anew; the server reads them with
 # RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
 for_each_io_method(sub {
@@ -310,69 +304,17 @@ for_each_io_method(sub {
 		$alice->fails("SELECT pg_prewarm('$t', 'buffer', 'fsm')", 'XX001', qr/invalid page in block 0 of relation "base\/\d+\/\d+_fsm"/, 'the fork by its name');
 	}), log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /, skip => $aio->lacks('pg_prewarm'));
 
-	for my $fork (qw(vm fsm))
-	{
-		$aio->scenario("a bad page of the $fork", with('alice', 40, sub ($alice, $t) {
-			$aio->evict($t);
-			$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
-			is($aio->checksum_failures_during(sub {
-						$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
-					}, $alice), '1/0/0', 'counted once');
-			$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
-			$aio->proves($t, blocks => 41);
-			$aio->evict($t);
-			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-			$aio->proves($t, blocks => 41);
-		}), log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
-	}
-
-	$aio->scenario('indexes', with('alice', 300, sub ($alice, $t) {
-		my %methods = (btree => 'blk', hash => 'blk', gist => 'int4range(blk, blk + 1)', gin => 'array[blk]', brin => 'blk', spgist => 'rel');
-		my @gone;
-		for my $method (sort keys %methods)
-		{
-			$aio->sql("CREATE INDEX i_$method ON $t USING $method (($methods{$method}))");
-			my $index = "scenario.i_$method";
-			$aio->evict($index);
-			my $blocks = $aio->sql("SELECT pg_relation_size('$index') / 8192");
-			$alice->gives("SELECT count(*), count(DISTINCT buf) FROM read_stream_for_blocks('$index', ARRAY(SELECT generate_series(0, $blocks - 1)))", "$blocks|$blocks", $method);
-			$alice->sql('SET enable_seqscan = off');
-			$aio->evict($index);
-			my $condition = { btree => 'blk = 77', hash => 'blk = 77', brin => 'blk = 77', gist => 'int4range(blk, blk + 1) @> 77', gin => 'array[blk] @> array[77]', spgist => "rel = '$t' AND blk = 77" }->{$method};
-			$alice->gives("SELECT blk FROM $t WHERE $condition", 77, "$method finds it");
-			# VACUUM reads the index if there are dead entries; a BRIN index has none
-			my $dead = 100 + @gone;
-			push @gone, "block $dead has no row";
-			$aio->sql("DELETE FROM $t WHERE blk = $dead");
-			$aio->evict($_) for $t, $index;
-			$alice->notices;
-			isnt($aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off) $t") }), '0/0', "$method: VACUUM reads");
-			my $said = join "\n", $alice->notices;
-			like($said, qr/1 dead item identifiers removed/, "$method: and removes the dead row");
-			like($said, qr/index "i_$method": pages: /, "$method: from the index, too") if $method ne 'brin';
-			$alice->gives("SELECT count(*) FROM $t WHERE $condition", 1, "$method: finds another row");
-			$aio->sql("DROP INDEX $index");
-		}
-		$aio->proves($t, except => join "\n", @gone);
-	}));
-
-	$aio->scenario('a bitmap scan, a TID range, ANALYZE', with('alice', 300, sub ($alice, $t) {
-		$aio->sql("CREATE INDEX ON $t (blk)");
-		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
-		for my $eic (0, 1, 16)
-		{
-			$alice->sql("SET effective_io_concurrency = $eic");
-			$aio->evict($t);
-			my ($reads, $bytes) = split m{/}, $aio->io_during($alice, 'relation/normal', sub {
-				$alice->gives("SELECT count(*), sum(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE blk % 10 = 3 AND blk BETWEEN 0 AND 299 OR blk = 100", '31|4540|t', "bitmap, $eic");
-			});
-			cmp_ok($bytes, '>=', 31 * 8192, 'read');
-			$aio->evict($t);
-			$alice->gives("SELECT count(*), min(blk), bool_and(body = proof(rel, blk, 0)) FROM $t WHERE ctid >= '(200,0)' AND ctid < '(250,0)'", '50|200|t', "TID range, $eic");
-		}
+	$aio->scenario('a bad page of the %s', with('alice', 40, sub ($alice, $t, $fork) {
 		$aio->evict($t);
-		$alice->sql("ANALYZE $t");
-		$alice->gives("SELECT n_distinct, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE schemaname = 'scenario' AND tablename = 't' AND attname = 'blk'",
-			'-1|101|0', 'ANALYZE has seen each block');
-	}));
+		$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
+		is($aio->checksum_failures_during(sub {
+					$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
+				}, $alice), '1/0/0', 'counted once');
+		$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
+		$aio->proves($t, blocks => 41);
+		$aio->evict($t);
+		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+		$aio->proves($t, blocks => 41);
+	}), each => [qw(vm fsm)], log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
+
 }, leaves => 'nothing');

@@ -65,64 +65,58 @@ with_each_io_method(sub {
 	my $inspects = !$aio->lacks('pageinspect');
 	$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
 
-	for my $kind ('', 'TEMP')
-	{
-		# temporary tables differ only in what becomes of the results
-		for my $case ($kind ? @cases[ 2, 4, 7, 9, 13 ] : @cases)
+	# temporary tables differ only in what becomes of the results
+	my @rows = (combined([''], \@cases), combined(['TEMP'], [ @cases[ 2, 4, 7, 9, 13 ] ]));
+	$aio->scenario('%s, %s', with_kind('alice', 10, sub ($alice, $t, $, $, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) {
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		$alice->sql("SET $_ = on") for split / /, $settings;
+		damage($alice, $t, %$damage);
+		my $read = sprintf $reads[ $turn++ % @reads ], $t;
+		my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
+		my $report;
+		is($aio->checksum_failures_during(sub {
+					$alice->starts($read);
+					$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
+					$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
+				}, $alice), "$failures/0/0", 'checksum failures counted');
+		is(wording($report->{detail}), wording($detail), 'detail');
+		is(wording($report->{hint}), wording($hint), 'hint');
+		# newer minor releases have a singular and a plural
+		is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
+		$alice->warns($pattern, $read) if $severity ne 'ERROR';
+		$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
+		my @checksums = sort map { unpack 'x8 S', page_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
+		is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
+		if ($severity ne 'ERROR')
 		{
-			my ($what, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) = @$case;
-			$aio->scenario("$what, $kind", with('alice', 10, kind => $kind, sub ($alice, $t) {
-				my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-				$alice->sql("SET $_ = on") for split / /, $settings;
-				damage($alice, $t, %$damage);
-				my $read = sprintf $reads[ $turn++ % @reads ], $t;
-				my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
-				my $report;
-				is($aio->checksum_failures_during(sub {
-							$alice->starts($read);
-							$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
-							$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
-						}, $alice), "$failures/0/0", 'checksum failures counted');
-				is(wording($report->{detail}), wording($detail), 'detail');
-				is(wording($report->{hint}), wording($hint), 'hint');
-				# newer minor releases have a singular and a plural
-				is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
-				$alice->warns($pattern, $read) if $severity ne 'ERROR';
-				$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-				my @checksums = sort map { unpack 'x8 S', page_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
-				is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
-				if ($severity ne 'ERROR')
-				{
-					my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
-					is($found[0] // '', $empty, 'zeroed, and no others');
-					is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
-						$empty, 'to the last byte') if $inspects;
-				}
-				for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
-				{
-					next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
-					$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
-				}
-				$aio->evict($t, $alice);
-				# the pages on disk are still bad
-				$alice->sql('RESET ALL');
-				$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
-				$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
-				$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
-			}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
+			my @found = map { $_ eq '' ? () : $_ } $alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE NOT EXISTS (SELECT FROM $t WHERE ctid = format('(%s,1)', b)::tid)");
+			is($found[0] // '', $empty, 'zeroed, and no others');
+			is($alice->sql("SELECT string_agg(b::text, ',') FROM generate_series(0, 9) b WHERE get_raw_page('$t', b) = decode(repeat('00', 8192), 'hex')"),
+				$empty, 'to the last byte') if $inspects;
 		}
+		for my $block ($severity eq 'ERROR' ? sort keys %$damage : ())
+		{
+			next if $settings =~ /ignore/ && $damage->{$block} eq 'c';
+			$alice->fails("SELECT * FROM read_buffers('$t', $block, 1)", 'XX001', qr/invalid page in block $block of relation/, "block $block is not valid now");
+		}
+		$aio->evict($t, $alice);
+		# the pages on disk are still bad
+		$alice->sql('RESET ALL');
+		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
+		$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
+		$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
+	}), each => \@rows, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 
-		# a session completes reads of its temporary tables itself
-		$aio->scenario("DEBUG1 tells of the whole read, $kind", with('alice', 10, kind => $kind, changes => 1, sub ($alice, $t) {
-			damage($alice, $t, 3 => 'c', 4 => 'c');
-			$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
-			$alice->notices;
-			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 5)");
-			my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
-			is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
-			$alice->warns($pattern);
-		}), log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
-	}
+	# a session completes reads of its temporary tables itself
+	$aio->scenario('DEBUG1 tells of the whole read', with_kind('alice', 10, changes => 1, sub ($alice, $t, $kind) {
+		damage($alice, $t, 3 => 'c', 4 => 'c');
+		$alice->sql('SET zero_damaged_pages = on; SET client_min_messages = debug1');
+		$alice->notices;
+		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 5)");
+		my $pattern = qr/zeroing out 2 invalid pages among blocks 2\.\.6 of relation/;
+		is(scalar grep({ $_ =~ $pattern } $alice->notices), $aio->method eq 'worker' && !$kind ? 0 : 1, $aio->method eq 'worker' && !$kind ? 'not to the session, if a worker completes it' : 'once, to the session, which completes it');
+		$alice->warns($pattern);
+	}), each => [ '', 'TEMP' ], log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) \d/);
 
 	$aio->scenario('a read with a warning counts each block once', with('alice', 10, changes => 1, sub ($alice, $t) {
 		damage($alice, $t, 3 => 'h');
@@ -234,24 +228,16 @@ with_each_io_method(sub {
 		$aio->proves($t, except => 'block 4 has no row');
 	}), skip => $aio->no_faults, log => $bad_page);
 
-	$aio->scenario('reads of good pages', with('alice', sub ($alice) {
-		for my $kind ('', 'TEMP')
-		{
-			my $t = $aio->table("t$kind", 10, kind => $kind, session => $alice);
-			my $since = $aio->sql('SELECT clock_timestamp()');
-			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, "ten blocks, $kind");
-			$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of a failure');
-		}
-	}));
-
 	# a page of zeroes is valid
-	$aio->scenario('new pages', with('alice', 4, sub ($alice, $t) {
-		$aio->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
+	$aio->scenario('good pages, and new ones', with_kind('alice', 4, sub ($alice, $t, $) {
+		$alice->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
+		my $since = $aio->sql('SELECT clock_timestamp()');
 		is($aio->checksum_failures_during(sub {
 					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
 					$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
 				}, $alice), '0/0/0', 'no failure');
-	}));
+		$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of one');
+	}), each => [ '', 'TEMP' ]);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Page headers that the server must refuse, and headers that it must accept, with and without
@@ -276,7 +262,9 @@ my @good_headers = (
 	{ pd_flags => 0 }, { pd_flags => 0x0007 }, { pd_flags => 0x0002 },
 	{ pd_lower => 8000, pd_upper => 8000 }, { pd_lower => 24, pd_upper => 8192 }, { pd_lower => 24, pd_upper => 8000, pd_special => 8000 },
 	# the server looks at these fields only when it uses the page
-	{ pd_pagesize_version => 0x2005 }, { pd_lower => 0 });
+	{ pd_pagesize_version => 0x2005 }, { pd_lower => 0 },
+	# with checksums, it is refused unless that is made right
+	{ pd_checksum => 0x1234 });
 
 # Fields and their values in words.
 sub describe ($fields) { return join ', ', map { "$_ = $fields->{$_}" } sort keys %$fields }
@@ -331,55 +319,43 @@ for my $checksums (1, 0)
 			$aio->gives($counted, $failures, 'no checksum failure is counted');
 		}), skip => $skip, log => qr/LOG:  invalid page in block 7/);
 
-		for my $kind ('', 'TEMP')
-		{
-			$aio->scenario("broken headers under each setting, $with, $kind", with('alice', 20, kind => $kind, sub ($alice, $t) {
-				my $original = page_of($aio, $t, 7, $alice);
-				my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
-				my $invalid = qr/invalid page in block 7 of relation/;
-				my %headers = (bad => \@bad_headers, good => \@good_headers);
-				for my $header ('bad', 'good')
+		$aio->scenario("broken headers under each setting, $with", with_kind('alice', 20, sub ($alice, $t, $) {
+			my $original = page_of($aio, $t, 7, $alice);
+			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
+			my $invalid = qr/invalid page in block 7 of relation/;
+			my %headers = (bad => \@bad_headers, good => \@good_headers);
+			for my $header ('bad', 'good')
+			{
+				for my $fields (@{ $headers{$header} })
 				{
-					for my $fields (@{ $headers{$header} })
+					# with the checksum of the original page, or with its own
+					for my $own (0, $checksums ? 1 : ())
 					{
-						# with the checksum of the original page, or with its own
-						for my $own (0, $checksums ? 1 : ())
-						{
-							my $differs = break_page($aio, $t, 7, $original, $fields, $own, $alice);
-							# the server does not compare the checksum of a page with pd_upper = 0
-							my $failure = $checksums && !$own && $differs && ($fields->{pd_upper} // 1) ? 1 : 0;
-							my $name = "$header: " . describe($fields) . ($own ? '' : ', the old checksum');
-							my $refused = $header eq 'bad' || $failure;
-							is($aio->checksum_failures_during(sub {
-										$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
-									}, $alice), "$failure/0/0", 'checksum failures');
-							$alice->sql('SET ignore_checksum_failure = on');
-							$aio->evict($t, $alice);
-							$header eq 'bad' ? $alice->fails($stream, 'XX001', $invalid, "$name: not ignored") : $alice->gives($stream, 4, "$name: ignored");
-							$alice->warns(qr/ignoring checksum failure in block 7 of relation/) if $header eq 'good' && $failure;
-							$alice->sql('SET ignore_checksum_failure = off; SET zero_damaged_pages = on');
-							next if !$refused;
-							$aio->evict($t, $alice);
-							$alice->gives($stream, 4, "$name: zeroed");
-							$alice->warns(qr/invalid page in block 7 of relation ".*"; zeroing out page/);
-							$alice->gives("SELECT blk FROM $t WHERE blk BETWEEN 5 AND 9", "5\n6\n8\n9", 'all rows but that of the bad page');
-						}
-						continue { $alice->sql('SET zero_damaged_pages = off') }
+						my $differs = break_page($aio, $t, 7, $original, $fields, $own, $alice);
+						# the server does not compare the checksum of a page with pd_upper = 0
+						my $failure = $checksums && !$own && $differs && ($fields->{pd_upper} // 1) ? 1 : 0;
+						my $name = "$header: " . describe($fields) . ($own ? '' : ', the old checksum');
+						my $refused = $header eq 'bad' || $failure;
+						is($aio->checksum_failures_during(sub {
+									$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
+								}, $alice), "$failure/0/0", 'checksum failures');
+						$alice->sql('SET ignore_checksum_failure = on');
+						$aio->evict($t, $alice);
+						$header eq 'bad' ? $alice->fails($stream, 'XX001', $invalid, "$name: not ignored") : $alice->gives($stream, 4, "$name: ignored");
+						$alice->warns(qr/ignoring checksum failure in block 7 of relation/) if $header eq 'good' && $failure;
+						$alice->sql('SET ignore_checksum_failure = off; SET zero_damaged_pages = on');
+						next if !$refused;
+						$aio->evict($t, $alice);
+						$alice->gives($stream, 4, "$name: zeroed");
+						$alice->warns(qr/invalid page in block 7 of relation ".*"; zeroing out page/);
+						$alice->gives("SELECT blk FROM $t WHERE blk BETWEEN 5 AND 9", "5\n6\n8\n9", 'all rows but that of the bad page');
 					}
+					continue { $alice->sql('SET zero_damaged_pages = off') }
 				}
-				break_page($aio, $t, 7, $original, {}, $checksums, $alice);
-			}), skip => $skip // ($kind eq 'TEMP' ? only_long() : undef),
-				log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
-		}
-
-		$aio->scenario('a wrong checksum in a cluster without checksums', with('alice', 20, sub ($alice, $t) {
-			my $original = page_of($aio, $t, 7);
-			break_page($aio, $t, 7, $original, { pd_checksum => 0x1234 }, 0);
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 4, 'the checksum is not checked');
-			$aio->proves($t);
-			$aio->gives('SELECT coalesce(checksum_failures, 0) = 0 FROM pg_stat_database WHERE datname = current_database()', 't', 'no failure is counted');
-			$aio->gives('SHOW data_checksums', 'off', 'the cluster has no checksums');
-		})) if !$checksums;
+			}
+			break_page($aio, $t, 7, $original, {}, $checksums, $alice);
+			$aio->gives('SHOW data_checksums', $checksums ? 'on' : 'off', 'whether the cluster has checksums');
+		}), each => [ '', only_long() ? () : 'TEMP' ], skip => $skip, log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 	}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }
 
