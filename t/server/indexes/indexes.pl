@@ -63,53 +63,47 @@ with_each_io_method(sub {
 
 # CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its entry.
 with_each_io_method(sub {
-	for my $workers (0, 2)
-	{
-		$aio->scenario("each kind of index, $workers workers", with('alice', sub ($alice) {
-			my $t = 'scenario.c';
-			$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-				  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
-			$alice->sql("SET max_parallel_maintenance_workers = $workers; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
-			my @indexes = (
-				[ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ],
-				[ hash => 'k', 'k = i' ], [ gist => 'p', 'p ~= point(i, 0)' ], [ spgist => 'p', 'p ~= point(i, 0)' ]);
-			# workers build the first three
-			splice @indexes, 3 if $workers;
-			for my $index (@indexes)
-			{
-				my ($am, $column, $condition) = @$index;
-				$aio->evict($t);
-				my $fetched = $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_$am ON $t USING $am ($column)") }, $alice) =~ s{/.*}{}r;
-				cmp_ok($fetched, '>=', 400, "$am: CREATE INDEX reads the whole table");
-				cmp_ok($fetched, '<=', 405, 'it reads each block once') if !$workers;
-				# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
-				my $counts = $am ne 'brin' && !($am eq 'gin' && $workers);
-				$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 1500, 'reltuples') if $counts;
-				$aio->sql("SELECT evict_rel('scenario.c_$am')");
-				$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-				# a search by BRIN reads a hundred pages
-				my ($step, $found) = $am eq 'brin' ? (53, 29) : (1, 1500);
-				$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 1599, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
-					"$found|$found", "$am: each key is found once");
-				$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
-				$aio->sql("DROP INDEX scenario.c_$am");
-			}
-		}));
-	}
+	$aio->scenario('each kind of index, %s workers', with('alice', sub ($alice, $workers) {
+		my $t = 'scenario.c';
+		$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+			  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
+		$alice->sql("SET max_parallel_maintenance_workers = $workers; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
+		my @indexes = (
+			[ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ],
+			[ hash => 'k', 'k = i' ], [ gist => 'p', 'p ~= point(i, 0)' ], [ spgist => 'p', 'p ~= point(i, 0)' ]);
+		# workers build the first three
+		splice @indexes, 3 if $workers;
+		for my $index (@indexes)
+		{
+			my ($am, $column, $condition) = @$index;
+			$aio->evict($t);
+			my $fetched = $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_$am ON $t USING $am ($column)") }, $alice) =~ s{/.*}{}r;
+			cmp_ok($fetched, '>=', 400, "$am: CREATE INDEX reads the whole table");
+			cmp_ok($fetched, '<=', 405, 'it reads each block once') if !$workers;
+			# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
+			my $counts = $am ne 'brin' && !($am eq 'gin' && $workers);
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 1500, 'reltuples') if $counts;
+			$aio->sql("SELECT evict_rel('scenario.c_$am')");
+			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+			# a search by BRIN reads a hundred pages
+			my ($step, $found) = $am eq 'brin' ? (53, 29) : (1, 1500);
+			$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 1599, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
+				"$found|$found", "$am: each key is found once");
+			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
+			$aio->sql("DROP INDEX scenario.c_$am");
+		}
+	}), each => [0, 2]);
 
 	# rows that are deleted, but not for each snapshot, have their entries
-	for my $am ('btree', 'hash')
-	{
-		$aio->scenario("a snapshot that is older than the index: $am", with('bob', 40, changes => 1, sub ($bob, $t) {
-			$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
-			$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
-			my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
-			like($bob->sql("EXPLAIN (COSTS off) $query"), qr/Index Scan using t_i/, 'the index is used');
-			$bob->gives($query, '40|780', 'all rows');
-			$bob->sql('COMMIT');
-			$bob->gives($query, '30|590', 'the rows that are left');
-		}));
-	}
+	$aio->scenario('a snapshot that is older than the index: %s', with('bob', 40, changes => 1, sub ($bob, $t, $am) {
+		$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");
+		$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CREATE INDEX t_i ON $t USING $am (blk)");
+		my $query = "SELECT count(*), sum(s.gen + i) FROM generate_series(0, 39) i, LATERAL (SELECT gen FROM $t WHERE blk = i) s";
+		like($bob->sql("EXPLAIN (COSTS off) $query"), qr/Index Scan using t_i/, 'the index is used');
+		$bob->gives($query, '40|780', 'all rows');
+		$bob->sql('COMMIT');
+		$bob->gives($query, '30|590', 'the rows that are left');
+	}), each => ['btree', 'hash']);
 
 	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 200, sub ($alice, $bob, $t) {
 		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
@@ -159,21 +153,18 @@ with_each_io_method(sub {
 	}), skip => $aio->no_faults // $aio->lacks('pageinspect'));
 
 	# pages that the index has freed are used again without being read
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("overflow pages that are used again $kind", with('alice', sub ($alice) {
-			my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
-			$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
-			my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
-			cmp_ok($size, '>', 12, 'the index has overflow pages');
-			$aio->evict('h_i', $alice);
-			$alice->sql("$insert; SET enable_seqscan = off; SET enable_bitmapscan = off");
-			$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_") for 0, 1;
-			$aio->evict('h_i', $alice);
-			$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
-			$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
-		}));
-	}
+	$aio->scenario('overflow pages that are used again %s', with('alice', sub ($alice, $kind) {
+		my $insert = 'INSERT INTO h SELECT i % 2 FROM generate_series(1, 4000) i';
+		$alice->sql(($kind ? '' : 'SET search_path = scenario, public; ') . "CREATE $kind TABLE h (k int); CREATE INDEX h_i ON h USING hash (k); $insert; DELETE FROM h; VACUUM h");
+		my $size = $alice->sql("SELECT pg_relation_size('h_i') / 8192");
+		cmp_ok($size, '>', 12, 'the index has overflow pages');
+		$aio->evict('h_i', $alice);
+		$alice->sql("$insert; SET enable_seqscan = off; SET enable_bitmapscan = off");
+		$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_") for 0, 1;
+		$aio->evict('h_i', $alice);
+		$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
+		$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
+	}), each => ['', 'TEMP']);
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new
@@ -258,26 +249,22 @@ for_each_io_method(sub {
 		[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],
 		[ 'spgist', 'p', "p <@ box '((0,0),(99,99))'", 100 ], [ 'gin', 'a', 'a @> ARRAY[7]', 1 ], [ 'brin', 'n', 'n < 100', 100 ]);
 
-	for my $method (@methods)
-	{
-		my ($am, $column, $condition, $rows, $known) = @$method;
-		$aio->scenario($am, with('alice', sub ($alice) {
-			$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
-			my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
-			my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
-			my $pgstattuple = $known && !$aio->lacks('pgstattuple');
-			my $before = $pgstattuple && $free->();
-			$aio->sql("SELECT grow_rel('scenario.t_i', 3)");
-			is($free->() - $before, 3 * 8192, 'they count as free space') if $pgstattuple;
-			$alice->gives($query, $rows, 'a query');
-			$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
-			$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
-			$alice->gives($query, $rows, 'after VACUUM');
-			$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
-			$alice->gives($query, $rows, 'after many more rows');
-			$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
-			$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
-			$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
-		}));
-	}
+	$aio->scenario('%s', with('alice', sub ($alice, $am, $column, $condition, $rows, $known = undef) {
+		$aio->sql("CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i; CREATE INDEX t_i ON scenario.t USING $am ($column)");
+		my $query = "SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $condition";
+		my $free = sub { return $aio->sql("SELECT free_space FROM pgstattuple('scenario.t_i')") };
+		my $pgstattuple = $known && !$aio->lacks('pgstattuple');
+		my $before = $pgstattuple && $free->();
+		$aio->sql("SELECT grow_rel('scenario.t_i', 3)");
+		is($free->() - $before, 3 * 8192, 'they count as free space') if $pgstattuple;
+		$alice->gives($query, $rows, 'a query');
+		$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
+		$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
+		$alice->gives($query, $rows, 'after VACUUM');
+		$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
+		$alice->gives($query, $rows, 'after many more rows');
+		$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
+		$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
+		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
+	}), each => \@methods);
 }, leaves => 'nothing');

@@ -24,40 +24,37 @@ sub heap_blocks ($plan)
 my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
 
 with_each_io_method(sub {
-	$aio->scenario('bitmap heap scans', with('alice', sub ($alice) {
+	# a condition on an index, and the same condition without an index
+	$aio->scenario('bitmap heap scans', with('alice', sub ($alice, $condition, $same) {
 		my $t = indexed_table($aio, 1700);
-		# condition on an index => the same condition without an index
-		my %conditions = (
-			'm = 7' => 'n % 50 = 7',
-			'm IN (7, 8, 30)' => 'n % 50 IN (7, 8, 30)',
-			'm = 7 OR k < 300' => '(n % 50 = 7 OR (n * 7919) % 6800 < 300)',
-			'n BETWEEN 100 AND 199' => 'n BETWEEN 100 AND 199',
-			'm < 49' => 'n % 50 < 49');
-		for my $condition (sort keys %conditions)
+		$alice->sql('SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = on');
+		my $expected = $alice->sql("SELECT n FROM $t WHERE $same");
+		my $pages = $alice->sql("SELECT count(DISTINCT n / 4) FROM $t WHERE $same");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = on');
+		for my $case ([ '64kB', 16 ], [ '4MB', 16 ], [ '4MB', 1 ], [ '4MB', 0 ])
 		{
-			$alice->sql('SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = on');
-			my $expected = $alice->sql("SELECT n FROM $t WHERE $conditions{$condition}");
-			my $pages = $alice->sql("SELECT count(DISTINCT n / 4) FROM $t WHERE $conditions{$condition}");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = on');
-			for my $work_mem ('64kB', '4MB')
-			{
-				$alice->sql("SET work_mem = '$work_mem'");
-				my $plan = $alice->sql("$explain SELECT n FROM $t WHERE $condition");
-				like($plan, qr/Bitmap Heap Scan/, "$condition: a bitmap heap scan");
-				my ($exact, $lossy, $removed) = heap_blocks($plan);
-				my $is_lossy = $work_mem eq '64kB' && $pages > 1200;
-				is($lossy > 0, $is_lossy, "$work_mem: " . ($is_lossy ? 'lossy' : 'exact')) || diag($plan);
-				ok($lossy > 0 || $removed == 0, 'no row of an exact page is rechecked');
-				# a lossy bitmap also has pages without a matching row
-				$lossy ? cmp_ok($exact + $lossy, '>=', $pages, 'heap blocks') : is($exact, $pages, 'heap blocks');
-				$aio->evict($t);
-				my $found;
-				my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $found = $alice->sql("SELECT n FROM $t WHERE $condition") }, $alice);
-				ok($found eq $expected, "$condition: the rows, in physical order");
-				is("$fetched/$hit", ($exact + $lossy) . '/0', 'each heap block is read once');
-			}
+			my ($work_mem, $concurrency) = @$case;
+			$alice->sql("SET work_mem = '$work_mem'; SET effective_io_concurrency = $concurrency");
+			my $plan = $alice->sql("$explain SELECT n FROM $t WHERE $condition");
+			like($plan, qr/Bitmap Heap Scan/, "$condition: a bitmap heap scan");
+			my ($exact, $lossy, $removed) = heap_blocks($plan);
+			my $is_lossy = $work_mem eq '64kB' && $pages > 1200;
+			is($lossy > 0, $is_lossy, "$work_mem: " . ($is_lossy ? 'lossy' : 'exact')) || diag($plan);
+			ok($lossy > 0 || $removed == 0, 'no row of an exact page is rechecked');
+			# a lossy bitmap also has pages without a matching row
+			$lossy ? cmp_ok($exact + $lossy, '>=', $pages, 'heap blocks') : is($exact, $pages, 'heap blocks');
+			$aio->evict($t);
+			my $found;
+			my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $found = $alice->sql("SELECT n FROM $t WHERE $condition") }, $alice);
+			ok($found eq $expected, "$condition: the rows, in physical order");
+			is("$fetched/$hit", ($exact + $lossy) . '/0', 'each heap block is read once');
 		}
-	}));
+	}), each => [
+		[ 'm = 7', 'n % 50 = 7' ],
+		[ 'm IN (7, 8, 30)', 'n % 50 IN (7, 8, 30)' ],
+		[ 'm = 7 OR k < 300', '(n % 50 = 7 OR (n * 7919) % 6800 < 300)' ],
+		[ 'n BETWEEN 100 AND 199', 'n BETWEEN 100 AND 199' ],
+		[ 'm < 49', 'n % 50 < 49' ] ]);
 
 	# by equality GIN finds arrays with these elements; in which order, and how often, it does not know
 	$aio->scenario('an index that does not know exactly', with('alice', sub ($alice) {
@@ -90,38 +87,27 @@ with_each_io_method(sub {
 	}));
 
 	# the new version of the row is compared with the conditions again (EvalPlanQual)
-	for my $scan (qw(bitmap index seq tid))
-	{
-		$aio->scenario("a row that another session has changed, by a $scan scan", with('alice bob', sub ($alice, $bob) {
-			my $t = indexed_table($aio, 100);
-			my $condition = $scan eq 'tid' ? "ctid = ANY ('{\"(25,1)\",\"(26,1)\",\"(27,1)\"}'::tid[]) AND n < 1000" : 'n IN (100, 104, 108)';
-			for my $change ('n = n + 1000', 'm = -1')
-			{
-				$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_tidscan = off; SET enable_${scan}scan = on");
-				$aio->evict($t);
-				$bob->sql("BEGIN; UPDATE $t SET $change WHERE n = 104");
-				$alice->starts("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u");
-				$alice->waits_on('transactionid');
-				$bob->sql('COMMIT');
-				$alice->returns('100,108', "$change: the others are updated");
-				$aio->sql("UPDATE $t SET n = 104, m = 4 WHERE n = 1104 OR m < 0; UPDATE $t SET k = -k - 1 WHERE k < 0");
-				last if $scan eq 'tid';
-			}
-		}));
-	}
+	$aio->scenario('a row that another session has changed, by a %s scan, %s', with('alice bob', sub ($alice, $bob, $scan, $change) {
+		my $t = indexed_table($aio, 100);
+		my $condition = $scan eq 'tid' ? "ctid = ANY ('{\"(25,1)\",\"(26,1)\",\"(27,1)\"}'::tid[]) AND n < 1000" : 'n IN (100, 104, 108)';
+		$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_tidscan = off; SET enable_${scan}scan = on");
+		$aio->evict($t);
+		$bob->sql("BEGIN; UPDATE $t SET $change WHERE n = 104");
+		$alice->starts("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u");
+		$alice->waits_on('transactionid');
+		$bob->sql('COMMIT');
+		$alice->returns('100,108', "$change: the others are updated");
+	}), each => [ combined([qw(bitmap index seq)], [ 'n = n + 1000', 'm = -1' ]), [ 'tid', 'n = n + 1000' ] ]);
 
 	# two rows of a page are locked as rows, more as a page (max_pred_locks_per_page)
-	$aio->scenario('what serializable transactions lock', with('alice', sub ($alice) {
+	my $rows_and_pages = 'tuple 25.1, tuple 26.1, tuple 27.1, page 50';
+	$aio->scenario('what serializable transactions lock', with('alice', sub ($alice, $scan, $locks) {
 		my $t = indexed_table($aio, 100);
-		my %scans = ('bitmap' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'index' => 'tuple 25.1, tuple 26.1, tuple 27.1, page 50', 'seq' => 'relation');
-		for my $scan (sort keys %scans)
-		{
-			$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;' . " SET enable_${scan}scan = on");
-			$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE n IN (100, 104, 108, 200, 201, 202, 203)");
-			$aio->gives("SELECT string_agg(concat(locktype, ' ' || page, '.' || tuple), ', ' ORDER BY page, tuple) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock'", $scans{$scan}, "$scan scan");
-			$alice->sql('COMMIT');
-		}
-	}));
+		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;' . " SET enable_${scan}scan = on");
+		$alice->sql("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(body) FROM $t WHERE n IN (100, 104, 108, 200, 201, 202, 203)");
+		$aio->gives("SELECT string_agg(concat(locktype, ' ' || page, '.' || tuple), ', ' ORDER BY page, tuple) FROM pg_locks WHERE relation = '$t'::regclass AND mode = 'SIReadLock'", $locks, "$scan scan");
+		$alice->sql('COMMIT');
+	}), each => [ [ bitmap => $rows_and_pages ], [ index => $rows_and_pages ], [ seq => 'relation' ] ]);
 
 	$aio->scenario('and of lossy pages', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 1700);
@@ -145,8 +131,7 @@ with_each_io_method(sub {
 			like($plan, qr/Parallel Bitmap Heap Scan/, 'a parallel bitmap heap scan');
 			like($plan, qr/Workers Launched: [12]/, 'workers take part');
 			my ($exact, $lossy) = heap_blocks($plan);
-			cmp_ok($exact + $lossy, '>=', 1699, "$work_mem: heap blocks of all processes");
-			cmp_ok($exact + $lossy, '<=', 1700, 'each once');
+			is_between($exact + $lossy, 1699, 1700, "$work_mem: heap blocks of all processes, each once");
 			is($lossy > 0, $work_mem eq '64kB', 'lossy with little memory');
 			$aio->evict($t);
 			$alice->gives("SELECT count(*), count(DISTINCT n), sum(n) FROM $t WHERE m < 49 AND n >= 4",
@@ -234,70 +219,60 @@ sub expected ($aio, $condition)
 }
 
 with_each_io_method(sub {
-	for my $workers (0, 2)
-	{
-		$aio->scenario("$workers workers", with('alice', sub ($alice) {
-			my $t = indexed_table($aio, $pages);
-			$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"
-				  . ' SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;'
-				  . ' SET cpu_index_tuple_cost = 0; SET cpu_operator_cost = 0; SET cpu_tuple_cost = 10; SET plan_cache_mode = force_generic_plan');
-			for my $case (@cases)
+	$aio->scenario('%s workers', with('alice', sub ($alice, $workers) {
+		my $t = indexed_table($aio, $pages);
+		$alice->sql("SET max_parallel_workers_per_gather = $workers; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"
+			  . ' SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;'
+			  . ' SET cpu_index_tuple_cost = 0; SET cpu_operator_cost = 0; SET cpu_tuple_cost = 10; SET plan_cache_mode = force_generic_plan');
+		for my $case (@cases)
+		{
+			my ($condition, $nodes, $small) = @$case;
+			my ($found, $has_rows) = expected($aio, $condition);
+			my $query = "SELECT coalesce(string_agg(n::text, ',' ORDER BY n), '') FROM (SELECT n FROM $t WHERE $condition OFFSET 0) s";
+			# planned once: the planner may look at the visibility map
+			$alice->sql("PREPARE q AS $query");
+			for my $memory ('4MB', '64kB')
 			{
-				my ($condition, $nodes, $small) = @$case;
-				my ($found, $has_rows) = expected($aio, $condition);
-				my $query = "SELECT coalesce(string_agg(n::text, ',' ORDER BY n), '') FROM (SELECT n FROM $t WHERE $condition OFFSET 0) s";
-				# planned once: the planner may look at the visibility map
-				$alice->sql("PREPARE q AS $query");
-				for my $memory ('4MB', '64kB')
-				{
-					$alice->sql("SET work_mem = '$memory'");
-					my $name = "$condition, $memory";
-					my $plan = $alice->sql("EXPLAIN (COSTS off) EXECUTE q");
-					is(join(' ', grep { $plan =~ $_ } qw(BitmapAnd BitmapOr)), $nodes, "$name: the plan") || diag($plan);
-					like($plan, qr/Parallel Bitmap Heap Scan/, 'in parallel') if $workers && $has_rows > 50;
-					$aio->evict($t);
-					my $result;
-					my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $result = $alice->sql('EXECUTE q') }, $alice);
-					ok($result eq $found, "$name: the rows") || diag("$result, not $found");
-					is($hit, 0, 'no block twice');
-					if ($memory eq '4MB' || $small eq 'exact') { is($fetched, $has_rows, "$name: no other blocks") }
-					else { is_between($fetched, $has_rows, $pages, "$name: blocks, of which $has_rows have rows") }
-					like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) EXECUTE q"), qr/Heap Blocks: .*lossy=\d/, 'lossy')
-					  if $memory eq '64kB' && $small eq 'lossy' && !$workers;
-				}
-				$alice->sql('DEALLOCATE q');
+				$alice->sql("SET work_mem = '$memory'");
+				my $name = "$condition, $memory";
+				my $plan = $alice->sql("EXPLAIN (COSTS off) EXECUTE q");
+				is(join(' ', grep { $plan =~ $_ } qw(BitmapAnd BitmapOr)), $nodes, "$name: the plan") || diag($plan);
+				like($plan, qr/Parallel Bitmap Heap Scan/, 'in parallel') if $workers && $has_rows > 50;
+				$aio->evict($t);
+				my $result;
+				my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $result = $alice->sql('EXECUTE q') }, $alice);
+				ok($result eq $found, "$name: the rows") || diag("$result, not $found");
+				is($hit, 0, 'no block twice');
+				if ($memory eq '4MB' || $small eq 'exact') { is($fetched, $has_rows, "$name: no other blocks") }
+				else { is_between($fetched, $has_rows, $pages, "$name: blocks, of which $has_rows have rows") }
+				like($alice->sql("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) EXECUTE q"), qr/Heap Blocks: .*lossy=\d/, 'lossy')
+				  if $memory eq '64kB' && $small eq 'lossy' && !$workers;
 			}
-		}));
-	}
+			$alice->sql('DEALLOCATE q');
+		}
+	}), each => [0, 2]);
 }, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
 # Scans that begin again, and again before anything was read, or end so: each kind of scan, of which a
 # join asks for rows now and then.  Guards server commit 754c610e13.
 # io_methods: worker
 for_each_io_method(sub {
-	my %scans = (
-		'Seq Scan' => [ 'n < 100', qw(seqscan) ], 'Index Scan' => [ 'n < 100', qw(indexscan) ], 'Index Only Scan' => [ 'n < 100', qw(indexonlyscan) ],
-		'Bitmap Heap Scan' => [ 'n < 100', qw(bitmapscan) ], 'Tid Range Scan' => [ "ctid < '(10,0)'", qw(tidscan) ], 'Sample Scan' => [ 'n < 100', qw(seqscan) ]);
-
-	for my $scan (sort keys %scans)
-	{
-		$aio->scenario($scan, with('alice', sub ($alice) {
-			my ($condition, @enabled) = @{ $scans{$scan} };
-			$aio->sql("CREATE TABLE scenario.t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, repeat('x', 700) FROM generate_series(0, 1999) i; CREATE INDEX t_n ON scenario.t (n); VACUUM ANALYZE scenario.t");
-			my $found = $aio->sql("SELECT count(*) FROM scenario.t WHERE $condition");
-			$alice->sql(join '; ', map { "SET enable_$_ = off" } qw(seqscan indexscan indexonlyscan bitmapscan tidscan material));
-			$alice->sql("SET enable_$_ = on") for @enabled;
-			my $from = 'scenario.t' . ($scan =~ /Sample/ ? ' TABLESAMPLE system (100)' : '');
-			for my $asked ([ 1 ], [ 1, 0 ], [ 0, 0, 1, 0, 0 ], [ 1, 0, 0, 1, 0, 0, 0 ], [ 0, 0, 0 ])
+	$aio->scenario('%s', with('alice', sub ($alice, $scan, $enabled, $condition = 'n < 100') {
+		$aio->sql("CREATE TABLE scenario.t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, repeat('x', 700) FROM generate_series(0, 1999) i; CREATE INDEX t_n ON scenario.t (n); VACUUM ANALYZE scenario.t");
+		my $found = $aio->sql("SELECT count(*) FROM scenario.t WHERE $condition");
+		$alice->sql(join '; ', map { "SET enable_$_ = off" } qw(seqscan indexscan indexonlyscan bitmapscan tidscan material));
+		$alice->sql("SET enable_$enabled = on");
+		my $from = 'scenario.t' . ($scan =~ /Sample/ ? ' TABLESAMPLE system (100)' : '');
+		for my $asked ([ 1 ], [ 1, 0 ], [ 0, 0, 1, 0, 0 ], [ 1, 0, 0, 1, 0, 0, 0 ], [ 0, 0, 0 ])
+		{
+			for my $limit ('', ' LIMIT 3')
 			{
-				for my $limit ('', ' LIMIT 3')
-				{
-					my $query = "SELECT count(x.n) FROM unnest(ARRAY[" . join(',', map { $_ ? 'true' : 'false' } @$asked) . "]) o(f), LATERAL (SELECT n FROM $from WHERE $condition AND o.f OFFSET 0$limit) x";
-					like($alice->sql("EXPLAIN (COSTS off) $query"), qr/One-Time Filter: o\.f.*\Q$scan\E /s, 'the plan') if @$asked == 1 && !$limit;
-					$aio->evict('scenario.t');
-					$alice->gives($query, ($limit ? 3 : $found) * (grep { $_ } @$asked), "rows are asked for: @$asked$limit");
-				}
+				my $query = "SELECT count(x.n) FROM unnest(ARRAY[" . join(',', map { $_ ? 'true' : 'false' } @$asked) . "]) o(f), LATERAL (SELECT n FROM $from WHERE $condition AND o.f OFFSET 0$limit) x";
+				like($alice->sql("EXPLAIN (COSTS off) $query"), qr/One-Time Filter: o\.f.*\Q$scan\E /s, 'the plan') if @$asked == 1 && !$limit;
+				$aio->evict('scenario.t');
+				$alice->gives($query, ($limit ? 3 : $found) * (grep { $_ } @$asked), "rows are asked for: @$asked$limit");
 			}
-		}));
-	}
+		}
+	}), each => [ [ 'Seq Scan', 'seqscan' ], [ 'Index Scan', 'indexscan' ], [ 'Index Only Scan', 'indexonlyscan' ],
+		[ 'Bitmap Heap Scan', 'bitmapscan' ], [ 'Tid Range Scan', 'tidscan', "ctid < '(10,0)'" ], [ 'Sample Scan', 'seqscan' ] ]);
 }, leaves => 'nothing');

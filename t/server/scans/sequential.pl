@@ -6,30 +6,27 @@ use TestAio;
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they
 # read.  Forward and backward, ended early, of a range of TIDs, of a sample.
 with_each_io_method(sub {
-	for my $kind ('cold', 'cached')
-	{
-		$aio->scenario("forward and backward, $kind", with('alice', sub ($alice) {
-			my $t = numbered_table($aio, 'r', 50, 4);
-			my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
-			$prepare->();
-			$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
-			$alice->gives('FETCH ALL FROM c', numbers(0, 199), 'forward');
-			$prepare->();
-			$alice->gives('FETCH BACKWARD ALL FROM c', numbers(199, 0), 'backward');
-			$prepare->();
-			# changes of direction within a page and at its edges
-			my $at = -1;
-			for my $step (3, -2, 1, 7, -4, 100, -100, 90, 9, -1, -60, 200, -3, 1, -300)
-			{
-				my ($first, $last) = $step > 0 ? ($at + 1, $at + $step) : ($at - 1, $at + $step);
-				$last = 199 if $last > 199;
-				$last = 0 if $last < 0;
-				$at = $at + $step > 199 ? 200 : $at + $step < 0 ? -1 : $last;
-				$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
-			}
-			$alice->sql('COMMIT');
-		}));
-	}
+	$aio->scenario('forward and backward', with('alice', sub ($alice, $kind) {
+		my $t = numbered_table($aio, 'r', 50, 4);
+		my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
+		$prepare->();
+		$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
+		$alice->gives('FETCH ALL FROM c', numbers(0, 199), 'forward');
+		$prepare->();
+		$alice->gives('FETCH BACKWARD ALL FROM c', numbers(199, 0), 'backward');
+		$prepare->();
+		# changes of direction within a page and at its edges
+		my $at = -1;
+		for my $step (3, -2, 1, 7, -4, 100, -100, 90, 9, -1, -60, 200, -3, 1, -300)
+		{
+			my ($first, $last) = $step > 0 ? ($at + 1, $at + $step) : ($at - 1, $at + $step);
+			$last = 199 if $last > 199;
+			$last = 0 if $last < 0;
+			$at = $at + $step > 199 ? 200 : $at + $step < 0 ? -1 : $last;
+			$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
+		}
+		$alice->sql('COMMIT');
+	}), each => ['cold', 'cached']);
 
 	$aio->scenario('each block is read once', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 50, 4);
@@ -81,6 +78,11 @@ with_each_io_method(sub {
 			$aio->evict($t);
 			$alice->gives('FETCH BACKWARD ALL FROM c', numbers($last, $first), "$range, backward");
 			$alice->sql('COMMIT');
+			for my $concurrency (0, 1)
+			{
+				$aio->evict($t);
+				$alice->gives("SET effective_io_concurrency = $concurrency; SELECT n FROM $t WHERE $range; RESET effective_io_concurrency", numbers($first, $last), "$range, effective_io_concurrency = $concurrency");
+			}
 		}
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid >= '(50,0)'", 0, 'no rows beyond the end');
 	}));
@@ -91,8 +93,7 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		my $rows = $alice->sql("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)");
 		my @rows = split /,/, $rows;
-		cmp_ok(scalar @rows, '>', 80, 'SYSTEM (40): not too few rows');
-		cmp_ok(scalar @rows, '<', 240, 'and not too many');
+		is_between(scalar @rows, 81, 239, 'SYSTEM (40): neither too few rows nor too many');
 		is(join(',', grep { !($_ % 2) } @rows), join(',', map { $_ - 1 } grep { $_ % 2 } @rows), 'both rows of each page, in order');
 		$alice->gives("SELECT string_agg(n::text, ',') FROM $t TABLESAMPLE SYSTEM (40) REPEATABLE (7)", $rows, 'the same rows from cached blocks');
 		$aio->evict($t);
@@ -149,9 +150,8 @@ with_each_io_method(sub {
 		$alice->sql('SET parallel_leader_participation = off');
 		$aio->evict($t);
 		$aio->holds_read_of($alice, 'EXECUTE parallel', relation => $t, block => 300);
-		ok($aio->poll(sub {
-				$aio->sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')}) == 1;
-			}), 'the parallel worker waits for block 300') || return $aio->release;
+		$aio->comes_to_give(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')},
+			1, 'the parallel worker waits for block 300') || return $aio->release;
 		my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
 		ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
 		$aio->release;
@@ -204,15 +204,6 @@ my @works = (
 	[ 'a bitmap scan', 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SELECT count(*), count(DISTINCT n), sum(n) FROM %s WHERE m >= 0' ],
 	(map { [ "CREATE INDEX, $_->[0]", "CREATE INDEX p_$_->[0] ON %s USING $_->[0] ($_->[1])" ] } [ btree => 'k' ], [ brin => 'n' ], [ gin => '(ARRAY[k])' ]));
 
-# Test: the session and its two parallel workers wait for a read each, now or soon.
-sub all_wait ($aio, $session)
-{
-	my $waits = "SELECT count(*) FILTER (WHERE wait_event IN ('AioIoCompletion', 'completion_wait')) FROM pg_stat_activity WHERE ${\$session->pid} IN (pid, leader_pid)";
-	my $count;
-	$aio->poll(sub { ($count = $aio->sql($waits)) == 3 });
-	return is($count, 3, 'the session and two workers wait for a read');
-}
-
 for_each_io_method(sub {
 	my $can_hold = !$aio->no_faults;
 	my $no_trace = $aio->lacks('trace');
@@ -230,22 +221,18 @@ for_each_io_method(sub {
 	};
 
 	# parallel since 19: the shares of the processes begin where the range does
-	$aio->scenario('ranges of TIDs', sub {
+	$aio->scenario('ranges of TIDs', sub ($, $first, $last) {
 		my ($alice, $t) = $prepare->();
 		my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
-		for my $range ([ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ])
-		{
-			my ($first, $last) = @$range;
-			my $query = "SELECT count(*), count(DISTINCT n), min(n), max(n) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($last + 1)},0)'";
-			$aio->evict($t);
-			my $pages = $last - $first + 1;
-			my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-					$alice->gives($query, join('|', (4 * $pages) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
-				}, $alice);
-			is_between($fetched, $pages, $pages + 2, 'blocks');
-			like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
-		}
-	});
+		my $query = "SELECT count(*), count(DISTINCT n), min(n), max(n) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($last + 1)},0)'";
+		$aio->evict($t);
+		my $pages = $last - $first + 1;
+		my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
+				$alice->gives($query, join('|', (4 * $pages) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
+			}, $alice);
+		is_between($fetched, $pages, $pages + 2, 'blocks');
+		like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
+	}, each => [ [ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ] ]);
 
 	for my $work (@works)
 	{
@@ -257,7 +244,8 @@ for_each_io_method(sub {
 			$aio->hold(relation => $t) if $can_hold;
 			my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
 					$alice->starts(sprintf $sql, $t);
-					all_wait($aio, $alice) if $can_hold;
+					$aio->comes_to_give("SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('AioIoCompletion', 'completion_wait') AND ${\$alice->pid} IN (pid, leader_pid)",
+						3, 'the session and two workers wait for a read') if $can_hold;
 					$aio->release if $can_hold;
 					$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
 				}, $alice);

@@ -19,37 +19,34 @@ sub vacuum_all ($session, $t, $limit)
 }
 
 with_each_io_method(sub {
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("hits and misses, $kind", with('alice', $pages, kind => $kind, sub ($alice, $t) {
-			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
-			my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
-			is($slept, '0.000', 'no charges: no sleep');
+	$aio->scenario('hits and misses', with_kind('alice', $pages, sub ($alice, $t, $) {
+		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
+		my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
+		is($slept, '0.000', 'no charges: no sleep');
 
-			$alice->sql('SET vacuum_cost_page_miss = 1');
+		$alice->sql('SET vacuum_cost_page_miss = 1');
+		$aio->evict($t, $alice);
+		($slept, $hits, $reads) = vacuum_all($alice, $t, 10000);
+		is($slept, '0.000', 'misses, far from the limit');
+		is_between($reads, $pages, $pages + 5, 'misses: the table and its maps');
+		my $misses = $reads;
+		for my $case ([ $pages, 1 ], [ $misses + 1, 0 ])
+		{
+			my ($limit, $sleeps) = @$case;
 			$aio->evict($t, $alice);
-			($slept, $hits, $reads) = vacuum_all($alice, $t, 10000);
-			is($slept, '0.000', 'misses, far from the limit');
-			is_between($reads, $pages, $pages + 5, 'misses: the table and its maps');
-			my $misses = $reads;
-			for my $case ([ $pages, 1 ], [ $misses + 1, 0 ])
-			{
-				my ($limit, $sleeps) = @$case;
-				$aio->evict($t, $alice);
-				($slept, $hits, $reads) = vacuum_all($alice, $t, $limit);
-				is($reads, $misses, "limit $limit: as many misses");
-				is($slept >= 1 ? 1 : 0, $sleeps, $sleeps ? 'reach the limit' : 'do not reach the limit') || diag("$slept ms");
-			}
+			($slept, $hits, $reads) = vacuum_all($alice, $t, $limit);
+			is($reads, $misses, "limit $limit: as many misses");
+			is($slept >= 1 ? 1 : 0, $sleeps, $sleeps ? 'reach the limit' : 'do not reach the limit') || diag("$slept ms");
+		}
 
-			$alice->sql('SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1');
-			# hits of the catalogs are charged, too
-			my $all = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid})", sub { ($slept, $hits) = vacuum_all($alice, $t, 10000) }, $alice);
-			is($slept, '0.000', 'hits, far from the limit');
-			is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
-			is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
-			is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
-		}));
-	}
+		$alice->sql('SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_hit = 1');
+		# hits of the catalogs are charged, too
+		my $all = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid})", sub { ($slept, $hits) = vacuum_all($alice, $t, 10000) }, $alice);
+		is($slept, '0.000', 'hits, far from the limit');
+		is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
+		is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
+		is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
+	}), each => ['', 'TEMP']);
 
 	# it is a hit once it is there
 	$aio->scenario('a block that another session reads', with('alice bob', $pages, sub ($alice, $bob, $t) {
@@ -78,18 +75,15 @@ with_each_io_method(sub {
 		}
 	}), skip => $aio->no_faults);
 
-	$aio->scenario('ANALYZE', with('alice', $pages, sub ($alice, $t) {
+	$aio->scenario('ANALYZE', with('alice', $pages, sub ($alice, $t, $limit) {
 		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_dirty = 0');
-		for my $limit ($pages, 10000)
-		{
-			$alice->sql("SET vacuum_cost_page_miss = 1; SET vacuum_cost_limit = $limit");
-			$aio->evict($t);
-			$alice->notices;
-			$alice->sql("ANALYZE (VERBOSE) $t");
-			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
-			is($slept >= 1 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
-		}
-	}));
+		$alice->sql("SET vacuum_cost_page_miss = 1; SET vacuum_cost_limit = $limit");
+		$aio->evict($t);
+		$alice->notices;
+		$alice->sql("ANALYZE (VERBOSE) $t");
+		my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);
+		is($slept >= 1 ? 1 : 0, $limit == $pages ? 1 : 0, "limit $limit") || diag("$slept ms");
+	}), each => [ $pages, 10000 ]);
 
 	$aio->scenario('the wait event', with('alice', $pages, sub ($alice, $t) {
 		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
@@ -101,22 +95,19 @@ with_each_io_method(sub {
 	}));
 
 	# VACUUM makes a page dirty by its hint bits, unless a reader has set them
-	for my $reader (0, 1)
-	{
-		$aio->scenario('pages made dirty' . ($reader ? ', with hint bits' : ''), with('alice', $pages, changes => 1, sub ($alice, $t) {
-			$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
-			is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
-			# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
-			for my $case ([ 0, 10000, 0 ], [ 1, 20, 1 ], [ 2, 26, 0 ])
-			{
-				my ($rest, $limit, $sleeps) = @$case;
-				$aio->sql("DELETE FROM $t WHERE blk % 3 = $rest" . ($reader ? "; SELECT count(*) FROM $t" : '') . '; CHECKPOINT');
-				my ($slept, undef, undef, $dirtied) = vacuum_all($alice, $t, $limit);
-				is_between($dirtied, 20, 25, 'dirtied: the pages of the rows and the maps');
-				is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
-			}
-		}));
-	}
+	$aio->scenario('pages made dirty, hint bits: %s', with('alice', $pages, changes => 1, sub ($alice, $t, $reader) {
+		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
+		is((vacuum_all($alice, $t, 1))[0], '0.000', 'nothing is made dirty');
+		# VACUUM removes twenty rows each time; it charges once for a page, however often it changes it
+		for my $case ([ 0, 10000, 0 ], [ 1, 20, 1 ], [ 2, 26, 0 ])
+		{
+			my ($rest, $limit, $sleeps) = @$case;
+			$aio->sql("DELETE FROM $t WHERE blk % 3 = $rest" . ($reader ? "; SELECT count(*) FROM $t" : '') . '; CHECKPOINT');
+			my ($slept, undef, undef, $dirtied) = vacuum_all($alice, $t, $limit);
+			is_between($dirtied, 20, 25, 'dirtied: the pages of the rows and the maps');
+			is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
+		}
+	}), each => [ 0, 1 ]);
 }, conf => { shared_buffers => '16MB' });
 
 # relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
@@ -176,36 +167,31 @@ with_each_io_method(sub {
 	}));
 
 	# the last block that is changed, and settings
-	my %cases = (
-		'skips a long range' => [ 150, '' ],
-		'skips no short range' => [ 20, '' ],
-		'skips all but the last page' => [ 199, '' ],
-		'eager' => [ 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ]);
-	for my $name (sort keys %cases)
-	{
-		$aio->scenario($name, with('alice', sub ($alice) {
-			my ($changed, $settings) = @{ $cases{$name} };
-			my $t = 'scenario.f';
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
-			# all-visible, but too young to be frozen
-			$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
-			$alice->sql("VACUUM $t");
-			$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
-			use_up_xids($aio, 20);
-			$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
-			use_up_xids($aio, 20);
-			$alice->sql("$settings;") if $settings;
-			$aio->evict($t);
-			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-			$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row');
-			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-			# now nothing is skipped that is not frozen
-			$alice->sql("VACUUM (FREEZE) $t");
-			$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
-			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-			$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
-		}));
-	}
+	$aio->scenario('%s', with('alice', sub ($alice, $, $changed, $settings) {
+		my $t = 'scenario.f';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
+		# all-visible, but too young to be frozen
+		$alice->sql("SET vacuum_freeze_min_age = 1000000; SET vacuum_max_eager_freeze_failure_rate = 0");
+		$alice->sql("VACUUM $t");
+		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|0', 'visible to all, not frozen') if !$aio->lacks('pg_visibility');
+		use_up_xids($aio, 20);
+		$alice->sql("UPDATE $t SET n = n WHERE n = $changed");
+		use_up_xids($aio, 20);
+		$alice->sql("$settings;") if $settings;
+		$aio->evict($t);
+		$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		$aio->gives("SELECT age(relfrozenxid) >= (SELECT max(age(xmin)) FROM $t WHERE age(xmin) < 1000000) FROM pg_class WHERE oid = '$t'::regclass", 't', 'relfrozenxid is as old as the oldest row');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+		# now nothing is skipped that is not frozen
+		$alice->sql("VACUUM (FREEZE) $t");
+		$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'FREEZE makes it young');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+		$aio->gives("SELECT count(*), sum(n) FROM $t", '200|19900', 'the rows');
+	}), each => [
+		[ 'skips a long range', 150, '' ],
+		[ 'skips no short range', 20, '' ],
+		[ 'skips all but the last page', 199, '' ],
+		[ 'eager', 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ] ]);
 }, conf => { shared_buffers => '16MB' });
 
 # ANALYZE: the blocks that it reads, and the statistics that it makes of their rows.
@@ -246,7 +232,8 @@ for_each_io_method(sub {
 		like($report, qr/containing $live live rows and $dead dead rows; $live rows in sample, $live estimated total rows/, 'VERBOSE reports all rows');
 		$aio->gives("SELECT reltuples, relpages FROM pg_class WHERE oid = '$t'::regclass", "$live|1200", 'reltuples and relpages');
 		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", "$live|$dead", 'n_live_tup and n_dead_tup');
-		$aio->gives("SELECT n_distinct, correlation > 0.99 FROM pg_stats WHERE tablename = 'a' AND attname = 'n'", '-1|t', 'n: distinct, in physical order');
+		$aio->gives("SELECT n_distinct, correlation > 0.99, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE tablename = 'a' AND attname = 'n'",
+			'-1|t|101|0', 'n: distinct, in physical order, from the first on');
 		$aio->gives("SELECT n_distinct FROM pg_stats WHERE tablename = 'a' AND attname = 'ten'", 10, 'ten: ten values');
 		$aio->gives("SELECT abs(null_frac - 0.75) < 0.03 FROM pg_stats WHERE tablename = 'a' AND attname = 'maybe'", 't', 'maybe: three of four are null');
 		$alice->gives("SELECT count(*), sum(n) FROM $t", $aio->sql("SELECT count(*), sum(n) FROM generate_series(0, 2399) n WHERE NOT ($is_dead)"), 'the rows');

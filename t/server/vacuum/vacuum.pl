@@ -88,18 +88,14 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '59|1754', 'the rows');
 	}));
 
-	$aio->scenario('what its progress says', with('alice', 40, changes => 1, sub ($alice, $t) {
-		for my $case ([ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ])
-		{
-			my ($mode, $options) = @$case;
-			$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
-			$aio->evict($t);
-			$aio->holds_read_of($alice, "VACUUM ($options) $t", relation => $t, pid => $alice->pid);
-			$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
-			$aio->release;
-			$alice->ends('VACUUM');
-		}
-	}), skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
+	$aio->scenario('what its progress says, %s: %s', with('alice', 40, changes => 1, sub ($alice, $t, $mode, $options) {
+		$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
+		$aio->evict($t);
+		$aio->holds_read_of($alice, "VACUUM ($options) $t", relation => $t, pid => $alice->pid);
+		$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
+		$aio->release;
+		$alice->ends('VACUUM');
+	}), each => [ [ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ] ], skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
 
 	# the catalog says that the table was frozen 2,147,483,000 transactions ago
 	$aio->scenario('failsafe', with('alice', 100, changes => 1, sub ($alice, $t) {
@@ -177,63 +173,60 @@ my %by_index = (
 
 with_each_io_method(sub {
 	# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its line pointer later.
-	for my $kind (sort keys %by_index)
-	{
-		$aio->scenario("index entries of dead rows: $kind", with('alice', sub ($alice) {
-			my ($using, $condition) = @{ $by_index{$kind} };
-			my $t = 'scenario.v';
-			$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
-			my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, point(i, 0), ARRAY[i, i % 10 - 100000], repeat('x', 60) FROM generate_series($_[0], $_[1]) i") };
-			$insert->(0, 999) if $kind =~ /pending/;
-			$aio->sql("CREATE INDEX v_i ON $t $using");
-			$insert->($kind =~ /pending/ ? 1000 : 0, 2999);
-			my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
-			# all rows of a run of pages, and every third row elsewhere
-			$aio->sql("DELETE FROM $t WHERE k BETWEEN 1000 AND 1999 OR k % 3 = 0; SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
-			my $removed = 1000 + $aio->sql('SELECT count(*) FROM generate_series(0, 2999) i WHERE i % 3 = 0 AND i NOT BETWEEN 1000 AND 1999');
-			my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
-			is(reported($report, qr/tuples: (\d+) removed/), $removed, 'rows removed');
-			is(reported($report, qr/removed, (\d+) remain, 0 are/), 3000 - $removed, 'rows that remain');
-			is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
-			is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
-			is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 3000 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
+	$aio->scenario('index entries of dead rows: %s', with('alice', sub ($alice, $kind) {
+		my ($using, $condition) = @{ $by_index{$kind} };
+		my $t = 'scenario.v';
+		$aio->sql("CREATE TABLE $t (k int, p point, a int[], filler text) WITH (autovacuum_enabled = off)");
+		my $insert = sub { $aio->sql("INSERT INTO $t SELECT i, point(i, 0), ARRAY[i, i % 10 - 100000], repeat('x', 60) FROM generate_series($_[0], $_[1]) i") };
+		$insert->(0, 999) if $kind =~ /pending/;
+		$aio->sql("CREATE INDEX v_i ON $t $using");
+		$insert->($kind =~ /pending/ ? 1000 : 0, 2999);
+		my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+		# all rows of a run of pages, and every third row elsewhere
+		$aio->sql("DELETE FROM $t WHERE k BETWEEN 1000 AND 1999 OR k % 3 = 0; SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+		my $removed = 1000 + $aio->sql('SELECT count(*) FROM generate_series(0, 2999) i WHERE i % 3 = 0 AND i NOT BETWEEN 1000 AND 1999');
+		my $index_pages = $aio->sql("SELECT pg_relation_size('scenario.v_i') / 8192");
+		$alice->gives("SELECT count(*), count(DISTINCT buf) FROM read_stream_for_blocks('scenario.v_i', ARRAY(SELECT generate_series(0, $index_pages - 1)))", "$index_pages|$index_pages", 'a stream reads the index');
+		$aio->evict('scenario.v_i');
+		my $report = vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t);
+		like($report, qr/index "v_i": pages: /, 'it looks at the index') if $kind ne 'brin';
+		is(reported($report, qr/tuples: (\d+) removed/), $removed, 'rows removed');
+		is(reported($report, qr/removed, (\d+) remain, 0 are/), 3000 - $removed, 'rows that remain');
+		is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
+		is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+		is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 3000 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
 
-			# new rows take the line pointers of the removed rows
-			$insert->(5000, 5000 + $removed - 1);
-			$aio->gives("SELECT pg_relation_size('$t') / 8192 <= $pages + 1", 't', 'the table has not grown');
-			$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
-			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off; SET plan_cache_mode = force_custom_plan');
-			my $wrong = sprintf "SELECT count(*) FILTER (WHERE s.found <> (i < 3000 AND i %% 3 <> 0 AND i NOT BETWEEN 1000 AND 1999 OR i >= 5000 AND i < 5000 + $removed)::int) AS wrong, sum(s.found)"
-			  . " FROM (SELECT generate_series(0, 2999) UNION ALL SELECT generate_series(5000, 5000 + $removed)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE %s) s", sprintf $condition, 'i';
-			# a search by these indexes takes long: fewer keys
-			my $step = $kind eq 'brin' ? 97 : $kind =~ /pending/ ? 17 : 1;
-			$wrong =~ s/generate_series\((\d+), ([^)]*)\)/generate_series($1, $2, $step)/g;
-			my $found = $alice->sql($wrong);
-			like($found, qr/^0\|/, 'each key has its row, and deleted keys have none');
-			is($found, '0|3000', 'the number of keys with a row') if $step == 1;
-			like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
-			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
-		}));
-	}
+		# new rows take the line pointers of the removed rows
+		$insert->(5000, 5000 + $removed - 1);
+		$aio->gives("SELECT pg_relation_size('$t') / 8192 <= $pages + 1", 't', 'the table has not grown');
+		$aio->sql("SELECT evict_rel('$t'), evict_rel('scenario.v_i')");
+		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off; SET plan_cache_mode = force_custom_plan');
+		my $wrong = sprintf "SELECT count(*) FILTER (WHERE s.found <> (i < 3000 AND i %% 3 <> 0 AND i NOT BETWEEN 1000 AND 1999 OR i >= 5000 AND i < 5000 + $removed)::int) AS wrong, sum(s.found)"
+		  . " FROM (SELECT generate_series(0, 2999) UNION ALL SELECT generate_series(5000, 5000 + $removed)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE %s) s", sprintf $condition, 'i';
+		# a search by these indexes takes long: fewer keys
+		my $step = $kind eq 'brin' ? 97 : $kind =~ /pending/ ? 17 : 1;
+		$wrong =~ s/generate_series\((\d+), ([^)]*)\)/generate_series($1, $2, $step)/g;
+		my $found = $alice->sql($wrong);
+		like($found, qr/^0\|/, 'each key has its row, and deleted keys have none');
+		is($found, '0|3000', 'the number of keys with a row') if $step == 1;
+		like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
+		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
+	}), each => [sort keys %by_index]);
 
 	# the root is the only page
-	$aio->scenario('indexes of one page', with('alice', sub ($alice) {
+	$aio->scenario('indexes of one page', with('alice', sub ($alice, $kind, @dead) {
 		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-		for my $case (map { my $kind = $_; map { [ $kind, @$_ ] } [ 0, 4, 9 ], [6] } sort keys %by_index)
-		{
-			my ($kind, @dead) = @$case;
-			my ($using, $condition) = @{ $by_index{$kind} };
-			my $t = 'scenario.s';
-			my $new = 9 + @dead;
-			my $all = join ', ', map { my $k = $_; (grep { $_ == $k } @dead) ? () : "$k: $k" } 0 .. $new;
-			$aio->sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
-				  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (${\join ', ', @dead})");
-			$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, $new) i");
-			$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
-				$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
-		}
-	}));
+		my ($using, $condition) = @{ $by_index{$kind} };
+		my $t = 'scenario.s';
+		my $new = 9 + @dead;
+		my $all = join ', ', map { my $k = $_; (grep { $_ == $k } @dead) ? () : "$k: $k" } 0 .. $new;
+		$aio->sql("CREATE TABLE $t (k int, p point, a int[]) WITH (autovacuum_enabled = off); CREATE INDEX s_i ON $t $using;"
+			  . "INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(0, 9) i; DELETE FROM $t WHERE k IN (${\join ', ', @dead})");
+		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; INSERT INTO $t SELECT i, point(i, 0), ARRAY[i] FROM generate_series(10, $new) i");
+		$alice->gives("SELECT string_agg(format('%s: %s', i, s.k), ', ' ORDER BY i, s.k) FROM generate_series(0, $new) i, LATERAL (SELECT k FROM $t WHERE ${\sprintf $condition, 'i'}) s",
+			$all, "$kind, ${\scalar @dead} dead: each key has its row, and deleted keys have none");
+	}), each => [ combined([ sort keys %by_index ], [ [ 0, 4, 9 ], [6] ]) ]);
 
 	# a posting list has the places of several rows with the same key
 	$aio->scenario('posting lists', with('alice', sub ($alice) {
@@ -261,38 +254,34 @@ with_each_io_method(sub {
 		}
 	}));
 
-	$aio->scenario('several passes, or parallel workers', with('alice', sub ($alice) {
+	$aio->scenario('several passes, or parallel workers: %s', with('alice', sub ($alice, $workers, $memory, $passes) {
 		# one pass with workers, since they take long to start
-		for my $case ([ 0, '64kB', 2 ], [ 2, '8MB', 1 ])
+		my $t = "scenario.w$workers";
+		$aio->sql("CREATE UNLOGGED TABLE $t (k int, h int) WITH (autovacuum_enabled = off, fillfactor = 10); INSERT INTO $t SELECT i, i FROM generate_series(1, 30000) i;"
+			  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
+		my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
+		$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
+		my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
+		my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers", $t);
+		cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
+		cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
+		is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
+		is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
+		like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
+		is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
+		if ($workers && $aio->major >= 19)
 		{
-			my ($workers, $memory, $passes) = @$case;
-			my $t = "scenario.w$workers";
-			$aio->sql("CREATE UNLOGGED TABLE $t (k int, h int) WITH (autovacuum_enabled = off, fillfactor = 10); INSERT INTO $t SELECT i, i FROM generate_series(1, 30000) i;"
-				  . "CREATE INDEX ON $t (k); CREATE INDEX ON $t USING hash (h); CREATE INDEX ON $t (h); DELETE FROM $t WHERE k % 2 = 0; SELECT evict_rel('$t')");
-			my $pages = $aio->sql("SELECT pg_relation_size('$t') / 8192");
-			$alice->sql("SET maintenance_work_mem = '$memory'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2");
-			my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
-			my $report = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers", $t);
-			cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
-			cmp_ok(reported($report, qr/index scans: (\d+)/), '>=', $passes, "passes over the indexes, with $memory") || diag($report);
-			is(reported($report, qr/had (\d+) dead item identifiers removed/), 15000, 'line pointers removed');
-			is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
-			like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
-			is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-			if ($workers && $aio->major >= 19)
-			{
-				# workers clean up if nothing was to be removed
-				my $cleanup = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
-				my @summaries = map { join ', ', $_ =~ /parallel workers: index (\w+): [12] planned/g } $report, $cleanup;
-				is(join(' / ', @summaries), 'vacuum / cleanup', 'what the workers were for') || diag("$report\n$cleanup");
-			}
-			$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
-			$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
-			$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
-			$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
-				$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
+			# workers clean up if nothing was to be removed
+			my $cleanup = vacuum($alice, "INDEX_CLEANUP on, TRUNCATE off, PARALLEL $workers", $t);
+			my @summaries = map { join ', ', $_ =~ /parallel workers: index (\w+): [12] planned/g } $report, $cleanup;
+			is(join(' / ', @summaries), 'vacuum / cleanup', 'what the workers were for') || diag("$report\n$cleanup");
 		}
-	}));
+		$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ',') FROM pg_class JOIN pg_index ON oid = indexrelid WHERE indrelid = '$t'::regclass", 15000, 'entries that remain in each index');
+		$aio->sql("INSERT INTO $t SELECT 100000 + i, 100000 + i FROM generate_series(1, 15000) i");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
+		$alice->gives("SELECT count(*), sum(k), count(*) FILTER (WHERE k % 2 = 0 AND k < 100000) FROM (SELECT k FROM $t ORDER BY k OFFSET 0) s",
+			$aio->sql('SELECT 30000, sum(i) FILTER (WHERE i % 2 = 1) + sum(100000 + i) FILTER (WHERE i <= 15000), 0 FROM generate_series(1, 30000) i'), 'the rows, by an index');
+	}), each => [ [ 0, '64kB', 2 ], [ 2, '8MB', 1 ] ]);
 
 	# less memory than an empty list of dead rows takes: a pass for each page
 	$aio->scenario('parallel workers, least memory', with('alice', 4, sub ($alice, $t) {
@@ -303,49 +292,42 @@ with_each_io_method(sub {
 	}));
 
 	# options of one relation are not those of the next one, nor of its TOAST table
-	$aio->scenario('options of relations', with('alice', sub ($alice) {
-		for my $option ('vacuum_truncate', 'vacuum_index_cleanup')
+	$aio->scenario('options of relations', with('alice', sub ($alice, $option) {
+		for my $name ('a', 'b')
 		{
-			$aio->sql("DROP TABLE IF EXISTS scenario.a, scenario.b");
-			for my $name ('a', 'b')
-			{
-				$aio->sql("CREATE TABLE scenario.$name (i int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off" . ($name eq 'a' ? ", $option = off, toast.$option = on" : '') . ');'
-					  . "INSERT INTO scenario.$name SELECT i, repeat('x', 6000) FROM generate_series(1, 300) i; CREATE INDEX ON scenario.$name (i); DELETE FROM scenario.$name");
-			}
-			$alice->notices;
-			$alice->sql('VACUUM (VERBOSE) scenario.a, scenario.b');
-			# whether dead rows are gone from indexes, and pages from tables
-			my @reports = grep { /finished vacuuming/ } map { split /(?=^.*finished vacuuming)/m } $alice->notices;
-			my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
-			is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
+			$aio->sql("CREATE TABLE scenario.$name (i int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off" . ($name eq 'a' ? ", $option = off, toast.$option = on" : '') . ');'
+				  . "INSERT INTO scenario.$name SELECT i, repeat('x', 6000) FROM generate_series(1, 300) i; CREATE INDEX ON scenario.$name (i); DELETE FROM scenario.$name");
 		}
-	}));
+		$alice->notices;
+		$alice->sql('VACUUM (VERBOSE) scenario.a, scenario.b');
+		# whether dead rows are gone from indexes, and pages from tables
+		my @reports = grep { /finished vacuuming/ } map { split /(?=^.*finished vacuuming)/m } $alice->notices;
+		my $done = join ' ', map { my $report = $_; ($option =~ /index/ ? $report =~ /index scans: 1/ : $report =~ /pages: [1-9]\d* removed/) ? 'yes' : 'no' } @reports;
+		is($done, 'no yes yes yes', "$option = off, for one of two tables and TOAST tables") || diag(join "\n", @reports);
+	}), each => [ 'vacuum_truncate', 'vacuum_index_cleanup' ]);
 });
 
 # VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts meanwhile.
 # io_methods: worker; long: all
 for_each_io_method(sub {
-	$aio->scenario('empty pages at the end', with('alice', sub ($alice) {
-		# the page of the last row that stays, -1 without one
-		for my $last (99, 72, 60, 31, 32, 33, 0, -1)
-		{
-			$aio->sql('DROP TABLE IF EXISTS scenario.t');
-			my $t = $aio->table('t', 100, changes => 1);
-			$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");
-			my $report = vacuum($alice, 'TRUNCATE on', $t);
-			my $size = $last + 1;
-			is(reported($report, qr/pages: (\d+) removed/), 100 - $size, "last row on page $last: pages removed");
-			$aio->gives("SELECT pg_relation_size('$t') / 8192, relpages, reltuples FROM pg_class WHERE oid = '$t'::regclass", join('|', ($size) x 2, $last < 0 ? 0 : $last < 10 ? 1 : 12), 'the size, and what VACUUM notes in pg_class');
-			$aio->gives("SELECT coalesce(string_agg(blk::text, ',' ORDER BY ctid), 'none') FROM $t WHERE body = proof('$t', blk, 0)",
-				join(',', $last < 0 ? 'none' : $last < 10 ? $last : (0 .. 10, $last)), 'the rows');
-			# pages that come again do not have their old rows
-			$aio->sql("CALL add_pages('$t', 200, 220, 1); SELECT evict_rel('$t')");
-			$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
-		}
-		my $t = $aio->table('u', 100, changes => 1);
+	# the page of the last row that stays, -1 without one
+	$aio->scenario('empty pages at the end', with('alice', 100, changes => 1, sub ($alice, $t, $last) {
+		$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");
+		my $report = vacuum($alice, 'TRUNCATE on', $t);
+		my $size = $last + 1;
+		is(reported($report, qr/pages: (\d+) removed/), 100 - $size, "last row on page $last: pages removed");
+		$aio->gives("SELECT pg_relation_size('$t') / 8192, relpages, reltuples FROM pg_class WHERE oid = '$t'::regclass", join('|', ($size) x 2, $last < 0 ? 0 : $last < 10 ? 1 : 12), 'the size, and what VACUUM notes in pg_class');
+		$aio->gives("SELECT coalesce(string_agg(blk::text, ',' ORDER BY ctid), 'none') FROM $t WHERE body = proof('$t', blk, 0)",
+			join(',', $last < 0 ? 'none' : $last < 10 ? $last : (0 .. 10, $last)), 'the rows');
+		# pages that come again do not have their old rows
+		$aio->sql("CALL add_pages('$t', 200, 220, 1); SELECT evict_rel('$t')");
+		$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
+	}), each => [ 99, 72, 60, 31, 32, 33, 0, -1 ]);
+
+	$aio->scenario('TRUNCATE off', with('alice', 100, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk > 10");
 		vacuum($alice, 'TRUNCATE off', $t);
-		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'with TRUNCATE off, no page is cut off');
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'no page is cut off');
 	}));
 
 	# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL before
