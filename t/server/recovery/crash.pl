@@ -15,53 +15,37 @@ sub resources ($aio)
 	my $postmaster = $aio->postmaster_pid;
 	my @rings = descriptors($postmaster, qr/^anon_inode:\[io_uring\]/);
 	my @others = descriptors($postmaster, qr/^(?!anon_inode:\[io_uring\])./);
-	open my $maps, '<', "/proc/$postmaster/maps" or return;
-	my @maps = <$maps>;
-	close $maps;
-	open my $status, '<', "/proc/$postmaster/status" or return;
-	my ($locked) = map { /^VmLck:\s*(\d+)/ ? $1 : () } <$status>;
-	close $status;
+	my ($maps, $status) = eval { map { slurp_file("/proc/$postmaster/$_") } qw(maps status) } or return;
+	my ($locked) = $status =~ /^VmLck:\s*(\d+)/m;
 	return {
 		'io_uring descriptors' => scalar @rings,
 		'other descriptors' => scalar @others,
-		'io_uring mappings' => scalar(grep { /io_uring/ } @maps),
+		'io_uring mappings' => scalar(() = $maps =~ /io_uring/g),
 		'locked memory' => $locked // 0 };
 }
-
-# process that is killed => SQL that delays the read; undef for a hold
-my %killed = (
-	controller => undef,
-	issuer => undef,
-	waiter => undef,
-	gate => undef,
-	'gate while it serves' => "io_device('30s', keep => true)",
-	'io worker' => undef);
 
 with_each_io_method(sub {
 	my $before = resources($aio);
 	my @seen;
 
-	for my $victim ('the reader', 'another backend', 'an I/O worker or the checkpointer')
-	{
-		$aio->scenario("$victim is killed", with('alice bob', 40, sub ($alice, $bob, $t) {
-			$aio->sql('CHECKPOINT');
-			$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
-			my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
-			  : ($aio->pids_of_type($aio->method eq 'worker' ? 'io worker' : 'checkpointer'))[0];
-			$aio->kill_process($pid);
-			$aio->poll(sub { !kill 0, $alice->pid });
-			$_->disconnect for $alice, $bob;
-			# the status file still says "ready" before the restart
-			$aio->poll(sub { my $log = $aio->log_text; $log =~ /ready to accept connections/ }) or die "no restart\n";
-			$aio->observe;
-			$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
-			my $carol = $aio->session('carol');
-			$carol->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", 40, 'reads');
-			$aio->proves($t);
-			$aio->note_state;
-			push @seen, resources($aio);
-		}), dies => 1);
-	}
+	$aio->scenario('%s is killed', with('alice bob', 40, sub ($alice, $bob, $t, $victim) {
+		$aio->sql('CHECKPOINT');
+		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+		my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
+		  : ($aio->pids_of_type($aio->method eq 'worker' ? 'io worker' : 'checkpointer'))[0];
+		$aio->kill_process($pid);
+		$aio->poll(sub { !kill 0, $alice->pid });
+		$_->disconnect for $alice, $bob;
+		# the status file still says "ready" before the restart
+		$aio->poll(sub { my $log = $aio->log_text; $log =~ /ready to accept connections/ }) or die "no restart\n";
+		$aio->observe;
+		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
+		my $carol = $aio->session('carol');
+		$carol->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", 40, 'reads');
+		$aio->proves($t);
+		$aio->note_state;
+		push @seen, resources($aio);
+	}), each => ['the reader', 'another backend', 'an I/O worker or the checkpointer'], dies => 1);
   SKIP: {
 		skip 'no /proc to look at', 1 if grep { !defined } @seen;
 		my ($first, $second, $third) = @seen;
@@ -79,22 +63,18 @@ with_each_io_method(sub {
 		}
 	}
 
-	for my $who (sort keys %killed)
-	{
-		next if $who eq 'io worker' && $aio->method ne 'worker';
-		$aio->scenario("kill -9: $who", with('', 20, sub ($t) {
-			my %pid;
-			@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, $killed{$who} // ());
-			$pid{gate} = $pid{'gate while it serves'} = $aio->sql('SELECT worker FROM io_gate');
-			($pid{'io worker'}) = $aio->pids_of_type('io worker');
-			$aio->kill_process($pid{$who});
-			$aio->sessions($_)->wait_for_end for qw(issuer waiter);
-			$aio->restarted;
-			$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
-				'0|0|0', 'nothing is held, and nothing in force');
-		}), dies => 1,
-			skip => $aio->lacks('gate'));
-	}
+	# the process that is killed, and SQL that delays the read instead of a hold
+	$aio->scenario('kill -9: %s', with('', 20, sub ($t, $who, @delay) {
+		my %pid;
+		@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, @delay);
+		$pid{gate} = $pid{'gate while it serves'} = $aio->sql('SELECT worker FROM io_gate');
+		($pid{'io worker'}) = $aio->pids_of_type('io worker');
+		$aio->kill_process($pid{$who});
+		$aio->sessions($_)->wait_for_end for qw(issuer waiter);
+		$aio->restarted;
+		$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
+			'0|0|0', 'nothing is held, and nothing in force');
+	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device('30s', keep => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => $aio->lacks('gate'));
 }, leaves => 'nothing', # each crash leaves rings behind, one for each possible process
 	# the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });
@@ -110,49 +90,46 @@ with_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-	for my $delay ('-1', '1ms')
-	{
-		$aio->scenario("replay meets a pin, max_standby_streaming_delay = $delay", sub {
-			# four rows a page; a row of the page on which the cursor stands is dead
-			my $t = 'scenario.p';
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 39) i;"
-				  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 21");
-			$aio->replayed_by($standby);
-			$standby->sql("ALTER SYSTEM SET max_standby_streaming_delay = '$delay'; SELECT pg_reload_conf()");
-			$standby->wait_for("SELECT current_setting('max_standby_streaming_delay') = '$delay'");
-			my ($reader) = $standby->sessions('reader');
-			$standby->evict($t);
-			$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
-			$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
-			$standby->gives("SELECT pinning_backends > 0 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND relblocknumber = 5", 't', 'the page is pinned')
-			  if !$standby->lacks('pg_buffercache');
-			$aio->sql("VACUUM (TRUNCATE off) $t; SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
-			my ($startup) = $standby->pids_of_type('startup');
-			if ($delay eq '-1')
-			{
-				ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
-				like(title($startup), qr/ waiting\s*$/, 'its title says so') if defined title($startup);
-				$reader->gives('FETCH ALL FROM c', join("\n", 23 .. 39), 'the cursor goes on');
-				$reader->sql('COMMIT');
-			}
-			else
-			{
-				$standby->poll(sub { $standby->log_text =~ /canceling statement due to conflict with recovery|terminating connection due to conflict/ }) or fail('the session is cancelled');
-				$reader->starts('FETCH ALL FROM c')->wait_for_end;
-				ok($reader->error, 'the session that holds the pin gets an error');
-			}
-			$aio->replayed_by($standby);
-			unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
-			$standby->evict($t);
-			$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
-			$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
-			$standby->end_sessions;
-			my $conflicts = $delay eq '-1' ? 0 : 1;
-			$standby->wait_for("SELECT conflicts = $conflicts FROM pg_stat_database WHERE datname = 'postgres'");
-			$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", "$conflicts|0", 'conflicts by their reason');
-			$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
-		});
-	}
+	$aio->scenario('replay meets a pin, max_standby_streaming_delay = %s', sub ($, $delay) {
+		# four rows a page; a row of the page on which the cursor stands is dead
+		my $t = 'scenario.p';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 39) i;"
+			  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 21");
+		$aio->replayed_by($standby);
+		$standby->sql("ALTER SYSTEM SET max_standby_streaming_delay = '$delay'; SELECT pg_reload_conf()");
+		$standby->wait_for("SELECT current_setting('max_standby_streaming_delay') = '$delay'");
+		my ($reader) = $standby->sessions('reader');
+		$standby->evict($t);
+		$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
+		$reader->gives('MOVE 21 FROM c; FETCH 1 FROM c', 22, 'the cursor stands beside the dead row');
+		$standby->gives("SELECT pinning_backends > 0 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND relblocknumber = 5", 't', 'the page is pinned')
+		  if !$standby->lacks('pg_buffercache');
+		$aio->sql("VACUUM (TRUNCATE off) $t; SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
+		my ($startup) = $standby->pids_of_type('startup');
+		if ($delay eq '-1')
+		{
+			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+			like(title($startup), qr/ waiting\s*$/, 'its title says so') if defined title($startup);
+			$reader->gives('FETCH ALL FROM c', join("\n", 23 .. 39), 'the cursor goes on');
+			$reader->sql('COMMIT');
+		}
+		else
+		{
+			$standby->poll(sub { $standby->log_text =~ /canceling statement due to conflict with recovery|terminating connection due to conflict/ }) or fail('the session is cancelled');
+			$reader->starts('FETCH ALL FROM c')->wait_for_end;
+			ok($reader->error, 'the session that holds the pin gets an error');
+		}
+		$aio->replayed_by($standby);
+		unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
+		$standby->evict($t);
+		$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
+		$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
+		$standby->end_sessions;
+		my $conflicts = $delay eq '-1' ? 0 : 1;
+		$standby->wait_for("SELECT conflicts = $conflicts FROM pg_stat_database WHERE datname = 'postgres'");
+		$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", "$conflicts|0", 'conflicts by their reason');
+		$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
+	}, each => ['-1', '1ms']);
 
 	# what VACUUM and others note in the visibility map, replay notes as well
 	$aio->scenario('the visibility map on a standby', sub {
@@ -196,59 +173,53 @@ with_each_io_method(sub {
 	ok($standby->stop, 'the standby stops');
 
 	# recovery_prefetch and full_page_writes
-	for my $case ([ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ])
-	{
-		my ($prefetch, $full_pages) = @$case;
-		$aio->scenario("crash, recovery_prefetch = $prefetch, full_page_writes = $full_pages", sub {
-			my ($alice, $t) = $aio->sessions_and_table('alice', 120, changes => 1);
-			my $new = $aio->table('n', 1);
-			my $small = 'scenario.s';
-			# the rows are in block 1: recovery's list of recent blocks begins with zeros, like block 0
-			$aio->sql("CREATE TABLE $small (n int, filler text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $small VALUES (0, repeat('x', 8000)); INSERT INTO $small SELECT generate_series(1, 50)");
-			$aio->sql("ALTER SYSTEM SET full_page_writes = $full_pages; ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT pg_reload_conf()");
-			# until the checkpointer knows the setting
-			$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq ($full_pages eq 'on' ? 't' : 'f') });
-			# changes some blocks twice, and adds new blocks
-			$alice->sql("DELETE FROM $t WHERE blk % 2 = 1 AND blk > 20; DELETE FROM $t WHERE blk % 4 = 0 AND blk > 20");
-			$alice->sql("CALL add_pages('$new', 1, 39)");
-			# many changes of one block
-			$alice->sql("DELETE FROM $small WHERE n > 0; SELECT txid_current()");
-			$aio->recovers;
-			my ($prefetched, $hit, $init, $new_blocks, $fpw, $rep) =
-			  split /\|/, $aio->sql('SELECT prefetch, hit, skip_init, skip_new, skip_fpw, skip_rep FROM pg_stat_recovery_prefetch');
-			my $all = "prefetch $prefetched, hit $hit, init $init, new $new_blocks, fpw $fpw, rep $rep";
-			if ($prefetch eq 'off')
-			{
-				is($prefetched + $hit + $init + $new_blocks + $fpw + $rep, 0, "counts nothing: $all");
-			}
-			elsif ($full_pages eq 'on')
-			{
-				ok($fpw >= 74 && $fpw < 150, "full page images need no prefetch: $all");
-				cmp_ok($prefetched, '<', 20, 'few blocks are prefetched');
-			}
-			else
-			{
-				ok($prefetched >= 74 && $prefetched < 150, "each changed block is prefetched: $all");
-				cmp_ok($fpw, '<', 20, 'there are few full page images');
-			}
-			if ($prefetch eq 'on')
-			{
-				cmp_ok($init, '>=', 30, 'new pages need no prefetch');
-				cmp_ok($rep, '>=', 40, 'nor do blocks that come again and again') if $full_pages eq 'off';
-				$aio->sql("SELECT pg_stat_reset_shared('recovery_prefetch')");
-				$aio->gives("SELECT prefetch + hit + skip_init + skip_new + skip_fpw + skip_rep, stats_reset > pg_postmaster_start_time() FROM pg_stat_recovery_prefetch", '0|t', 'a reset forgets all');
-			}
-			$aio->gives("SELECT count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t",
-				$aio->sql('SELECT count(*), sum(i), count(*) FROM generate_series(0, 119) i WHERE NOT (i > 20 AND (i % 2 = 1 OR i % 4 = 0))'), 'the rows');
-			$aio->proves($new, blocks => 40);
-			$aio->evict($t);
-			$aio->evict($new);
-			$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
-		}, dies => 1, skip => $aio->repeats && $prefetch eq 'off' ? 'the same with each io_method' : undef);
-	}
+	$aio->scenario('crash, recovery_prefetch = %s, full_page_writes = %s', with('alice', 120, changes => 1, sub ($alice, $t, $prefetch, $full_pages) {
+		my $new = $aio->table('n', 1);
+		my $small = 'scenario.s';
+		# the rows are in block 1: recovery's list of recent blocks begins with zeros, like block 0
+		$aio->sql("CREATE TABLE $small (n int, filler text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $small VALUES (0, repeat('x', 8000)); INSERT INTO $small SELECT generate_series(1, 50)");
+		$aio->sql("ALTER SYSTEM SET full_page_writes = $full_pages; ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT pg_reload_conf()");
+		# until the checkpointer knows the setting
+		$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq ($full_pages eq 'on' ? 't' : 'f') });
+		# changes some blocks twice, and adds new blocks
+		$alice->sql("DELETE FROM $t WHERE blk % 2 = 1 AND blk > 20; DELETE FROM $t WHERE blk % 4 = 0 AND blk > 20");
+		$alice->sql("CALL add_pages('$new', 1, 39)");
+		# many changes of one block
+		$alice->sql("DELETE FROM $small WHERE n > 0; SELECT txid_current()");
+		$aio->recovers;
+		my ($prefetched, $hit, $init, $new_blocks, $fpw, $rep) =
+		  split /\|/, $aio->sql('SELECT prefetch, hit, skip_init, skip_new, skip_fpw, skip_rep FROM pg_stat_recovery_prefetch');
+		my $all = "prefetch $prefetched, hit $hit, init $init, new $new_blocks, fpw $fpw, rep $rep";
+		if ($prefetch eq 'off')
+		{
+			is($prefetched + $hit + $init + $new_blocks + $fpw + $rep, 0, "counts nothing: $all");
+		}
+		elsif ($full_pages eq 'on')
+		{
+			ok($fpw >= 74 && $fpw < 150, "full page images need no prefetch: $all");
+			cmp_ok($prefetched, '<', 20, 'few blocks are prefetched');
+		}
+		else
+		{
+			ok($prefetched >= 74 && $prefetched < 150, "each changed block is prefetched: $all");
+			cmp_ok($fpw, '<', 20, 'there are few full page images');
+		}
+		if ($prefetch eq 'on')
+		{
+			cmp_ok($init, '>=', 30, 'new pages need no prefetch');
+			cmp_ok($rep, '>=', 40, 'nor do blocks that come again and again') if $full_pages eq 'off';
+			$aio->sql("SELECT pg_stat_reset_shared('recovery_prefetch')");
+			$aio->gives("SELECT prefetch + hit + skip_init + skip_new + skip_fpw + skip_rep, stats_reset > pg_postmaster_start_time() FROM pg_stat_recovery_prefetch", '0|t', 'a reset forgets all');
+		}
+		$aio->gives("SELECT count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t",
+			$aio->sql('SELECT count(*), sum(i), count(*) FROM generate_series(0, 119) i WHERE NOT (i > 20 AND (i % 2 = 1 OR i % 4 = 0))'), 'the rows');
+		$aio->proves($new, blocks => 40);
+		$aio->evict($t);
+		$aio->evict($new);
+		$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
+	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], $aio->repeats ? () : [ 'off', 'off' ] ], dies => 1);
 
-	$aio->scenario('crash after DROP, TRUNCATE and extension', with('alice', sub ($alice) {
-		my ($t, $u, $v) = map { $aio->table($_, 40) } qw(t u v);
+	$aio->scenario('crash after DROP, TRUNCATE and extension', with('alice', [ t => 40 ], [ u => 40 ], [ v => 40 ], sub ($alice, $t, $u, $v) {
 		$aio->sql('CHECKPOINT');
 		$alice->sql("DELETE FROM $t WHERE blk > 9; VACUUM (TRUNCATE on) $t; UPDATE $u SET gen = 1, body = proof('$u', blk, 1) WHERE blk < 7;"
 			  . "CALL add_pages('$t', 10, 29); TRUNCATE $v; DROP TABLE $u; CALL add_pages('$v', 0, 4, 5)");
@@ -264,28 +235,25 @@ with_each_io_method(sub {
 # prefetch finds a block may hold another block when the record is replayed.
 # io_methods: worker
 with_each_io_method(sub {
-	for my $prefetch ('on', 'off')
-	{
-		$aio->scenario("recovery_prefetch = $prefetch", with('alice', sub ($alice) {
-			# forty rows a page, and records that come to the pages at random
-			my $t = 'scenario.s';
-			$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100);"
-				  . "INSERT INTO $t SELECT i, rpad(i::text, 160, 'x') FROM generate_series(0, 2399) i; VACUUM (FREEZE) $t; CHECKPOINT");
-			cmp_ok($aio->sql("SELECT pg_relation_size('$t') / 8192"), '>', 50, 'more pages than buffers');
-			$alice->sql("DO \$\$ BEGIN FOR i IN 0 .. 1199 LOOP DELETE FROM $t WHERE ctid = (SELECT format('(%s,%s)', (i * 7919) % 53, i / 53 + 1)::tid); END LOOP; END \$\$");
-			my $look = "SELECT count(*), sum(n), sum(hashtext(ctid::text || body)) FROM $t";
-			my $expected = $aio->sql($look);
-			$aio->sql("ALTER SYSTEM SET recovery_prefetch = $prefetch; ALTER SYSTEM SET shared_buffers = '256kB'; SELECT txid_current()");
-			$aio->recovers;
-			$aio->gives($look, $expected, 'the rows');
-			my ($hits, $prefetched) = split /\|/, $aio->sql('SELECT hit, prefetch FROM pg_stat_recovery_prefetch');
-			$prefetch eq 'on' ? ok($hits > 100 && $prefetched > 100, "prefetch finds $hits blocks and reads $prefetched") : is($hits + $prefetched, 0, 'no prefetch');
-			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-			$aio->sql('ALTER SYSTEM RESET ALL');
-			$aio->node->restart;
-			$aio->observe;
-		}), dies => 1);
-	}
+	$aio->scenario('recovery_prefetch = %s', with('alice', sub ($alice, $prefetch) {
+		# forty rows a page, and records that come to the pages at random
+		my $t = 'scenario.s';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100);"
+			  . "INSERT INTO $t SELECT i, rpad(i::text, 160, 'x') FROM generate_series(0, 2399) i; VACUUM (FREEZE) $t; CHECKPOINT");
+		cmp_ok($aio->sql("SELECT pg_relation_size('$t') / 8192"), '>', 50, 'more pages than buffers');
+		$alice->sql("DO \$\$ BEGIN FOR i IN 0 .. 1199 LOOP DELETE FROM $t WHERE ctid = (SELECT format('(%s,%s)', (i * 7919) % 53, i / 53 + 1)::tid); END LOOP; END \$\$");
+		my $look = "SELECT count(*), sum(n), sum(hashtext(ctid::text || body)) FROM $t";
+		my $expected = $aio->sql($look);
+		$aio->sql("ALTER SYSTEM SET recovery_prefetch = $prefetch; ALTER SYSTEM SET shared_buffers = '256kB'; SELECT txid_current()");
+		$aio->recovers;
+		$aio->gives($look, $expected, 'the rows');
+		my ($hits, $prefetched) = split /\|/, $aio->sql('SELECT hit, prefetch FROM pg_stat_recovery_prefetch');
+		$prefetch eq 'on' ? ok($hits > 100 && $prefetched > 100, "prefetch finds $hits blocks and reads $prefetched") : is($hits + $prefetched, 0, 'no prefetch');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+		$aio->sql('ALTER SYSTEM RESET ALL');
+		$aio->node->restart;
+		$aio->observe;
+	}), each => ['on', 'off'], dies => 1);
 
 	# the file ends before the block now, so prefetch leaves the block out
 	$aio->scenario('records of a block that has been cut off since', with('alice', sub ($alice) {
@@ -320,37 +288,34 @@ sub processes_of ($directory)
 }
 
 for_each_io_method(sub {
-	for my $stopped ('checkpointer', 'background writer', 'io worker 0')
-	{
-		$aio->scenario("while the $stopped stands still", with('', 20, sub ($t) {
-			ok($aio->stop, 'the server stops');
-			my ($directory, $log, $go) = map { $aio->node->$_ } qw(data_dir basedir basedir);
-			$log .= '/start.log';
-			$go .= '/go';
-			unlink $log, $go;
-			open my $signal, '>', "$directory/recovery.signal" or die "recovery.signal: $!";
-			close $signal;
-			# the startup process waits, and then fails
-			my $child = start_program($log, 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99',
-				'-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false");
-			my $pid;
-			$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
-			kill 'STOP', $pid;
-			open $signal, '>', $go or die "$go: $!";
-			close $signal;
-			my $ended;
-			$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended || slurp_file($log) =~ /LOG:  startup process \(PID \d+\) exited/ });
-			my $found = processes_of($directory);
-			ok(!$ended, 'the server waits for it') || diag(join "\n", sort keys %$found);
-			kill 'CONT', $pid;
-			$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended });
-			is(join(', ', sort keys %{ processes_of($directory) }), '', 'no process is left');
-			is($? >> 8, 1, 'exit status');
-			my $text = slurp_file($log);
-			like($text, qr/FATAL:  recovery target timeline 99 does not exist/, 'the reason');
-			unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
-			unlink "$directory/recovery.signal";
-			$aio->start_again;
-		}), dies => 1);
-	}
+	$aio->scenario('while the %s stands still', with('', 20, sub ($t, $stopped) {
+		ok($aio->stop, 'the server stops');
+		my ($directory, $log, $go) = map { $aio->node->$_ } qw(data_dir basedir basedir);
+		$log .= '/start.log';
+		$go .= '/go';
+		unlink $log, $go;
+		open my $signal, '>', "$directory/recovery.signal" or die "recovery.signal: $!";
+		close $signal;
+		# the startup process waits, and then fails
+		my $child = start_program($log, 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99',
+			'-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false");
+		my $pid;
+		$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
+		kill 'STOP', $pid;
+		open $signal, '>', $go or die "$go: $!";
+		close $signal;
+		my $ended;
+		$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended || slurp_file($log) =~ /LOG:  startup process \(PID \d+\) exited/ });
+		my $found = processes_of($directory);
+		ok(!$ended, 'the server waits for it') || diag(join "\n", sort keys %$found);
+		kill 'CONT', $pid;
+		$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended });
+		is(join(', ', sort keys %{ processes_of($directory) }), '', 'no process is left');
+		is($? >> 8, 1, 'exit status');
+		my $text = slurp_file($log);
+		like($text, qr/FATAL:  recovery target timeline 99 does not exist/, 'the reason');
+		unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
+		unlink "$directory/recovery.signal";
+		$aio->start_again;
+	}), each => ['checkpointer', 'background writer', 'io worker 0'], dies => 1);
 }, leaves => 'nothing');

@@ -43,18 +43,15 @@ sub contents ($aio, $has_amcheck)
 
 with_each_io_method(sub {
 	my $has_amcheck = !$aio->lacks('amcheck');
-	for my $name (scripts_in_wal())
-	{
-		$aio->scenario($name, sub {
-			$aio->sql('CHECKPOINT');
-			run_script($aio, $name);
-			my $before = contents($aio, $has_amcheck);
-			like($before, qr/^$name\.\w+: [1-9]/m, 'the script has left tables');
-			$aio->recovers;
-			is(contents($aio, $has_amcheck), $before, 'all tables and indexes are as they were');
-			$aio->sql("DROP SCHEMA $name CASCADE");
-		}, dies => 1);
-	}
+	$aio->scenario('%s', sub ($, $name) {
+		$aio->sql('CHECKPOINT');
+		run_script($aio, $name);
+		my $before = contents($aio, $has_amcheck);
+		like($before, qr/^$name\.\w+: [1-9]/m, 'the script has left tables');
+		$aio->recovers;
+		is(contents($aio, $has_amcheck), $before, 'all tables and indexes are as they were');
+		$aio->sql("DROP SCHEMA $name CASCADE");
+	}, each => [scripts_in_wal()], dies => 1);
 },
 	own => 1,
 	# the images of all blocks are many

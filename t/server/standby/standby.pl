@@ -105,24 +105,21 @@ with_each_io_method(sub {
 		$standby->end_session($reader);
 	});
 
-	for my $end ('the hold timeout', 'a release', 'fast shutdown')
-	{
-		$aio->scenario("replay of DROP TABLE, until $end", sub {
-			my $t = on_both($aio, $standby);
-			my ($issuer) = $standby->sessions('issuer');
-			$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
-			$standby->sql("SELECT io_hold('$t', max_reads => 1)");
-			$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-			$aio->sql("DROP TABLE $t");
-			my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
-			$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
-			$standby->sql('SELECT io_release_all()') if $end eq 'a release';
-			while_stopped($standby) if $end eq 'fast shutdown';
-			$aio->replayed_by($standby);
-			$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
-			$standby->sql('SELECT io_hold_end()');
-		});
-	}
+	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
+		my $t = on_both($aio, $standby);
+		my ($issuer) = $standby->sessions('issuer');
+		$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
+		$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+		$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+		$aio->sql("DROP TABLE $t");
+		my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
+		$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
+		$standby->sql('SELECT io_release_all()') if $end eq 'a release';
+		while_stopped($standby) if $end eq 'fast shutdown';
+		$aio->replayed_by($standby);
+		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
+		$standby->sql('SELECT io_hold_end()');
+	}, each => ['the hold timeout', 'a release', 'fast shutdown']);
 
 },
 	# replay does not read a page whose whole image is in the WAL
@@ -157,48 +154,44 @@ with_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-	for my $whole (0, 1)
-	{
-		$aio->scenario($whole ? 'a whole page' : 'a change', sub {
-			my ($reader, $n) = stand_on_block_2($aio, $standby);
-			my $size = $standby->log_size;
-			# nobody ever saw what VACUUM removes, so it conflicts with no snapshot
-			my $update = 'BEGIN; UPDATE scenario.p SET n = n WHERE ctid = \'(2,5)\'; ROLLBACK';
-			$aio->sql($_) for split(/; /, $update), $whole ? 'CHECKPOINT' : ();
-			my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
-			$aio->sql('VACUUM (TRUNCATE off) scenario.p');
-			is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
-			my ($startup) = $standby->pids_of_type('startup');
-			my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
-			ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));
-			ok($standby->poll(sub { $standby->log_text($size) =~ /recovery still waiting/ }), 'the log says so');
-			$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
-			$reader->sql('ROLLBACK');
-			$aio->replayed_by($standby);
-			my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
-			is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
-			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
-			$standby->end_session($reader);
-		});
-	}
+	$aio->scenario('%s', sub ($, $what) {
+		my $whole = $what eq 'a whole page';
+		my ($reader, $n) = stand_on_block_2($aio, $standby);
+		my $size = $standby->log_size;
+		# nobody ever saw what VACUUM removes, so it conflicts with no snapshot
+		my $update = 'BEGIN; UPDATE scenario.p SET n = n WHERE ctid = \'(2,5)\'; ROLLBACK';
+		$aio->sql($_) for split(/; /, $update), $whole ? 'CHECKPOINT' : ();
+		my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+		$aio->sql('VACUUM (TRUNCATE off) scenario.p');
+		is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+		my ($startup) = $standby->pids_of_type('startup');
+		my $event = $standby->major < 19 ? 'BufferPin' : 'BufferCleanup';
+		ok($standby->poll(sub { $standby->wait_event($startup) eq $event }), "the startup process waits for the pin: $event") || diag($standby->activity($startup));
+		ok($standby->poll(sub { $standby->log_text($size) =~ /recovery still waiting/ }), 'the log says so');
+		$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+		$reader->sql('ROLLBACK');
+		$aio->replayed_by($standby);
+		my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
+		is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
+		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
+		$standby->end_session($reader);
+	}, each => [ 'a change', 'a whole page' ]);
 
-	for my $whole (0, 1)
-	{
-		$aio->scenario($whole ? 'a whole page that nobody has to be kept off' : 'a change that nobody has to be kept off', sub {
-			my ($reader, $n) = stand_on_block_2($aio, $standby);
-			my $size = $standby->log_size;
-			$aio->sql('CHECKPOINT') if $whole;
-			my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
-			$aio->sql('UPDATE scenario.p SET n = -n WHERE ctid = \'(2,5)\'');
-			is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
-			$aio->replayed_by($standby);
-			unlike($standby->log_text($size), qr/recovery still waiting/, 'replay does not wait for the pin');
-			$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
-			$reader->sql('ROLLBACK');
-			$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
-			$standby->end_session($reader);
-		});
-	}
+	$aio->scenario('%s that nobody has to be kept off', sub ($, $what) {
+		my $whole = $what eq 'a whole page';
+		my ($reader, $n) = stand_on_block_2($aio, $standby);
+		my $size = $standby->log_size;
+		$aio->sql('CHECKPOINT') if $whole;
+		my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+		$aio->sql('UPDATE scenario.p SET n = -n WHERE ctid = \'(2,5)\'');
+		is(whole_pages_since($aio, $from), $whole ? 2 : '', 'which whole pages of the table are in the WAL');
+		$aio->replayed_by($standby);
+		unlike($standby->log_text($size), qr/recovery still waiting/, 'replay does not wait for the pin');
+		$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
+		$reader->sql('ROLLBACK');
+		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
+		$standby->end_session($reader);
+	}, each => [ 'a change', 'a whole page' ]);
 }, streaming => 1, leaves => 'nothing',
 	# or the change would find that the page is in the WAL already, because of hint bits
 	no_data_checksums => 1, conf => { wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
@@ -217,42 +210,28 @@ with_each_io_method(sub {
 		[ 'a row that is removed', 'DELETE FROM scenario.p WHERE n = 7', 'VACUUM (TRUNCATE off) scenario.p' ],
 		[ 'a new row, and VACUUM\'s first pass', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (TRUNCATE off) scenario.p' ],
 		[ 'a new row, and its second pass', "INSERT INTO scenario.p VALUES (500); $aborted", 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p' ],
-		[ 'a new row that is frozen', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (FREEZE, TRUNCATE off) scenario.p' ]);
-	for my $case (@cases)
-	{
-		my ($what, $change, $vacuum) = @$case;
-		$aio->scenario($what, sub {
-			my $reader = $standby->session('reader');
-			$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
-			$aio->replayed_by($standby);
-			# by an index-only scan, which believes the visibility map
-			$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
-			my $rows = 'SELECT count(*), sum(n) FROM scenario.p';
-			$reader->gives($rows, '200|20100', 'what the snapshot sees');
-			$aio->sql($_) for split /; /, $change;
-			my ($startup) = $standby->pids_of_type('startup');
-			$aio->replayed_by($standby);
-			$aio->sql($vacuum);
-			ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup));
-			$reader->gives($rows, '200|20100', 'which sees the same rows');
-			$reader->sql('ROLLBACK');
-			$aio->replayed_by($standby);
-			$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
-			$standby->end_session($reader);
-		});
-	}
-
-	$aio->scenario('rows that nobody ever saw', sub {
+		[ 'a new row that is frozen', 'INSERT INTO scenario.p VALUES (500)', 'VACUUM (FREEZE, TRUNCATE off) scenario.p' ],
+		[ 'rows that nobody ever saw', $aborted, 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p' ]);
+	$aio->scenario('%s', sub ($, $, $change, $vacuum) {
 		my $reader = $standby->session('reader');
 		$aio->sql('CREATE TABLE scenario.p (n int) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT generate_series(1, 200); CREATE INDEX p_n ON scenario.p (n); VACUUM (FREEZE) scenario.p');
 		$aio->replayed_by($standby);
-		$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scenario.p');
-		$aio->sql($_) for split(/; /, $aborted), 'VACUUM (TRUNCATE off, INDEX_CLEANUP on) scenario.p';
+		# by an index-only scan, which believes the visibility map
+		$reader->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ');
+		my $rows = 'SELECT count(*), sum(n) FROM scenario.p';
+		$reader->gives($rows, '200|20100', 'what the snapshot sees');
+		$aio->sql($_) for split /; /, $change;
+		my ($startup) = $standby->pids_of_type('startup');
 		$aio->replayed_by($standby);
-		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '200|20100', 'replay waits for no snapshot');
+		$aio->sql($vacuum);
+		if ($change eq $aborted) { $aio->replayed_by($standby) }
+		else { ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup)) }
+		$reader->gives($rows, '200|20100', 'which sees the same rows');
 		$reader->sql('ROLLBACK');
+		$aio->replayed_by($standby);
+		$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
 		$standby->end_session($reader);
-	});
+	}, each => \@cases);
 }, streaming => 1, leaves => 'nothing', conf => { max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
 
 # What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
