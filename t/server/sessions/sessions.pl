@@ -46,21 +46,13 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'", 0, 'no handle is lost');
 	}), skip => no_strace());
 
-	for my $how ('ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s')
-	{
-		$aio->scenario("$how with reads under way", with('alice', sub ($alice) {
-			for my $kind ('', 'TEMP')
-			{
-				my $t = $aio->table("t$kind", 40, kind => $kind, session => $alice);
-				$alice->sql('BEGIN; SAVEPOINT s');
-				$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
-				$alice->sql($how);
-				$alice->sql('COMMIT') if $how =~ / s/;
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
-				$aio->proves($t, session => $alice);
-			}
-		}));
-	}
+	$aio->scenario('%s, with reads under way, %s', with_kind('alice', 40, sub ($alice, $t, $, $how) {
+		$alice->sql('BEGIN; SAVEPOINT s');
+		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
+		$alice->sql($how);
+		$alice->sql('COMMIT') if $how =~ / s/;
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads');
+	}), each => [ combined([ '', 'TEMP' ], [ 'ROLLBACK TO s', 'ROLLBACK', 'COMMIT', 'RELEASE s' ]) ]);
 
 	# a temporary table cannot be dropped while its session still writes to its memory
 	$aio->scenario('exit with reads of a temporary table', with('alice', 40, kind => 'TEMP', sub ($alice, $t) {
@@ -73,26 +65,22 @@ with_each_io_method(sub {
 	}));
 
 	# the last two truncate the file in place while it is read
-	for my $case ([ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
-		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ])
-	{
-		my ($begin, $options, $end) = @$case;
-		$aio->scenario(join('; ', grep { $_ } $begin, $options, $end), with('alice', sub ($alice) {
-			$alice->sql('SET temp_buffers = 100');
-			for my $round (1 .. 2)
-			{
-				$alice->sql($begin) if $begin;
-				$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
-				$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
-				$alice->sql($_) for split /; /, $end;
-				# uses all local buffers again
-				my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
-				$aio->proves($t, gen => $round, session => $alice);
-				$alice->sql("DROP TABLE $t");
-				$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
-			}
-		}));
-	}
+	$aio->scenario('%s, %s; %s', with('alice', sub ($alice, $begin, $options, $end) {
+		$alice->sql('SET temp_buffers = 100');
+		for my $round (1 .. 2)
+		{
+			$alice->sql($begin) if $begin;
+			$alice->sql("CREATE TEMP TABLE gone (i int) $options; SELECT grow_rel('gone', 60); SELECT evict_rel('gone')");
+			$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
+			$alice->sql($_) for split /; /, $end;
+			# uses all local buffers again
+			my $t = $aio->table("t$round", 120, kind => 'TEMP', gen => $round, session => $alice);
+			$aio->proves($t, gen => $round, session => $alice);
+			$alice->sql("DROP TABLE $t");
+			$alice->sql('DROP TABLE IF EXISTS gone; SET client_min_messages = warning');
+		}
+	}), each => [ [ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
+		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ] ]);
 }, conf => { io_max_concurrency => 64 });
 
 # A session is cancelled, runs into statement_timeout, or is terminated, at each place where
@@ -114,41 +102,34 @@ with_each_io_method(sub {
 		'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
 		'pg_terminate_backend' => [ '57P01', qr/terminating connection due to administrator command/ ]);
 
-	for my $wait (sort keys %waits)
-	{
-		for my $end (sort keys %ends)
+	$aio->scenario('%s while it waits for %s', with('alice bob', 40, sub ($alice, $bob, $t, $end, $wait) {
+		my $others = $wait =~ /another/;
+		$alice->sql('SELECT count(*) FROM pg_class');
+		# a longer timeout is tried if it comes before the wait
+		for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
 		{
-			my $others = $wait =~ /another/;
-			$aio->scenario("$end while it waits for $wait", with('alice bob', 40, sub ($alice, $bob, $t) {
-				$alice->sql('SELECT count(*) FROM pg_class');
-				# a longer timeout is tried if it comes before the wait
-				for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
-				{
-					$alice->sql("SET statement_timeout = $limit");
-					$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
-					last if $alice->gets_to_wait('AioIoCompletion');
-					$aio->release;
-					$_->wait_for_end for $alice, $bob;
-					$aio->evict($t);
-				}
-				ok(!$alice->has_ended, 'waits');
-				$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
-				if ($end eq 'pg_terminate_backend' && !$others)
-				{
-					# a session exits after its reads have ended
-					$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
-					$aio->release;
-				}
-				$alice->raises(@{ $ends{$end} }, $end);
-				$aio->release;
-				$bob->wait_for_end;
-				is($bob->error, undef, 'the other has no error');
-				$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
-				$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
-			}), log => $aio->terminated('alice'),
-			skip => $aio->no_faults);
+			$alice->sql("SET statement_timeout = $limit");
+			$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+			last if $alice->gets_to_wait('AioIoCompletion');
+			$aio->release;
+			$_->wait_for_end for $alice, $bob;
+			$aio->evict($t);
 		}
-	}
+		ok(!$alice->has_ended, 'waits');
+		$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
+		if ($end eq 'pg_terminate_backend' && !$others)
+		{
+			# a session exits after its reads have ended
+			$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
+			$aio->release;
+		}
+		$alice->raises(@{ $ends{$end} }, $end);
+		$aio->release;
+		$bob->wait_for_end;
+		is($bob->error, undef, 'the other has no error');
+		$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
+		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
+	}), each => [ combined([ sort keys %ends ], [ sort keys %waits ]) ], log => $aio->terminated('alice'), skip => $aio->no_faults);
 });
 
 # Single-user mode: there are no I/O workers, no other session, and no gate.
@@ -244,27 +225,23 @@ for_each_io_method(sub {
 		  [ 'of a kernel', $without->('ENOSYS'), qr/${rings}Function not implemented\n.*HINT:  The kernel does not support io_uring/ ];
 	}
 	push @limits, [ 'memory for rings', 'ulimit -l 16;', qr/${rings}Cannot allocate memory/ ] if $aio->method eq 'io_uring';
-	for my $limit (@limits)
-	{
-		my ($what, $ulimit, $reason) = @$limit;
-		$aio->scenario("not enough $what", with('', 40, sub ($t) {
-			while_stopped($aio, sub {
-				my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
-			  SKIP: {
-					skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
-					isnt($status, 0, 'the server does not start');
-					isnt($status, -1, 'it ends');
-					like($log, $reason, 'it logs the reason') || diag($log);
-					if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
-					{
-						ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
-					}
-					unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
+	$aio->scenario('not enough %s', with('', 40, sub ($t, $what, $ulimit, $reason) {
+		while_stopped($aio, sub {
+			my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
+		  SKIP: {
+				skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
+				isnt($status, 0, 'the server does not start');
+				isnt($status, -1, 'it ends');
+				like($log, $reason, 'it logs the reason') || diag($log);
+				if ($log =~ /DETAIL:  System allows (\d+), server needs at least (\d+), (\d+) files are already open/)
+				{
+					ok($1 + $3 == 60 && $1 < $2, "$1 descriptors, and $3 in use, are what is allowed, and $2 would do");
 				}
-				ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
-			});
-		}));
-	}
+				unlike($log, qr/TRAP|PANIC|terminated by signal/, 'it does not crash');
+			}
+			ok(!-e $aio->node->data_dir . '/postmaster.pid', 'no postmaster.pid is left');
+		});
+	}), each => \@limits);
 
 	# the rings take descriptors, and files need some more
 	$aio->scenario('as many file descriptors as the hint says', with('', 40, sub ($t) {

@@ -17,28 +17,19 @@ sub set_workers ($aio, $n)
 	return $aio->wait_for_workers($n);
 }
 
-# Starts a read of one block in each of n sessions.
-sub start_reads ($aio, $t, $n)
-{
-	my @readers = $aio->sessions(map { "reader$_" } 1 .. $n);
-	my $block = 0;
-	$_->starts("SELECT read_rel_block_ll('$t', " . $block++ . ')') for @readers;
-	return @readers;
-}
-
 with_each_io_method(sub {
-	$aio->scenario('as many reads at a time as workers', with('', 20, sub ($t) {
-		for my $n (1, 2, 5, 3)
-		{
-			set_workers($aio, $n);
-			my @readers = $aio->read_with_stopped_workers($t, sub { return start_reads($aio, $t, 6) });
-			$aio->workers_stand_still($n, "$n workers");
-			$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
-			$aio->let_workers_go;
-			$_->ends for @readers;
-			$aio->evict($t);
-		}
-	}), leaves => 'nothing', skip => $unstoppable);
+	$aio->scenario('as many reads at a time as workers', with('', 20, sub ($t, $n) {
+		set_workers($aio, $n);
+		my @readers = $aio->sessions(map { "reader$_" } 0 .. 5);
+		$aio->read_with_stopped_workers($t, sub { return map { $readers[$_]->starts("SELECT read_rel_block_ll('$t', $_)") } 0 .. 5 });
+		$aio->workers_stand_still($n, "$n workers");
+		$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
+		$aio->let_workers_go;
+		$_->ends for @readers;
+		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", $n, 'no more workers than are set');
+		$aio->proves($t);
+		$aio->evict($t);
+	}), each => [ 1, 2, 5, 3 ], leaves => 'nothing', skip => $unstoppable);
 
 	$aio->scenario('titles', sub {
 		# which of several numbers remains is not defined; new workers take the smallest that are free
@@ -79,8 +70,7 @@ with_each_io_method(sub {
 	}), skip => $unstoppable);
 
 	# 64 places, of which 18 leaves one empty; each round begins at another place
-	$aio->scenario('the queue is full', with('alice bob', sub ($alice, $bob) {
-		my ($t, $u) = ($aio->table('t', 10), $aio->table('u', 100));
+	$aio->scenario('the queue is full', with('alice bob', [ t => 10 ], [ u => 100 ], sub ($alice, $bob, $t, $u) {
 		set_workers($aio, 1);
 		for my $round (1 .. 64)
 		{
@@ -117,14 +107,6 @@ with_each_io_method(sub {
 		set_workers($aio, 3);
 		$aio->logs(qr/could(?:n't| not) find a free worker/, 0, 'no worker lacks a place');
 	}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'workers leave one by one, after some time');
-
-	$aio->scenario('no more workers than are set', sub {
-		set_workers($aio, 2);
-		my $t = $aio->table('t', 40);
-		my ($alice) = $aio->sessions('alice');
-		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(38, 0, -2)))", 20, 'reads');
-		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", 2, 'two');
-	}, leaves => 'nothing');
 }, conf => { io_max_concurrency => 100, shared_buffers => '64MB' });
 
 # The number of I/O workers, since 19 between io_min_workers and io_max_workers (server
@@ -164,11 +146,11 @@ for_each_io_method(sub {
 
 	$aio->scenario('does not grow for one read at a time', with('alice', 60, sub ($alice, $t) {
 		shrink_to_one($aio);
-		my $since = $aio->sql('SELECT extract(epoch FROM clock_timestamp())');
+		my $until = $aio->sql("SELECT clock_timestamp() + interval '0.2 s'");
 		$aio->poll(sub {
 				$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
 				$aio->evict($t, $alice);
-				return $aio->sql("SELECT extract(epoch FROM clock_timestamp()) > $since + 0.2") eq 't';
+				return $aio->sql("SELECT clock_timestamp() > '$until'") eq 't';
 			});
 		is(workers($aio), 1, 'one worker is enough');
 	}), leaves => 'nothing', skip => $fixed);
@@ -217,8 +199,7 @@ for_each_io_method(sub {
 		cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
 	}, leaves => 'nothing', skip => $fixed);
 
-	$aio->scenario('busy workers do not leave', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+	$aio->scenario('busy workers do not leave', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
 		$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
 		# one worker stands still, the other performs all further reads
@@ -268,16 +249,5 @@ for_each_io_method(sub {
 		queue_reads($aio, $alice, $t, 30, 3);
 		is(workers($aio), 1, 'no other worker within an hour');
 	}, skip => $fixed // $unstoppable);
-
-	$aio->scenario('as many as io_workers says', sub {
-		for my $n (3, 1, 2)
-		{
-			$aio->alter_system(io_workers => $n);
-			$aio->wait_for_workers($n);
-			is(workers($aio), $n, "$n workers");
-			my $t = $aio->table("t$n", 20);
-			$aio->proves($t);
-		}
-	}, leaves => 'nothing', skip => $aio->major < 19 ? undef : 'io_workers was replaced in 19');
 }, conf => { io_max_concurrency => 64, shared_buffers => '64MB' },
 	versioned => { 19 => { io_min_workers => 1, io_max_workers => 3, io_worker_launch_interval => 0 } });

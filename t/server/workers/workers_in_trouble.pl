@@ -17,23 +17,12 @@ sub opens_but_fails_to_read ($path)
 	return !defined sysread($file, my $bytes, 8192) && $!{EINVAL};
 }
 
-# What is logged when I/O workers are ended by SIGINT.
-my @replaced = (qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code 1/, qr/io worker FATAL:  terminating io worker process due to administrator command/);
-
 # Waits until there are as many workers as there are at least, without those of these process ids.
 # From 19 on, load may have added others, which nobody replaces.
 sub wait_for_least ($aio, @gone)
 {
 	my $least = $aio->setting($aio->major < 19 ? 'io_workers' : 'io_min_workers');
 	return $aio->wait_for("SELECT count(*) >= $least FROM pg_stat_activity WHERE backend_type = 'io worker' AND pid <> ALL ('{" . join(',', @gone) . "}')");
-}
-
-# Ends all I/O workers and waits for others.
-sub replace_workers ($aio)
-{
-	my @before = $aio->pids_of_type('io worker');
-	kill 'INT', @before;
-	return wait_for_least($aio, @before);
 }
 
 # Returns how many descriptors I/O workers have of a file, named by the end of its path.
@@ -65,9 +54,11 @@ with_each_io_method(sub {
 		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails');
 		rename "$file.away", $file or die "rename: $!";
 		# the old ones keep the other file open
-		replace_workers($aio);
+		my @before = $aio->pids_of_type('io worker');
+		kill 'INT', @before;
+		wait_for_least($aio, @before);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 2)", 2, 'later on');
-	}), log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, @replaced ],
+	}), log => [ qr/io worker LOG:  could not read blocks 3\.\.4 /, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code 1/, qr/io worker FATAL:  terminating io worker process due to administrator command/ ],
 		skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
 	$aio->scenario('reopening fails', with('alice', 10, sub ($alice, $t) {
@@ -77,11 +68,6 @@ with_each_io_method(sub {
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
 		$aio->fail_reopen(0);
 	}), log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
-
-	$aio->scenario('a worker is replaced', with('alice', 10, sub ($alice, $t) {
-		replace_workers($aio);
-		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
-	}), log => \@replaced);
 
 	# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
 	$aio->scenario('a database is moved and dropped whose files workers have open', sub {
@@ -125,27 +111,24 @@ my $stream = sub ($t) { return "SELECT count(*) FROM read_stream_for_blocks('$t'
 for_each_io_method(sub {
 	# signal => true if it ends a worker, which the postmaster replaces
 	my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
-	for my $signal (sort keys %signals)
-	{
-		$aio->scenario("SIG$signal", with('alice bob', 60, sub ($alice, $bob, $t) {
-			until_workers($aio, $count);
-			my @before = workers($aio);
-			is(scalar @before, $count, 'the workers');
-			$_->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1') for $alice, $bob;
-			# during reads
-			for my $round (1 .. 3)
-			{
-				my @workers = workers($aio);
-				$aio->evict($t);
-				$_->starts($stream->($t)) for $alice, $bob;
-				kill $signal, @workers;
-				$_->returns(120, "round $round: all blocks") for $alice, $bob;
-				ok(until_workers($aio, $count, $signals{$signal} ? @workers : ()), $signals{$signal} ? 'other workers take their place' : 'there are as many workers');
-			}
-			my @after = workers($aio);
-			is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
-		}), log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
-	}
+	$aio->scenario('SIG%s', with('alice bob', 60, sub ($alice, $bob, $t, $signal) {
+		until_workers($aio, $count);
+		my @before = workers($aio);
+		is(scalar @before, $count, 'the workers');
+		$_->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1') for $alice, $bob;
+		# during reads
+		for my $round (1 .. 3)
+		{
+			my @workers = workers($aio);
+			$aio->evict($t);
+			$_->starts($stream->($t)) for $alice, $bob;
+			kill $signal, @workers;
+			$_->returns(120, "round $round: all blocks") for $alice, $bob;
+			ok(until_workers($aio, $count, $signals{$signal} ? @workers : ()), $signals{$signal} ? 'other workers take their place' : 'there are as many workers');
+		}
+		my @after = workers($aio);
+		is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
+	}), each => [sort keys %signals], log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 
 	# only while a worker executes a read does it say so
 	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {
@@ -199,24 +182,19 @@ for_each_io_method(sub {
 		$aio->proves($t, except => 'block 7 has no row');
 	}), log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
 
-	my %crashes = (
-		KILL => 'was terminated by signal 9: Killed', QUIT => 'exited with exit code 2',
-		ABRT => 'was terminated by signal 6: Aborted', SEGV => 'was terminated by signal 11: Segmentation fault');
-	for my $signal (sort keys %crashes)
-	{
-		$aio->scenario("SIG$signal", with('alice', 60, sub ($alice, $t) {
-			$aio->sql('CHECKPOINT');
-			my @workers = workers($aio);
-			# a worker that holds a lock of the queue would stop all
-			$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-			$alice->starts($stream->($t));
-			kill $signal, $workers[0];
-			$aio->poll(sub { $aio->log_text =~ /all server processes terminated; reinitializing/ }) or fail('the server restarts');
-			$alice->wait_for_end;
-			$aio->restarted;
-			ok(until_workers($aio, $count, @workers), 'all workers are new');
-		}), dies => 1, skip => $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef,
-		  log => [ qr/postmaster LOG:  io worker \(PID \d+\) $crashes{$signal}/,
-			qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ]);
-	}
+	$aio->scenario('SIG%s', with('alice', 60, sub ($alice, $t, $signal, $) {
+		$aio->sql('CHECKPOINT');
+		my @workers = workers($aio);
+		# a worker that holds a lock of the queue would stop all
+		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
+		$alice->starts($stream->($t));
+		kill $signal, $workers[0];
+		$aio->poll(sub { $aio->log_text =~ /all server processes terminated; reinitializing/ }) or fail('the server restarts');
+		$alice->wait_for_end;
+		$aio->restarted;
+		ok(until_workers($aio, $count, @workers), 'all workers are new');
+	}), dies => 1, skip => sub ($signal, $) { $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : undef },
+		log => sub ($, $message) { [ qr/postmaster LOG:  io worker \(PID \d+\) $message/, qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ] },
+		each => [ [ KILL => 'was terminated by signal 9: Killed' ], [ QUIT => 'exited with exit code 2' ],
+			[ ABRT => 'was terminated by signal 6: Aborted' ], [ SEGV => 'was terminated by signal 11: Segmentation fault' ] ]);
 }, workers => $count, conf => { restart_after_crash => 'on' });

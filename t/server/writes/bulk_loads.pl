@@ -19,23 +19,20 @@ sub prepare ($aio, $name, $rows)
 sub blocks ($aio, $t) { return $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('$t') / 8192 - (SELECT count(DISTINCT (ctid::text::point)[0]) FROM $t)") }
 
 with_each_io_method(sub {
-	for my $rows (5, 8, 60, 333)
-	{
-		$aio->scenario("COPY of $rows pages", with('alice bob', sub ($alice, $bob) {
-			my ($t, $file) = prepare($aio, 't', $rows);
-			# bob has looked for free space when there was none
-			$bob->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)");
-			$alice->sql("COPY $t FROM '$file'");
-			my ($size, $empty) = split /\|/, blocks($aio, $t);
-			cmp_ok($size, '<', $rows + 66, "$size blocks");
-			is($size - $empty, $rows + 1, 'each row has a block of its own');
-			# as many rows as there are empty pages
-			my $insert = sub { $_[0]->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)") };
-			for my $n (1 .. $empty) { $insert->($n % 3 ? $bob : $alice) }
-			is(blocks($aio, $t), "$size|0", "$empty further rows fill the table");
-			$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)), count(DISTINCT blk) FROM $t", "$size|$size|${\($rows + 1)}", 'the rows');
-		}));
-	}
+	$aio->scenario('COPY of %s pages', with('alice bob', sub ($alice, $bob, $rows) {
+		my ($t, $file) = prepare($aio, 't', $rows);
+		# bob has looked for free space when there was none
+		$bob->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)");
+		$alice->sql("COPY $t FROM '$file'");
+		my ($size, $empty) = split /\|/, blocks($aio, $t);
+		cmp_ok($size, '<', $rows + 66, "$size blocks");
+		is($size - $empty, $rows + 1, 'each row has a block of its own');
+		# as many rows as there are empty pages
+		my $insert = sub { $_[0]->sql("INSERT INTO $t SELECT '$t', -1, 0, proof('$t', -1, 0)") };
+		for my $n (1 .. $empty) { $insert->($n % 3 ? $bob : $alice) }
+		is(blocks($aio, $t), "$size|0", "$empty further rows fill the table");
+		$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)), count(DISTINCT blk) FROM $t", "$size|$size|${\($rows + 1)}", 'the rows');
+	}), each => [5, 8, 60, 333]);
 
 	# a page of the free space map has 4069 heap blocks; another session knows the map as it was before it grew
 	$aio->scenario('free space behind the first page of the map', with('alice bob', sub ($alice, $bob) {
@@ -109,8 +106,7 @@ my $no_space = qr/could not write blocks? \d+(?:\.\.\d+)? in file "base\S+": No 
 with_each_io_method(sub {
 	my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 
-	$aio->scenario('a dirty block, written to make room', sub {
-		my ($t, $other) = ($aio->table('t', 3, changes => 1), $aio->table('other', 1));
+	$aio->scenario('a dirty block, written to make room', with('', [ t => 3, changes => 1 ], [ other => 1 ], sub ($t, $other) {
 		$aio->sql('CHECKPOINT');
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
@@ -130,7 +126,7 @@ with_each_io_method(sub {
 		$bob->sql("SELECT evict_rel('$t')");
 		$bob->gives("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$t'))", 0, 'then all are written');
 		$bob->gives("SELECT string_agg(blk::text, ',' ORDER BY blk) FROM $t", '0,1,2', 'and read again');
-	}, skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
+	}), skip => $forgotten, log => qr/client backend \w+ (?:ERROR|WARNING):  .*could not write block/);
 
 	$aio->scenario('a dirty block of a temporary table', with('alice', 3, kind => 'TEMP', changes => 1, sub ($alice, $t) {
 		my ($file, $other) = ($aio->file_of($t, $alice), $aio->table('other', 1));
@@ -165,24 +161,21 @@ with_each_io_method(sub {
 # io_methods: worker
 for_each_io_method(sub {
 	# a partition that is smaller than another one has no block of its number
-	for my $order ('i', 'i % 2, i', '(i / 37) % 2, i', '-i')
-	{
-		$aio->scenario("COPY into partitions, ordered by $order", with('alice', sub ($alice) {
-			my $file = $aio->node->basedir . '/rows.copy';
-			$aio->sql('CREATE FUNCTION scenario.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$; CREATE TABLE scenario.p (k int, i int, body text STORAGE PLAIN) PARTITION BY LIST (k)');
-			$aio->sql("CREATE TABLE scenario.p$_ PARTITION OF scenario.p FOR VALUES IN ($_) WITH (autovacuum_enabled = off)") for 0 .. 2;
-			$aio->sql("COPY (SELECT CASE WHEN i % 10 = 3 THEN 1 WHEN i % 25 = 4 THEN 2 ELSE 0 END, i, repeat('x', 7000) FROM generate_series(0, 599) i ORDER BY $order) TO '$file'");
-			# with triggers, row by row
-			for my $time (1 .. 4)
-			{
-				$aio->sql("CREATE TRIGGER t BEFORE INSERT ON scenario.p$_ FOR EACH ROW EXECUTE FUNCTION scenario.f()") for $time == 2 ? 1 : $time == 3 ? (0, 2) : ();
-				$alice->sql("COPY scenario.p FROM '$file'");
-				$alice->gives('SELECT k, count(*), count(DISTINCT i), sum(length(body)) FROM scenario.p GROUP BY k ORDER BY k', join("\n", map { my ($k, $n) = @$_; join '|', $k, $n * $time, $n, $n * $time * 7000 } [ 0, 516 ], [ 1, 60 ], [ 2, 24 ]), "the rows, time $time");
-			}
-			# not many more pages than rows
-			$alice->gives("SELECT max(pg_relation_size('scenario.p' || k) / 8192 - n) < 130 FROM (SELECT k, count(*) AS n FROM scenario.p GROUP BY k) s", 't', 'pages that no row needs');
-		}));
-	}
+	$aio->scenario('COPY into partitions, ordered by %s', with('alice', sub ($alice, $order) {
+		my $file = $aio->node->basedir . '/rows.copy';
+		$aio->sql('CREATE FUNCTION scenario.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$; CREATE TABLE scenario.p (k int, i int, body text STORAGE PLAIN) PARTITION BY LIST (k)');
+		$aio->sql("CREATE TABLE scenario.p$_ PARTITION OF scenario.p FOR VALUES IN ($_) WITH (autovacuum_enabled = off)") for 0 .. 2;
+		$aio->sql("COPY (SELECT CASE WHEN i % 10 = 3 THEN 1 WHEN i % 25 = 4 THEN 2 ELSE 0 END, i, repeat('x', 7000) FROM generate_series(0, 599) i ORDER BY $order) TO '$file'");
+		# with triggers, row by row
+		for my $time (1 .. 4)
+		{
+			$aio->sql("CREATE TRIGGER t BEFORE INSERT ON scenario.p$_ FOR EACH ROW EXECUTE FUNCTION scenario.f()") for $time == 2 ? 1 : $time == 3 ? (0, 2) : ();
+			$alice->sql("COPY scenario.p FROM '$file'");
+			$alice->gives('SELECT k, count(*), count(DISTINCT i), sum(length(body)) FROM scenario.p GROUP BY k ORDER BY k', join("\n", map { my ($k, $n) = @$_; join '|', $k, $n * $time, $n, $n * $time * 7000 } [ 0, 516 ], [ 1, 60 ], [ 2, 24 ]), "the rows, time $time");
+		}
+		# not many more pages than rows
+		$alice->gives("SELECT max(pg_relation_size('scenario.p' || k) / 8192 - n) < 130 FROM (SELECT k, count(*) AS n FROM scenario.p GROUP BY k) s", 't', 'pages that no row needs');
+	}), each => ['i', 'i % 2, i', '(i / 37) % 2, i', '-i']);
 
 	# what the failed extension leaves in the buffers is not taken for a block
 	$aio->scenario('a temporary table that cannot grow, again and again', with('alice', sub ($alice) {
@@ -219,17 +212,13 @@ for_each_io_method(sub {
 	}), skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'before 18.6 and 19rc1, its free space is not known above the page' : undef);
 
 	# nothing else is written, since the pool has room for the table
-	$aio->scenario('the time of extensions', with('alice', sub ($alice) {
-		for my $kind ('', 'TEMP')
-		{
-			$alice->note_temporary_tables if $kind;
-			my $t = $kind ? 'e' : 'scenario.e';
-			$alice->sql("CREATE $kind TABLE $t (body text STORAGE PLAIN); SET track_io_timing = on");
-			my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) INSERT INTO $t SELECT repeat('x', 7000) FROM generate_series(1, 60)");
-			my $word = $kind ? 'Local' : 'Shared';
-			my ($time) = $plan =~ /"$word I\/O Write Time": ([0-9.]+)/;
-			cmp_ok($time // 0, '>', 0, "$word I/O write time");
-			$alice->sql("DROP TABLE $t");
-		}
-	}));
+	$aio->scenario('the time of extensions', with('alice', sub ($alice, $kind) {
+		$alice->note_temporary_tables if $kind;
+		my $t = $kind ? 'e' : 'scenario.e';
+		$alice->sql("CREATE $kind TABLE $t (body text STORAGE PLAIN); SET track_io_timing = on");
+		my $plan = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) INSERT INTO $t SELECT repeat('x', 7000) FROM generate_series(1, 60)");
+		my $word = $kind ? 'Local' : 'Shared';
+		my ($time) = $plan =~ /"$word I\/O Write Time": ([0-9.]+)/;
+		cmp_ok($time // 0, '>', 0, "$word I/O write time");
+	}), each => [ '', 'TEMP' ]);
 }, leaves => 'nothing');

@@ -36,21 +36,18 @@ with_each_io_method(sub {
 	}));
 
 	# VACUUM FULL writes past the buffer pool: a checkpoint meanwhile does not know of its writes
-	$aio->scenario('during VACUUM FULL', with('alice', 100, sub ($alice, $t) {
+	$aio->scenario('during VACUUM FULL', with('alice', 100, sub ($alice, $t, $checkpoints) {
 		$alice->sql('SET client_min_messages = debug1');
-		for my $checkpoints (0, 1)
-		{
-			$aio->evict($t, $alice);
-			$alice->notices;
-			$aio->holds_read_of($alice, "VACUUM FULL $t", relation => $t, pid => $alice->pid);
-			$aio->sql('CHECKPOINT') if $checkpoints;
-			$aio->release;
-			$alice->ends;
-			# no view counts this
-			is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
-			$aio->proves($t);
-		}
-	}), skip => $aio->no_faults);
+		$aio->evict($t, $alice);
+		$alice->notices;
+		$aio->holds_read_of($alice, "VACUUM FULL $t", relation => $t, pid => $alice->pid);
+		$aio->sql('CHECKPOINT') if $checkpoints;
+		$aio->release;
+		$alice->ends;
+		# no view counts this
+		is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
+		$aio->proves($t);
+	}), each => [ 0, 1 ], skip => $aio->no_faults);
 
 	$aio->scenario('a checkpoint that fails', with('alice', 10, changes => 1, sub ($alice, $t) {
 		my $file = $aio->file_of($t);
@@ -65,8 +62,7 @@ with_each_io_method(sub {
 	}), log => qr/checkpointer ERROR:  could not open file "[^"]+": No such file or directory/);
 
 	# a checkpoint removes a table's file only if the table was dropped before the checkpoint began
-	$aio->scenario('DROP during a checkpoint', with('alice', sub ($alice) {
-		my ($t, $u) = ($aio->table('t', 200, changes => 1), $aio->table('u', 10));
+	$aio->scenario('DROP during a checkpoint', with('alice', [ t => 200, changes => 1 ], [ u => 10 ], sub ($alice, $t, $u) {
 		my $file = $aio->file_of($u);
 		$aio->warm($t);
 		$aio->sql("CHECKPOINT; DELETE FROM $t");
@@ -127,21 +123,17 @@ with_each_io_method(sub {
 		is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
 	}));
 
-	$aio->scenario('options of CHECKPOINT', sub {
+	$aio->scenario('CHECKPOINT %s', sub ($, $options, $unlogged) {
 		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
 		my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
-		for my $case ([ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ])
-		{
-			my ($options, $unlogged) = @$case;
-			$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
-			$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
-			my ($before) = $dirty->();
-			$aio->sql("CHECKPOINT $options");
-			my ($logged, $left) = split /,/, $dirty->();
-			is($logged, 0, "CHECKPOINT $options writes logged tables");
-			is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
-		}
-	}, skip => $aio->major < 19 ? '18 has no options' : undef);
+		$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
+		$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
+		my ($before) = $dirty->();
+		$aio->sql("CHECKPOINT $options");
+		my ($logged, $left) = split /,/, $dirty->();
+		is($logged, 0, "CHECKPOINT $options writes logged tables");
+		is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
+	}, each => [ [ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ] ], skip => $aio->major < 19 ? '18 has no options' : undef);
 }, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
 		# all that is written, checkpoints write
 		bgwriter_lru_maxpages => 0,
@@ -227,19 +219,15 @@ for_each_io_method(sub {
 				$aio->cached($t) eq '';
 			}) or fail('all buffers of the table are taken');
 		});
-	for my $how (sort keys %writes)
-	{
-		$aio->scenario("a page that $how", with('alice bob', sub ($alice, $bob) {
-			my ($t, $large) = ($aio->table('t', 20), $aio->table('l', 2500));
-			# sets hint bits, so that no other page becomes dirty
-			$bob->sql("SELECT count(*) FROM $_") for $t, $large;
-			$aio->sql('CHECKPOINT');
-			$alice->sql("BEGIN; UPDATE $t SET gen = gen WHERE blk = 7");
-			my $lsn = $alice->sql('SELECT pg_current_wal_insert_lsn()');
-			$bob->gives("SELECT pg_current_wal_flush_lsn() < '$lsn'", 't', 'the change is in progress, its WAL not flushed');
-			$writes{$how}->($bob, $t, $large);
-			$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
-			$alice->sql('ROLLBACK');
-		}), skip => $aio->lacks('pg_buffercache'));
-	}
+	$aio->scenario('a page that %s', with('alice bob', [ t => 20 ], [ l => 2500 ], sub ($alice, $bob, $t, $large, $how) {
+		# sets hint bits, so that no other page becomes dirty
+		$bob->sql("SELECT count(*) FROM $_") for $t, $large;
+		$aio->sql('CHECKPOINT');
+		$alice->sql("BEGIN; UPDATE $t SET gen = gen WHERE blk = 7");
+		my $lsn = $alice->sql('SELECT pg_current_wal_insert_lsn()');
+		$bob->gives("SELECT pg_current_wal_flush_lsn() < '$lsn'", 't', 'the change is in progress, its WAL not flushed');
+		$writes{$how}->($bob, $t, $large);
+		$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
+		$alice->sql('ROLLBACK');
+	}), each => [sort keys %writes], skip => $aio->lacks('pg_buffercache'));
 }, conf => { wal_writer_delay => '10s', bgwriter_lru_maxpages => 0 });
