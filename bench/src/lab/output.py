@@ -3,7 +3,7 @@ page.html is its template."""
 
 import base64
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
@@ -33,14 +33,6 @@ def document(title: str, body: str, style: str = STYLE) -> str:
 """
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Returns a table of cells in HTML that scrolls by itself in a narrow window."""
-    def row(cells: Iterable[str], tag: str = "td") -> str:
-        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
-
-    return f'<div class="wide"><table>{row(head, "th") if head else ""}{"".join(map(row, rows))}</table></div>'
-
-
 def embedded(path: Path, told: str) -> Markup:
     """Returns a picture's file as an image within the page.  SVG is not inline, because the names inside of several
     pictures are the same."""
@@ -59,9 +51,11 @@ def image(report: Report) -> Markup:
     return _drawn(lambda path: picture.draw(report, path), wording.finding(report))
 
 
-_environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-_environment.globals |= {"wording": wording, "image": image}
-_macros = _environment.get_template("page.html").module
+def environment(directory: Path) -> Environment:
+    return Environment(loader=FileSystemLoader(directory), autoescape=True)
+
+
+_macros = environment(Path(__file__).parent).get_template("page.html", globals={"wording": wording, "image": image}).module
 
 
 def _forest(reports: list[Report]) -> Markup:

@@ -170,10 +170,13 @@ class Gap:
     #: what never happens; empty: the lines are not executed
     never: str = ""
 
+    @property
+    def lines(self) -> str:
+        return f"{self.first}–{self.last}" if self.last > self.first else str(self.first)
+
     def __str__(self) -> str:
-        lines = f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
         text = " ".join(self.text.split())
-        return f"{self.file}:{lines}: {f'{self.never}: ' if self.never else ''}{text}"
+        return f"{self.file}:{self.lines.replace('–', '-')}: {f'{self.never}: ' if self.never else ''}{text}"
 
 
 def _conditions(blank: str) -> Iterable[tuple[int, int, list[tuple[int, str]], set[str]]]:
