@@ -45,6 +45,9 @@ def shard(items: list, part: str) -> list:
 class Engine:
     """Two engines of the same name cannot be used at the same time: they have one directory."""
 
+    #: what is raised if something in this directory fails
+    failure: type[BaseException] = SystemExit
+
     def __init__(self, source: Path | None = None, server: str = "", assertions: bool = True, name: str = "",
                  only: Iterable[str] = ()):
         if not server:
@@ -91,7 +94,7 @@ class Engine:
     def must(self, *command: str, server: str = "") -> str:
         done = self.inside(*command, server=server)
         if done.returncode != 0:
-            sys.exit(f"mutants/{' '.join(command[:2])} failed:\n{done.stdout[-3000:]}")
+            raise self.failure(f"mutants/{' '.join(command[:2])} failed: {done.stdout[-3000:]}")
         return done.stdout
 
     # Compiling.

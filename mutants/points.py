@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bugs import without_comments
+from bugs import functions_of, without_comments
 
-FUNCTION = re.compile(r"^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 CONDITION = re.compile(r"\t+(?:else )?if \(")
 # a call, an increment or an assignment
 STATEMENT = re.compile(
@@ -92,9 +91,9 @@ class Instrumented:
         self.number = first  # of the next point
         self.points: list[Point] = []
         edits: list[tuple[int, int, str]] = []
-        for function in FUNCTION.finditer(self.blank):
-            self.function = function.group(1)  # for add()
-            edits += self.edits_of(function.start(2), function.end(2))
+        for function in functions_of(self.blank):
+            self.function = function.name  # for add()
+            edits += self.edits_of(function.body + 2, function.end - 1)
         self.text = source
         for start, end, text in reversed(edits):
             self.text = self.text[:start] + text + self.text[end:]

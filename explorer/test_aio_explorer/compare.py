@@ -14,21 +14,20 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.project import ROOT as CHECKOUT  # of bench/src
+from lab import project  # of bench/src
 
 from .scenario import Scenario
 from .search import Graph
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "test_aio" / "graphs"
 #: differences between major versions that are meant, with the reason
-KNOWN = CHECKOUT / "explorer/known.toml"
+KNOWN = project.ROOT / "explorer/known.toml"
 
 
 def tools_hash() -> str:
     """What an exploration depends on besides the server and the scenario."""
     found = hashlib.sha256()
     for directory, pattern in (("explorer/test_aio_explorer", "*.py"), ("src", "**/*.[ch]")):
-        for path in sorted((CHECKOUT / directory).glob(pattern)):
+        for path in sorted((project.ROOT / directory).glob(pattern)):
             found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
@@ -36,7 +35,7 @@ def tools_hash() -> str:
 class Store:
     """Graphs of one server."""
 
-    def __init__(self, server: str, directory: Path = CACHE) -> None:
+    def __init__(self, server: str, directory: Path = project.CACHE / "graphs") -> None:
         self.directory = directory / server
         self.tools = tools_hash()
 

@@ -13,7 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.servers import ServerError  # of bench/src
+from lab.project import server_name  # of bench/src
+from lab.servers import ServerError
 
 from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
 from .client import Connection, Lost
@@ -286,11 +287,6 @@ def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespa
                       arguments.json and arguments.json.resolve().parent):
         if directory and not directory.is_dir():
             parser.error(f"there is no directory {directory}")
-
-
-def server_name(text: str) -> str:
-    """The server as servers/run names it."""
-    return f"pg_config:{Path(text).resolve()}" if "/" in text and ":" not in text else text
 
 
 def why_no_gate(cluster: Cluster) -> str:

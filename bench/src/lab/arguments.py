@@ -31,13 +31,11 @@ class ServerName:
 
 
 def server_name(text: str) -> ServerName:
-    """Returns the server that [LABEL=]SERVER names.  A path is the path of a pg_config."""
+    """Returns the server that [LABEL=]SERVER names."""
     label, _, name = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r}: a server, or LABEL=SERVER")
-    # a path may follow a word and a colon: pg_config:, source:
-    is_path = "/" in name and ":" not in name.partition("/")[0]
-    return ServerName(f"pg_config:{Path(name).absolute()}" if is_path else name, label)
+    return ServerName(project.server_name(name), label)
 
 
 def _extension(text: str) -> tuple[str, Path]:

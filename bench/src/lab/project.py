@@ -11,6 +11,7 @@ from timeline.requirements import CHECKOUT as ROOT
 
 RUN = ROOT / "servers" / "run"
 PACKAGES = ROOT / "servers" / "packages"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "test_aio"
 
 MODULES = ("jinja2", "matplotlib", "numpy", "psycopg", "pydantic", "rich", "scipy")
 
@@ -28,6 +29,13 @@ def git(path: str | Path, *arguments: str) -> str:
 
 def commit() -> str:
     return git(ROOT, "describe", "--always", "--dirty") or "unknown (not a git checkout)"
+
+
+def server_name(text: str) -> str:
+    """Returns what servers/run calls a server.  A path is the path of a pg_config."""
+    # a path may follow a word and a colon: pg_config:, source:
+    is_path = "/" in text and ":" not in text.partition("/")[0]
+    return f"pg_config:{Path(text).absolute()}" if is_path else text
 
 
 def stock_servers() -> list[str]:

@@ -63,17 +63,13 @@ def make(server: str, directory: Path, texts: Path, files: Sequence[str]) -> Non
 class Switched(engine.Engine):
     """The server of make(), and what becomes of its bugs in the tests."""
 
+    failure = SideError
+
     def __init__(self, directory: Path, tests: Sequence[str]) -> None:
         """Only these tests are run; all if there are none."""
         self.tests = tests
         super().__init__(server=f"pg_config:{directory}/server/bin/pg_config")
         self.work = directory / "work"
-
-    def must(self, *command: str, server: str = "") -> str:
-        done = self.inside(*command, server=server)
-        if done.returncode != 0:
-            raise SideError(f"mutants/{' '.join(command[:2])} failed: {done.stdout[-2000:]}")
-        return done.stdout
 
     def reach(self, tier: str = "short") -> set[int]:
         # servers/run makes the directory, as the user who tests

@@ -8,10 +8,10 @@ from pathlib import Path
 from lab import project
 
 from . import patch, sides, suite
-from .coverage import CACHE, Coverage
+from .coverage import Coverage
 
 #: what the last run of bench/coverage has seen: the tests that execute a function, by file and name
-REACH = CACHE / "reach.json"
+REACH = project.CACHE / "reach.json"
 
 
 def keep_reach(found: Coverage) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 from argparse import Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,7 @@ class _Trial:
             left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
             ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
             kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
-            kept |= coverage.data(coverage.read(directory))
+            kept |= asdict(Coverage(coverage.read(directory).files))
             shutil.rmtree(directory)
             if ran.broken:
                 raise sides.SideError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")

@@ -11,11 +11,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,10 @@ from . import patch, suite
 from .sides import SideError
 from .suite import Suite
 
-sys.path.append(str(project.ROOT / "mutants"))
-import points  # noqa: E402
-from bugs import without_comments  # noqa: E402
+import points  # of mutants/
+from bugs import without_comments
 
 VARIANT = project.ROOT / "servers" / "variant"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "test_aio"
 
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")
@@ -66,12 +63,8 @@ class Coverage:
             self.by_test.setdefault(test, {}).setdefault(name, File()).add(file)
 
 
-def data(found: Coverage) -> dict[str, Any]:
-    """Returns the whole as from_data() takes it, without what each test executes."""
-    return {"files": {name: asdict(file) for name, file in found.files.items()}}
-
-
 def from_data(data: dict[str, Any]) -> Coverage:
+    """Returns the coverage of asdict(), without what each test executes."""
     def by_line(values: dict[Any, Any]) -> dict[int, Any]:
         return {int(line): value for line, value in values.items()}
 

@@ -9,10 +9,10 @@ from lab import project
 
 from . import sides
 
+from bugs import functions_of, without_comments  # of mutants/
+
 _FILE = re.compile(r"^\+\+\+ b/(.*)$")
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-# a function as pgindent leaves it
-_FUNCTION = re.compile(r"^(\w+)\([^;{}]*\)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,8 @@ def unpack(tree: str, directory: Path) -> None:
 
 def functions(text: str, lines: set[int]) -> set[str]:
     """Returns the functions of a file that have one of these lines."""
-    found = set()
-    for function in _FUNCTION.finditer(text):
-        first = text.count("\n", 0, function.start()) + 1
-        if lines & set(range(first, first + function.group().count("\n") + 1)):
-            found.add(function[1])
-    return found
+    return {function.name for function in functions_of(without_comments(text))
+            if lines & set(range(text.count("\n", 0, function.start) + 1, text.count("\n", 0, function.end) + 2))}
 
 
 def ranges(numbers: list[int]) -> list[tuple[int, int]]:

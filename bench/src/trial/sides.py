@@ -19,15 +19,9 @@ class SideError(Exception):
 class Side:
     #: one of ROLES
     role: str
-    #: what the user calls it
-    given: str
     #: what servers/run calls the servers
     suite: str
     lab: str
-
-
-def _server(text: str) -> str:
-    return text if ":" in text or "/" not in text else f"pg_config:{Path(text).absolute()}"
 
 
 def side(role: str, text: str) -> Side:
@@ -36,11 +30,11 @@ def side(role: str, text: str) -> Side:
     if is_tree(text):
         # with its revision, if it has one
         tree = Path(text.partition(":")[2]).absolute()
-        return Side(role, text, f"source:{tree}", f"source-optimised:{tree}")
+        return Side(role, f"source:{tree}", f"source-optimised:{tree}")
     suite, comma, lab = text.partition(",")
     if not suite or (comma and not lab):
         raise SideError(f"{text!r}: a server, or two with a comma between them")
-    return Side(role, text, _server(suite), _server(lab or suite))
+    return Side(role, project.server_name(suite), project.server_name(lab or suite))
 
 
 def is_tree(server: str) -> bool:

@@ -116,21 +116,11 @@ class Suite:
     def skipped(self) -> Counter[str]:
         return Counter(each.skipped for file in self.files.values() for each in file.assertions if each.skipped)
 
-    def data(self) -> dict[str, Any]:
-        return {
-            "seconds": self.seconds, "broken": self.broken,
-            "files": {
-                name: {"passed": file.passed, "log": file.log, "assertions": [[each.name, each.passed, each.skipped] for each in file.assertions]}
-                for name, file in self.files.items()
-            },
-        }
-
 
 def from_data(data: dict[str, Any]) -> Suite:
-    return Suite(data["seconds"], data["broken"], {
-        name: File(file["passed"], tuple(Assertion(*each) for each in file["assertions"]), file["log"])
-        for name, file in data["files"].items()
-    })
+    """Returns the suite of asdict()."""
+    files = {name: File(**{**file, "assertions": tuple(Assertion(**each) for each in file["assertions"])}) for name, file in data["files"].items()}
+    return Suite(**{**data, "files": files})
 
 
 def _text(path: Path) -> str:
