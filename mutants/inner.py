@@ -32,9 +32,12 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
+INSIDE = Path(__file__).resolve().parent / "inside"
+sys.path.append(str(INSIDE.parents[1] / "bench/src"))
+from lab import processes  # noqa: E402
+
 WORK = Path(os.environ["TEST_AIO_WORK"])
 DATA = Path(os.environ["TEST_AIO_DATA"])
-INSIDE = Path(__file__).resolve().parent / "inside"
 REGRESS = "regress"
 RECORDINGS = "t/recordings.pl"  # takes the name of one; those with a bug are compared with those without
 # tests wait half their time
@@ -82,11 +85,12 @@ class Place:
         self.data = DATA / name
         # short, for sockets lie there
         self.temporary = Path(tempfile.mkdtemp())
+        self.directories = self.logs, self.data, self.temporary
 
     def run(self, job: str, tier: str, seconds: float, **environment: str) -> dict | None:
         """Runs a test to its first failure.  Returns None if it passed, or else why not."""
         self.remove()
-        for directory in (self.logs, self.data, self.temporary):
+        for directory in self.directories:
             directory.mkdir(parents=True)
         places = {"TEST_AIO_DATA": str(self.data), "TMPDIR": str(self.temporary), "PG_TEST_TIMEOUT_DEFAULT": "20"}
         long = {"TEST_AIO_LONG": "1"} if tier == "long" else {}
@@ -112,21 +116,9 @@ class Place:
         return {"reason": f"no end after {limit:.0f} s" if timed_out else first_failure(log.read_text(errors="replace")),
                 "timed_out": timed_out, "asserted": any("TRAP: failed Assert" in text for text in texts)}
 
-    def servers(self) -> list[int]:
-        """The processes that work in the directories of this place."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                directory = Path(os.readlink(process / "cwd"))
-            except OSError:
-                continue
-            if any(directory.is_relative_to(place) for place in (self.logs, self.data, self.temporary)):
-                found.append(int(process.name))
-        return found
-
     def end_servers(self) -> None:
         """Kills the servers that a test leaves when it is ended at its first failure, and waits until they are gone."""
-        while left := self.servers():
+        while left := processes.pids(*self.directories):
             for process in left:
                 try:
                     os.kill(process, signal.SIGKILL)
@@ -135,7 +127,7 @@ class Place:
             time.sleep(0.05)
 
     def remove(self) -> None:
-        for directory in (self.logs, self.data, self.temporary):
+        for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -107,19 +107,15 @@ class Connection:
             for row in range(result.ntuples))
         return Answer(rows, (result.command_status or b"").decode())
 
-    def wait(self, patience: float = PATIENCE) -> list[Answer]:
-        deadline = time.monotonic() + patience
-        while (answers := self.poll()) is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"no answer after {patience:.0f} s")
-            select.select([self.socket], [], [], left)
-        return answers
-
     def ask(self, sql: str) -> list[tuple[tuple[str | None, ...], ...]]:
         """Rows of each statement; an error is an exception."""
         self.send(sql)
-        answers = self.wait()
+        deadline = time.monotonic() + PATIENCE
+        while (answers := self.poll()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"no answer after {PATIENCE:.0f} s")
+            select.select([self.socket], [], [], left)
         for answer in answers:
             if answer.sqlstate:
                 raise RuntimeError(f"{sql}: {answer}")

@@ -112,17 +112,22 @@ class Engine:
         self.budget = budget
         self.sessions = {plan.name: Session(plan) for plan in scenario.sessions}
         self.observer: Connection
+        self.method = ""
+        self.major = major
+        self.model: models.Model | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """The state before the first choice."""
+        self.sessions |= {name: Session(session.plan, session.connection) for name, session in self.sessions.items()}
         self.files: dict[str, str] = {}
         self.held: dict[str, Held] = {}
         self.handles: list[str] = []
         self.buffers: list[str] = []
         self.unsubmitted: list[tuple[str, str]] = []
-        self.reads_end_by_themselves = True
-        self.failures_left = budget
+        self.failures_left = self.budget
         self.reads = 0
         self.known: set[tuple[int, int, str]] = set()
-        self.major = major
-        self.model: models.Model | None = None
         #: what the model does not agree with
         self.wrong: list[str] = []
 
@@ -131,24 +136,18 @@ class Engine:
     def connect(self) -> None:
         self.cluster.new_log_lines()
         self.observer = Connection(self.cluster.conninfo())
-        method = str(self.observer.ask("SHOW io_method")[0][0][0])
-        self.reads_end_by_themselves = method != "io_uring"
+        self.method = str(self.observer.ask("SHOW io_method")[0][0][0])
         if self.major and not models.Model.why_not(self.scenario):
-            self.model = models.Model(self.scenario, self.major, method)
+            self.model = models.Model(self.scenario, self.major, self.method)
         self.observer.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
-        for statement in (*self._table(), *self.scenario.setup):
+        table = ("CREATE TABLE t (i int, f text STORAGE PLAIN)",
+                 # four rows a block
+                 f"INSERT INTO t SELECT g, repeat('x', 1900) FROM generate_series(0, {4 * self.scenario.blocks - 1}) g",
+                 "VACUUM (FREEZE, ANALYZE) t")
+        for statement in (*table, *self.scenario.setup):
             self.observer.ask(statement)
         for session in self.sessions.values():
             self._connect(session)
-
-    def _table(self) -> list[str]:
-        blocks = self.scenario.blocks
-        return [
-            "CREATE TABLE t (i int, f text STORAGE PLAIN)",
-            # four rows a block
-            f"INSERT INTO t SELECT g, repeat('x', 1900) FROM generate_series(0, {4 * blocks - 1}) g",
-            "VACUUM (FREEZE, ANALYZE) t",
-        ]
 
     def _connect(self, session: Session) -> None:
         session.connection = Connection(self.cluster.conninfo())
@@ -177,7 +176,7 @@ class Engine:
         self._drain()
         observer.notices.clear()
         # with io_uring, a read that nobody waits for ends when somebody does
-        abandoned = ("SUBMITTED",) if not self.reads_end_by_themselves else ()
+        abandoned = ("SUBMITTED",) if self.method == "io_uring" else ()
         wrong += self._left_over("COMPLETED_SHARED", *self.scenario.leaves, *abandoned)
         self._replace_sessions()
         wrong += self._left_over()
@@ -197,24 +196,15 @@ class Engine:
         if self.scenario.cached:
             blocks = ", ".join(map(str, self.scenario.cached))
             observer.ask(f"SELECT count(*) FROM read_stream_for_blocks('t', ARRAY[{blocks}])")
-        self.files = {}
+        self._begin()
         for name in relations:
             rows = observer.ask(f"SELECT pg_relation_filenode('{name}')")
             self.files[rows[0][0][0] or ""] = name
-        for session in self.sessions.values():
-            session.position = session.waits = 0
-            session.answers, session.reads, session.failed = [], [], []
-            session.outcomes = {}
-            session.state, session.waits_for, session.interrupted = "idle", "", ""
-        self.failures_left = self.budget
-        self.reads = 0
-        self.known, self.held, self.handles, self.buffers, self.unsubmitted = set(), {}, [], [], []
-        self.wrong, self.holding = [], hold
+        self.holding = hold
         if hold and self.model:
             self.model.begin()
         if hold:
-            rules = [f"io_hold('{name}')" if name != "*" else "io_hold()"
-                     for name in self.scenario.hold]
+            rules = [f"io_hold('{name}')" if name != "*" else "io_hold()" for name in self.scenario.hold]
             observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
 
@@ -286,10 +276,7 @@ class Engine:
     # during a schedule
 
     def _name_of(self, pid: int) -> str:
-        for session in self.sessions.values():
-            if session.connection and session.connection.pid == pid:
-                return session.name
-        return "?"
+        return next((s.name for s in self.sessions.values() if s.connection and s.connection.pid == pid), "?")
 
     def _collect(self) -> None:
         """Takes the answers that have come."""
@@ -479,19 +466,15 @@ class Engine:
         held = self.held.get(parsed["read"])
         if held is None:
             raise NotPossible(f"{parsed['read']} is not held")
-        kind = parsed["kind"]
-        if kind == "ok":
-            kind = None
-        if kind and kind not in FAILURES:
+        kind = parsed["kind"] or "ok"
+        if kind not in ("ok", *FAILURES):
             raise NotPossible(f"what is {kind}?")
-        owner = self.sessions.get(parsed["read"].split(":")[0])
-        if kind:
-            self.failures_left -= 1
-        if owner:
-            owner.outcomes[held.label] = kind or "ok"
-            if kind:
+        self.failures_left -= kind != "ok"
+        if owner := self.sessions.get(parsed["read"].split(":")[0]):
+            owner.outcomes[held.label] = kind
+            if kind != "ok":
                 owner.failed.append((held.block, held.nblocks, kind))
-        return self.settle(held, FAILURES[kind](held.nblocks) if kind else None)
+        return self.settle(held, FAILURES[kind](held.nblocks) if kind != "ok" else None)
 
     def _step(self, name: str, number: int) -> State:
         session = self.sessions.get(name)

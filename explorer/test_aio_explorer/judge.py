@@ -20,9 +20,6 @@ ALARM = re.compile(
     r"TRAP:|PANIC|terminated by signal|exited with exit code|AddressSanitizer|runtime error:"
     r"|(?:WARNING|FATAL):|LOG: .*(?:invalid page|could not|zeroing|checksum)|wrong state|shouldn't get here|no free IOs")
 
-#: after a failure in a transaction
-ABORTED = ("25P02",)
-
 
 @dataclass
 class Expected:
@@ -98,14 +95,10 @@ def final_check(engine: Engine) -> str:
 def _explained(engine: Engine, name: str, number: int, answer: Answer) -> bool:
     """Is this an error that belongs to the session?"""
     session = engine.sessions[name]
-    if answer.sqlstate in engine.scenario.errors:
-        return True
-    if session.interrupted == f"cancel in {number + 1}" and answer.sqlstate == "57014":
-        return True
-    if session.interrupted == f"terminate in {number + 1}" and answer.sqlstate == "57P01":
-        return True
-    before = [earlier for earlier in session.answers[:number] if earlier.sqlstate]
-    if before and answer.sqlstate in ABORTED:
+    own = {*engine.scenario.errors, {f"cancel in {number + 1}": "57014", f"terminate in {number + 1}": "57P01"}.get(session.interrupted)}
+    if any(earlier.sqlstate for earlier in session.answers[:number]):
+        own.add("25P02")    # after a failure in a transaction
+    if answer.sqlstate in own:
         return True
     if found := READ_ERROR.search(answer.message):
         first, last = int(found[1]), int(found[2] or found[1])

@@ -26,12 +26,12 @@ def _read(file: Path) -> str:
         return ""
 
 
-def of_cluster(data: Path) -> list[Path]:
-    """Returns the entries in /proc of the processes in a data directory."""
+def of_cluster(*directories: Path) -> list[Path]:
+    """Returns the entries in /proc of the processes that work in a data directory, or below other directories."""
     found = []
     for process in PROC.glob("[0-9]*"):
         try:
-            if os.readlink(process / "cwd") == str(data):
+            if any(Path(os.readlink(process / "cwd")).is_relative_to(directory) for directory in directories):
                 found.append(process)
         except OSError:
             # it has ended, or belongs to another user
@@ -39,9 +39,9 @@ def of_cluster(data: Path) -> list[Path]:
     return found
 
 
-def pids(data: Path) -> list[int]:
+def pids(*directories: Path) -> list[int]:
     """Returns the numbers of these processes in our own namespace."""
-    return [int(process.name) for process in of_cluster(data)]
+    return [int(process.name) for process in of_cluster(*directories)]
 
 
 def sessions(data: Path) -> int:
