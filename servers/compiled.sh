@@ -55,6 +55,9 @@ configure_arguments_of() {
 	esac
 }
 
+# What else servers/variant wants; what is compiled is then kept by itself.
+further_arguments=()
+
 # Prints the arguments of configure for the libraries that this machine has.
 library_arguments() {
 	local package
@@ -145,7 +148,7 @@ compile_server() {
 	if [ ! -d "$tmp" ]; then
 		mkdir "$tmp"
 		! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
-		in_build "$name" "$source" "$log" configure "$source" "${arguments[@]}" || return 1
+		in_build "$name" "$source" "$log" configure "$source" "${arguments[@]}" "${further_arguments[@]}" || return 1
 	fi
 	in_build "$name" "$source" "$log" build "${parts[@]}" || return 1
 	in_build "$name" "$source" "$log" install "${parts[@]}" || return 1
@@ -184,10 +187,10 @@ provide_compiled() {
 
 # Where the source and the objects of a tree are kept, for its next revision; of a release the objects.
 kept_build() {
-	local path revision
-	case $1 in *:*) ;; *) printf '%s/kept/%s\n' "$cache" "$1" && return ;; esac
+	local path revision further=${further_arguments[*]}
+	case $1 in *:*) ;; *) printf '%s/kept/%s%s\n' "$cache" "$1" "${further// /}" && return ;; esac
 	split_tree_name "$1"
-	printf '%s/kept/%s-%s\n' "$cache" "${1%%:*}" "$(printf '%s' "$path" | sha256sum | cut -c1-12)"
+	printf '%s/kept/%s-%s%s\n' "$cache" "${1%%:*}" "$(printf '%s' "$path" | sha256sum | cut -c1-12)" "${further// /}"
 }
 
 # Moves a kept build to where servers are compiled.  If what follows is interrupted, the build is lost.
@@ -223,7 +226,7 @@ update_source() {
 	else
 		# git's index tells what is there
 		rm -f "$scratch/index"
-		if [ -e "$source/.index" ]; then cp "$source/.index" "$scratch/index"; else rm -rf "$source" && mkdir "$source"; fi
+		if [ -e "$source/.index" ]; then cp -p "$source/.index" "$scratch/index"; else rm -rf "$source" && mkdir "$source"; fi
 		git_aside diff-index --cached --name-only "$tree" && git_aside --work-tree="$source" read-tree --reset -u "$tree" &&
 			mv "$scratch/index" "$source/.index" || rc=1
 	fi

@@ -41,7 +41,7 @@ git_aside() {
 work_tree() {
 	local index
 	index=$(git -C "$path" rev-parse --path-format=absolute --git-path index)
-	[ ! -e "$index" ] || cp "$index" "$scratch/index"
+	[ ! -e "$index" ] || cp -p "$index" "$scratch/index"
 	git_aside add --all . && git_aside write-tree
 }
 
