@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bugs import CHECKOUT, HERE, Bug, major_of
+from bugs import CHECKOUT, Bug, major_of
 from points import Instrumented, Point
 from switches import edited, instrumented, root_of, sort_out, with_switch
 
@@ -49,80 +49,50 @@ class Engine:
     failure: type[BaseException] = SystemExit
 
     def __init__(self, source: Path | None = None, server: str = "", assertions: bool = True, name: str = "",
-                 only: Iterable[str] = ()):
-        if not server:
-            source = source or Path(subprocess.check_output([CHECKOUT / "servers/source", "18"], text=True).strip())
+                 only: Iterable[str] = (), directory: Path | None = None):
+        #: what servers/variant makes the server of; empty: the server is taken as it is
+        self.base = ""
         self.source = source.resolve() if source and not server else None
+        if not server and not self.source:
+            self.source, self.base = Path(subprocess.check_output([CHECKOUT / "servers/source", "18"], text=True).strip()), "18-instrumented"
         self.assertions = assertions
         self.only = " ".join(only)  # patterns of the tests that are run, such as t/extension/*
         if self.source:
             self.major = major_of(self.source)
+            self.base = self.base or f"source:{self.source}"
             self.label = name or f"{self.major}{'' if assertions else '-plain'}"
         else:
             self.major = int(server.split("-")[0]) if server[0].isdigit() else 0
             self.label = name or f"own-{server.replace('/', '-').replace(':', '-')}"
-        self.work = CACHE / "mutants" / self.label
-        self.server = server or f"pg_config:{self.work / 'prefix/bin/pg_config'}"
+        self.directory = directory or CACHE / "mutants" / self.label
+        self.work = self.directory / "work"
+        self.server = server or f"pg_config:{self.directory}/server/bin/pg_config"
         self.numbers: dict[str, int] = {}  # of the switches
         self.alone: list[Bug] = []
         self.points: list[Point] = []
         self.texts: tuple[Texts, Texts] = ({}, {})  # what has been built, of the server and of the library
 
-    # Running what is in this directory inside servers/run.
+    # Running something inside servers/run.
 
-    def command(self, *command: str, server: str = "") -> list[str]:
-        options = ["--data", "--work", str(self.work), "--at", f"{CACHE}/ccache", f"{CACHE}/ccache"]
-        if self.source:
-            options += ["--read", str(self.source)]
-            if (self.work / "build").is_dir():
-                options += ["--at", f"{self.work}/build", f"{CACHE}/tmp.build"]
-            if self.seen_source != self.source:
-                options += ["--at", str(self.source), str(self.seen_source)]
-        return [str(CHECKOUT / "servers/run"), *options, server or self.server, "env", f"MUTANTS_BUILD={CACHE}/tmp.build",
-                f"CCACHE_DIR={CACHE}/ccache", f"MUTANTS_ONLY={self.only}", str(HERE / command[0]), *command[1:]]
+    def command(self, *command: str) -> list[str]:
+        return [str(CHECKOUT / "servers/run"), "--data", "--work", str(self.work), "--read", str(self.directory / "checkout"), self.server,
+                "env", f"MUTANTS_ONLY={self.only}", str(CHECKOUT / command[0]), *command[1:]]
 
-    @property
-    def seen_source(self) -> Path:
-        """Where servers/provide has the source when it compiles it: there ccache finds what is the same."""
-        assert self.source
-        return self.source if self.source.parent == CACHE else CACHE / "tmp.source"
-
-    def inside(self, *command: str, server: str = "") -> subprocess.CompletedProcess:
-        return subprocess.run(self.command(*command, server=server), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def must(self, *command: str, server: str = "") -> str:
-        done = self.inside(*command, server=server)
+    def must(self, *command: str) -> str:
+        done = subprocess.run(self.command(*command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
-            raise self.failure(f"mutants/{' '.join(command[:2])} failed: {done.stdout[-3000:]}")
+            raise self.failure(f"{' '.join(command)} failed: {done.stdout[-3000:]}")
         return done.stdout
 
     # Compiling.
 
-    def prepare(self) -> None:
-        """Compiles the server as it is, unless it is there."""
-        if not self.source:
-            if not self.server.startswith("pg_config:"):
-                subprocess.run([CHECKOUT / "servers/provide", self.server], check=True)
-            self.must("inside", "begin")
-            return
-        stamp = self.work / "complete"
-        if not stamp.exists() or stamp.read_text() != f"{self.source}\n":
-            say(f"compiling {self.major} {'with' if self.assertions else 'without'} assertions (once, some minutes)")
-            # servers/run wants a server
-            subprocess.run([CHECKOUT / "servers/provide", "18-instrumented"], check=True)
-            shutil.rmtree(self.work, ignore_errors=True)
-            self.must("inside", "begin", server="18-instrumented")
-            self.must("inside", "prepare", str(self.seen_source), *([] if self.assertions else ["--disable-cassert"]), server="18-instrumented")
-            stamp.write_text(f"{self.source}\n")
-
     def lock(self) -> None:
-        self.work.parent.mkdir(parents=True, exist_ok=True)
-        self.locked = open(f"{self.work}.lock", "w")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.locked = open(self.directory / ".lock", "w")
         try:
             fcntl.flock(self.locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sys.exit(f"another run uses {self.work}; --name gives this one a directory of its own")
+            sys.exit(f"another run uses {self.directory}; --name gives this one a directory of its own")
 
     def build(self, bugs: Iterable[Bug], points: Iterable[str] = ()) -> None:
         """Compiles and links everything with a switch for each bug, and with those of points.py in files of the server."""
@@ -149,53 +119,58 @@ class Engine:
                 texts_of.setdefault(defines, (root / defines).read_text())
                 texts_of |= {file: with_switch(text, prefix, file == defines) for file, text in texts_of.items()}
         self.texts = texts
-        self.prepare()
+        if not self.base and not self.server.startswith("pg_config:"):
+            subprocess.run([CHECKOUT / "servers/provide", self.server], check=True)
         self.install(*texts)
         # while no bug is switched on
-        self.must("inside", "template")
+        self.must("mutants/inside", "template")
 
     def install(self, server: Texts, own: Texts) -> None:
         """Compiles and installs the server and the library with these files in the place of the source's."""
         if self.source:
-            self.relink(server)
-        checkout = self.work / "checkout"
+            self.compile(server)
+        checkout = self.directory / "checkout"
         shutil.rmtree(checkout, ignore_errors=True)
-        checkout.mkdir()
+        checkout.mkdir(parents=True)
         for path in [*map(CHECKOUT.joinpath, TREE), *CHECKOUT.glob("*.sql")]:
             if path.is_dir():
-                shutil.copytree(path, checkout / path.name, symlinks=True, ignore=shutil.ignore_patterns("*.o", "*.bc"))
+                # with new times: what had a bug the last time is compiled again
+                shutil.copytree(path, checkout / path.name, symlinks=True, ignore=shutil.ignore_patterns("*.o", "*.bc"), copy_function=shutil.copy)
             elif path.exists():
                 shutil.copy(path, checkout)
         for file, text in own.items():
             (checkout / file).write_text(text)
-        self.must("inside", "stage", str(checkout))
+        self.must("/usr/bin/env", "COPT=-w", str(CHECKOUT / "servers/stage"), str(checkout))
 
-    def relink(self, texts: Texts) -> None:
-        build, kept = self.work / "build", self.work / "instrumented.json"
-        before = json.loads(kept.read_text()) if kept.exists() else []
-        kept.write_text(json.dumps([*texts]))
-        # files in the build directory go before those of the source
-        texts = {file: (self.source / file).read_text() for file in before if file not in texts} | texts  # type: ignore[operator]
-        changed = []
+    def compile(self, texts: Texts) -> None:
+        """Makes the server with these files in the place of the source's, unless this has been done."""
+        label = subprocess.check_output(["bash", "-euc", '. "$0"; server_label "$1"', CHECKOUT / "servers/lib.sh", self.base], text=True)
+        stamp, digest = self.directory / "stamp", hashlib.sha256(f"{label}{json.dumps(texts)}".encode()).hexdigest()
+        if stamp.exists() and stamp.read_text() == digest:
+            return
+        stamp.unlink(missing_ok=True)
+        directory = self.directory / "texts"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         for file, text in texts.items():
-            target = build / file
-            # what has not changed is not compiled again
-            if not target.exists() or target.is_symlink() or target.read_text() != text:
-                target.unlink(missing_ok=True)
-                target.write_text(text)
-                changed.append(file)
-        if any(file.endswith(".h") for file in changed):
+            (directory / file).parent.mkdir(parents=True, exist_ok=True)
+            (directory / file).write_text(text)
+        files = {file for file in texts if file.endswith(".c")} | {DEFINES[0]}
+        if self.source and any(file.endswith(".h") for file in texts):
             # nobody tells make which files include it; ccache knows what is the same
-            for path in build.glob("src/backend/**/*.o"):
-                path.unlink()
-        self.must("inside", "relink", *changed)
+            files |= {str(path.relative_to(self.source)) for path in self.source.glob("src/backend/**/*.c")}
+        # a variable that is not assigned is 0, and the compiler does not conclude that it must be assigned
+        options = [*([] if self.assertions else ["--without-assertions"]), "--text", directory, self.base, self.directory, "-w -ftrivial-auto-var-init=zero"]
+        if subprocess.run([CHECKOUT / "servers/variant", *options, *sorted(files)], stdout=subprocess.DEVNULL).returncode != 0:
+            raise self.failure(f"servers/variant cannot compile {self.base}")
+        stamp.write_text(digest)
 
     # Testing.
 
     def fingerprint(self) -> str:
         """Of all that the suite runs with."""
         digest = hashlib.sha256(json.dumps([self.numbers, self.only]).encode())
-        for path in [self.work / "prefix/bin/postgres", *sorted((self.work / "stage").rglob("*")), *sorted((self.work / "tree/t").rglob("*"))]:
+        for path in [self.directory / "server/bin/postgres", *sorted((self.work / "stage").rglob("*")), *sorted((self.work / "tree/t").rglob("*"))]:
             if path.is_file():
                 digest.update(path.read_bytes())
         return digest.hexdigest()
@@ -205,7 +180,7 @@ class Engine:
         directory = self.work / f"reach-{tier}"
         stamp, fingerprint = directory / "stamp", self.fingerprint()
         if not stamp.exists() or stamp.read_text() != fingerprint:
-            if said := self.must("inner.py", "reach", tier).rstrip():
+            if said := self.must("mutants/inner.py", "reach", tier).rstrip():
                 say(said)
             stamp.write_text(fingerprint)
         return set(json.loads((directory / "reached.json").read_text()))
@@ -243,7 +218,7 @@ class Engine:
             else:
                 edit = bug.edits[0]
                 rows.append({"number": self.numbers.get(bug.name, 0), "name": bug.name, "place": f"{edit.file} {edit.function or edit.old[:20]}"})
-        with subprocess.Popen(self.command("inner.py", "try"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(self.command("mutants/inner.py", "try"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin and process.stdout
             process.stdin.write(json.dumps({"bugs": rows, **options}))
             process.stdin.close()

@@ -269,11 +269,10 @@ class PatchInC(WithDirectory):
         defines = self.after / bugs.DEFINES
         defines.parent.mkdir(parents=True)
         defines.write_text('#include "postgres.h"\n')
-        chosen = bugs.instrument(self.after, {NAME: set(range(8, 18))}, self.directory / "texts")
+        chosen, texts = bugs.instrument(self.after, {NAME: set(range(8, 18))})
         self.assertEqual({point.line for point in chosen}, {8, 9, 10, 12, 13, 16})
         self.assertIn(("never", 13, "b > 1"), [(point.kind, point.line, point.text) for point in chosen])
-        text = (self.directory / "texts" / bugs.DEFINES).read_text()
-        self.assertIn("mutants_init(void)", text)
+        self.assertIn("mutants_init(void)", texts[bugs.DEFINES])
         results = self.directory / "bugs.jsonl"
         lines = [{"name": str(chosen[0]), "by": ["x", "y"], "reason": "z"}, {"name": str(chosen[1]), "by": [], "reason": ""}, {"name": "another", "by": [], "reason": ""}]
         results.write_text("\n".join(map(json.dumps, lines)) + '\n{"na')

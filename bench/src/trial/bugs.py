@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import coverage, patch
-from .coverage import points
+from . import patch
 from .sides import SideError
 
 import engine  # of mutants/
+import points
 from switches import with_switch
 
 # the file that gets the switch itself
@@ -39,47 +39,36 @@ def fetch_switch(tree: str, source: Path) -> None:
         shutil.copyfile(Path(directory, DEFINES), source / DEFINES)
 
 
-def instrument(source: Path, lines: dict[str, set[int]], texts: Path) -> list[points.Point]:
-    """Writes the files of a source with their switches.  Returns the points in these lines."""
-    shutil.rmtree(texts, ignore_errors=True)
-    number, chosen = 0, []
+def instrument(source: Path, lines: dict[str, set[int]]) -> tuple[list[points.Point], dict[str, str]]:
+    """Returns the points in these lines, and the files of a source with their switches."""
+    number, chosen, texts = 0, [], {}
     for name in sorted({*lines, DEFINES}):
         text = (source / name).read_text(errors="replace")
         if name in lines:
             done = points.Instrumented(name, text, number + 1)
             number, text = number + len(done.points), done.text
             chosen += [point for point in done.points if lines[name] & set(range(point.line, point.last + 1))]
-        (texts / name).parent.mkdir(parents=True, exist_ok=True)
-        (texts / name).write_text(with_switch(text, defines=name == DEFINES))
-    return chosen
-
-
-def make(server: str, directory: Path, texts: Path, files: Sequence[str]) -> None:
-    """Makes a server with these bugs.  A variable that is not assigned is 0, and the compiler does not conclude that it
-    must be assigned."""
-    coverage.variant(server, directory, "-w -ftrivial-auto-var-init=zero", {*files, DEFINES}, "--text", texts)
+        texts[name] = with_switch(text, defines=name == DEFINES)
+    return chosen, texts
 
 
 class Switched(engine.Engine):
-    """The server of make(), and what becomes of its bugs in the tests."""
+    """A server with bugs in a patch, and what becomes of them in the tests."""
 
     failure = SideError
 
-    def __init__(self, directory: Path, tests: Sequence[str]) -> None:
+    def __init__(self, server: str, directory: Path, tests: Sequence[str]) -> None:
         """Only these tests are run; all if there are none."""
-        self.tests = tests
-        super().__init__(server=f"pg_config:{directory}/server/bin/pg_config")
-        self.work = directory / "work"
+        super().__init__(server=f"pg_config:{directory}/server/bin/pg_config", directory=directory)
+        self.base, self.tests = server, tests
 
     def reach(self, tier: str = "short") -> set[int]:
-        # servers/run makes the directory, as the user who tests
-        self.must("inside", "begin")
         self.install({}, {})
         tree = self.work / "tree"
         for path in [*tree.glob("t/**/*.pl"), *tree.glob("t/recordings/*.sql")]:
             if self.tests and str(path.relative_to(tree)) not in self.tests:
                 path.unlink()
-        self.must("inside", "template")
+        self.must("mutants/inside", "template")
         return super().reach(tier)
 
 

@@ -165,10 +165,10 @@ class _Trial:
         if not touched.lines:
             found.notes["bugs"].append("the patch has no lines in C files of the server")
             return
-        texts, directory, results = (self._store.directory / name for name in ("texts", "bugs", "bugs.jsonl"))
+        directory, results = self._store.directory / "bugs", self._store.directory / "bugs.jsonl"
         if not (self._store.source / bugs.DEFINES).exists():
             bugs.fetch_switch(self._given.after.suite, self._store.source)
-        chosen = bugs.instrument(self._store.source, touched.lines, texts)
+        chosen, texts = bugs.instrument(self._store.source, touched.lines)
         kept = self._store.read("reached")
 
         def to_do() -> list[bugs.points.Point]:
@@ -176,10 +176,9 @@ class _Trial:
             return [point for point in chosen if point.number in (kept or []) and point not in done]
 
         if (kept is None or to_do()) and self._may_begin(found, "bugs", f"{len(to_do()) if kept is not None else len(chosen)} bugs"):
-            if not (directory / "server").exists():
-                self._note(f"after: compiled with {len(chosen)} bugs, a switch each")
-                bugs.make(self._given.after.suite, directory, texts, sorted(touched.lines))
-            server = bugs.Switched(directory, self._given.tests)
+            self._note(f"after: compiled with {len(chosen)} bugs, a switch each")
+            server = bugs.Switched(self._given.after.suite, directory, self._given.tests)
+            server.compile(texts)
             if kept is None:
                 self._note("after: the suite, to learn which tests reach which bug")
                 kept = sorted(server.reach() & {point.number for point in chosen})

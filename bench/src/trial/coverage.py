@@ -27,8 +27,6 @@ from .suite import Suite
 import points  # of mutants/
 from bugs import without_comments
 
-VARIANT = project.ROOT / "servers" / "variant"
-
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")
 
@@ -95,17 +93,12 @@ def _pairs(branches: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return [sorted(pair, key=lambda branch: not branch["fallthrough"]) for pair in zip(branches[::2], branches[1::2])]
 
 
-def variant(server: str, directory: Path, options: str, files: Iterable[str], *more: str | Path) -> list[str]:
-    """Makes a server with files that are compiled otherwise.  Returns those that are left out."""
-    done = subprocess.run([VARIANT, *more, server, directory, options, *files], stdout=subprocess.PIPE, text=True)
+def make(server: str, directory: Path, files: Sequence[str]) -> list[str]:
+    """Makes a server like another, whose files count what is executed.  Returns those that are left out."""
+    done = subprocess.run([project.ROOT / "servers" / "variant", server, directory, "--coverage -O0 -w", *files], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SideError(f"servers/variant cannot compile {server}")
     return done.stdout.split()
-
-
-def make(server: str, directory: Path, files: Sequence[str]) -> list[str]:
-    """Makes a server like another, whose files count what is executed.  Returns those that are left out."""
-    return variant(server, directory, "--coverage -O0 -w", files)
 
 
 def run(directory: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
