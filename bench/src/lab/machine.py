@@ -3,6 +3,7 @@
 import mmap
 import os
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -40,18 +41,6 @@ class Storage:
     direct_read_us: float | None
 
 
-def _field(path: str, name: str) -> str | None:
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip()
-    return None
-
-
 def _cpu_in_use() -> float:
     """Measures for a second.  The load average would still include our own preparations."""
 
@@ -66,13 +55,12 @@ def _cpu_in_use() -> float:
 
 
 def describe_machine() -> Machine:
-    cpu_model = _field("/proc/cpuinfo", "model name") or platform.machine()
-    memory_kb = int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0])
+    cpu_model = re.search("^model name\\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return Machine(
         kernel=f"{platform.system()} {platform.release()} {platform.machine()}",
-        cpu_model=" ".join(cpu_model.split()),
+        cpu_model=" ".join(cpu_model[1].split()) if cpu_model else platform.machine(),
         cpus=len(os.sched_getaffinity(0)),
-        memory_gb=round(memory_kb / 1024**2, 1),
+        memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1024**3, 1),
         cpu_in_use=_cpu_in_use(),
     )
 
