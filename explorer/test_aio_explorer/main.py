@@ -6,14 +6,12 @@ import argparse
 import json
 import os
 import shlex
-import shutil
-import signal
 import sys
-import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
-from lab.project import server_name  # of bench/src
+from lab import project  # of bench/src
 from lab.servers import ServerError
 
 from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
@@ -34,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="explorer/run", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", help="names of scenarios, FILE or FILE:NAME; default: those of the tier")
-    parser.add_argument("--server", default="18-instrumented", type=server_name,
+    parser.add_argument("--server", default="18-instrumented", type=project.server_name,
                         help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
     parser.add_argument("--tier", choices=scenarios.TIERS, default="quick",
@@ -44,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
-    parser.add_argument("--before", type=server_name, metavar="SERVER",
+    parser.add_argument("--before", type=project.server_name, metavar="SERVER",
                         help="explore this server, too, or take its graphs from the cache, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
     parser.add_argument("--random", type=seconds, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
@@ -382,15 +380,10 @@ def main() -> int:
             for one in named:
                 print(f"{one.name:28} {one.tier:6} {one.about}")
             return 0
-        os.umask(0o022)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
-        # a short name, as a socket's path has to fit into 107 bytes
-        work = Path(tempfile.mkdtemp(prefix="aioexp.", dir="/tmp")).resolve()
-        work.chmod(0o755)
-        cluster = comparison = None
-        try:
+        project.end_as_by_interrupt()
+        with project.directory(Path("/tmp")) as work, ExitStack() as at_end:
             cluster = Cluster(arguments.server, work / "c", arguments.staged)
+            at_end.callback(cluster.stop)
             version, major, _ = cluster.version()
             chosen = choose(arguments, named, major)
             cluster.prepare()
@@ -409,13 +402,9 @@ def main() -> int:
             if arguments.random:
                 return generated.run(exploration, arguments)
             comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
-            return explore_all(arguments, exploration, chosen, version, comparison)
-        finally:
-            if cluster:
-                cluster.stop()
             if comparison:
-                comparison.cluster.stop()
-            shutil.rmtree(work, ignore_errors=True)
+                at_end.callback(comparison.cluster.stop)
+            return explore_all(arguments, exploration, chosen, version, comparison)
     except (scenarios.ScenarioError, ServerError) as error:
         print(f"explorer/run: {error}", file=sys.stderr)
         return 2

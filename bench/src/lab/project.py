@@ -2,8 +2,12 @@
 
 import os
 import re
+import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from timeline import requirements
@@ -41,6 +45,27 @@ def server_name(text: str) -> str:
 def stock_servers() -> list[str]:
     """Returns the servers of Debian's packages, oldest first, from servers/packages."""
     return re.findall(r"^\t'(\S+) +\d+ +stock ", PACKAGES.read_text(), re.MULTILINE)
+
+
+def end_as_by_interrupt() -> None:
+    """Prepares a process that runs servers."""
+    # an ordinary user's server must be able to read root's files
+    os.umask(0o022)
+    # these signals end it as Ctrl-C does: servers stop, directories go
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
+@contextmanager
+def directory(where: Path) -> Iterator[Path]:
+    """Makes a directory for clusters."""
+    # a short name, as a socket's path has to fit into 107 bytes
+    work = Path(tempfile.mkdtemp(prefix="aio.", dir=where)).resolve()
+    try:
+        work.chmod(0o755)
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def give_to_owner(*paths: Path) -> None:

@@ -149,5 +149,5 @@ class Session:
 @contextmanager
 def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterator[Session]:
     """Begins a session in a directory for clusters, and removes the directory at its end."""
-    with stage.directory(work) as directory, Progress(console) as progress, stage.clusters(servers, directory, progress) as clusters:
+    with project.directory(work) as directory, Progress(console) as progress, stage.clusters(servers, directory, progress) as clusters:
         yield Session(clusters, directory, progress)

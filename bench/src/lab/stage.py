@@ -1,11 +1,6 @@
-"""What every command does first and last: makes a directory with clusters, removes both at any end,
-and shows the progress."""
+"""What every command does first and last: makes clusters, stops them at any end, and shows the progress."""
 
-import os
-import shutil
-import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +12,7 @@ from rich.table import Column
 
 from timeline.trace import TraceError
 
+from . import project
 from .arguments import ServerName
 from .casefile import CaseError
 from .servers import Cluster, ServerError
@@ -61,11 +57,7 @@ class Progress(rich.progress.Progress):
 
 def perform(program: str, body: Callable[[Console], int], failure: int = 1) -> int:
     """Runs a command's body.  Returns the exit status."""
-    # an ordinary user's server must be able to read root's files
-    os.umask(0o022)
-    # these signals end it as Ctrl-C does: servers stop, directories go
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    project.end_as_by_interrupt()
     try:
         return body(Console(highlight=False))
     except (CaseError, ServerError, TraceError, ValueError, OSError) as error:
@@ -74,18 +66,6 @@ def perform(program: str, body: Callable[[Console], int], failure: int = 1) -> i
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return 130
-
-
-@contextmanager
-def directory(where: Path) -> Iterator[Path]:
-    """Makes a directory for clusters."""
-    # a short name, as a socket's path has to fit into 107 bytes
-    work = Path(tempfile.mkdtemp(prefix="aio.", dir=where)).resolve()
-    try:
-        work.chmod(0o755)
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
