@@ -81,8 +81,9 @@ class Cluster:
 
     def finish_prepare(self) -> None:
         assert self._process
+        self._process.communicate()
+        # if that is interrupted, stop() waits for it
         process, self._process = self._process, None
-        process.communicate()
         if process.returncode != 0:
             raise ServerError(f"{self.server}: building the extension or making a cluster failed:\n{_tail(self._log_of('prepare'))}")
 
