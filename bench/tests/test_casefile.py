@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from lab import arguments, casefile, devices
+from lab import casefile, devices
 from lab.variants import Variant, combinations, for_server
 
 BENCH = Path(__file__).absolute().parents[1]
@@ -23,9 +23,6 @@ class OurCases(unittest.TestCase):
                 case = casefile.load(path)
                 self.assertGreaterEqual(case.run.runs, 7)
                 self.assertEqual(casefile.from_data(case.name, json.loads(json.dumps(case.data()))), case)
-
-    def test_lists_know_all_cases(self) -> None:
-        self.assertEqual(arguments.find_cases("all"), CASES)
 
 
 class Expectations(unittest.TestCase):

@@ -41,6 +41,17 @@ def report(servers: int = 2, *without: str) -> Report:
     return made
 
 
+def many() -> Report:
+    """Returns a report of a case with contrasts, and with more variants than fit beside each other."""
+    made = replace(report(), case=casefile.load(CASE.with_name("r14_index_patterns.toml")), runs={})
+    for variant in made.case.variants:
+        slow = 3 if "random" in variant.label else 1
+        made.runs[variant.label] = {
+            server.label: [Run(n, {"time": slow * (10 + n / 10), "ios": 5.0}) for n in range(1, 8)] for server in made.servers
+        }
+    return made
+
+
 def counted(first: int, second: int) -> Report:
     """Returns a report of a case that counts I/Os and expects equal counts."""
     made = replace(report(), case=casefile.load(CASE.with_name("r09_backward.toml")), runs={})
@@ -145,7 +156,7 @@ class Promises(unittest.TestCase):
 class Tables(unittest.TestCase):
     def test_nothing_is_cut_off(self) -> None:
         for width in (80, 120):
-            for made in (report(), report(1), report(2, "io_uring")):
+            for made in (report(), report(1), report(2, "io_uring"), many()):
                 with self.subTest(width=width, servers=len(made.servers), skipped=len(made.skipped)):
                     lines = shown(made, width)
                     self.assertLessEqual(max(map(len, lines)), width)
