@@ -490,16 +490,13 @@ class Model:
         """The calls of a statement one after the other; the rows, where the model says what they are."""
         calls, result = parse(text), None
         for name, arguments in calls:
-            result = yield from getattr(self, f"call_{name}")(session, *arguments)
+            result = getattr(self, f"call_{name}")(session, *arguments)
+            if isinstance(result, Generator):
+                result = yield from result
         return result if len(calls) == 1 else None
 
-    def call_begin(self, session: Session) -> Steps:
-        session.in_transaction = True
-        yield from ()
-
-    def call_commit(self, session: Session) -> Steps:
-        session.in_transaction = False
-        yield from ()
+    def call_begin(self, session: Session, begin: bool) -> None:
+        session.in_transaction = begin
 
     def call_lock(self, session: Session, key: str) -> Steps:
         while self.locks.setdefault(key, session) is not session:
@@ -516,16 +513,14 @@ class Model:
         yield from self.acquire(session)
         yield from self.acquire(session)
 
-    def call_batch_start(self, session: Session) -> Steps:
+    def call_batch_start(self, session: Session) -> None:
         if session.batch:
             raise Failed("XX000")                   # pgaio_enter_batchmode: no nested batches
         session.batch = True
-        yield from ()
 
-    def call_batch_end(self, session: Session) -> Steps:
+    def call_batch_end(self, session: Session) -> None:
         self.submit(session)                        # pgaio_exit_batchmode
         session.batch = False
-        yield from ()
 
     def call_buffer_start_io(self, session: Session, block: int) -> Steps:
         """I/O that is not AIO's (StartBufferIO() without a wait reference)."""
@@ -538,7 +533,7 @@ class Model:
         buffer.claimed = not buffer.valid
         return "f" if buffer.valid else "t"
 
-    def call_buffer_terminate_io(self, session: Session, block: int, succeed: bool, error: bool) -> Steps:
+    def call_buffer_terminate_io(self, session: Session, block: int, succeed: bool, error: bool) -> None:
         """TerminateBufferIO(), and WaitIO() of whoever waits goes on."""
         buffer = self.buffers[block]
         if buffer.claimed:
@@ -546,7 +541,6 @@ class Model:
             for other in self.sessions.values():
                 if other.wait == ("buffer", block):
                     self.run(other)
-        yield from ()
 
     def _start_all(self, session: Session, first: int, blocks: int) -> Iterator:
         if first + blocks > self.scenario.blocks:
@@ -590,7 +584,7 @@ class Model:
             buffer.valid = buffer.error = False
             self.pin(session, block)
         if enter:
-            yield from self.call_batch_start(session)
+            self.call_batch_start(session)
         yield from self.acquire(session)
         for block in range(first, first + blocks):  # StartBufferIO(), without waiting; somebody may have read it meanwhile
             if (buffer := self.buffers[block]).io or buffer.claimed or buffer.valid:
@@ -601,7 +595,7 @@ class Model:
         if close:
             self.submit(session)                    # pgaio_closing_fd: no staged read may lose its file
         if leave:
-            yield from self.call_batch_end(session)
+            self.call_batch_end(session)
         self._unpin_all(session, first, blocks)
         if wait:
             self.submit(session)
@@ -834,9 +828,9 @@ def parse(text: str) -> list[tuple[str, tuple]]:
     """The calls of a statement, in their order; none if the model does not know one of them."""
     calls: list[tuple[str, tuple]] = []
     if text.startswith("BEGIN; "):
-        calls.append(("begin", ()))
+        calls.append(("begin", (True,)))
     if text == "COMMIT":
-        return [("commit", ())]
+        return [("begin", (False,))]
     if text == "SELECT sum(i), count(*), sum(length(f)) FROM t":
         return [("seq_scan", ())]
     if found := re.fullmatch(r"EXPLAIN \(ANALYZE, (BUFFERS|IO), .*\) SELECT FROM t(?: WHERE ctid >= '\((\d+),0\)')?", text):

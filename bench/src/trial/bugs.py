@@ -3,14 +3,11 @@ tests that reach them (mutants/engine.py).  Standard library only."""
 
 import json
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import patch
 from .sides import SideError
 
 import engine  # of mutants/
@@ -29,14 +26,6 @@ class Tried:
     #: the test that noticed it, or None; and by what
     by: str | None
     reason: str
-
-
-def fetch_switch(tree: str, source: Path) -> None:
-    """Gets the file that the switch goes into, which the patch need not touch."""
-    with tempfile.TemporaryDirectory() as directory:
-        patch.unpack(tree, Path(directory))
-        (source / DEFINES).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(directory, DEFINES), source / DEFINES)
 
 
 def instrument(source: Path, lines: dict[str, set[int]]) -> tuple[list[points.Point], dict[str, str]]:

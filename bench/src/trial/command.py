@@ -113,7 +113,8 @@ class _Trial:
         found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
-        """Returns the lines that the patch touches.  The files are kept beside it, for their text."""
+        """Returns the lines that the patch touches.  The files are kept beside it, for their text, and so is the file that the switch
+        of the bugs goes into."""
         if kept := self._store.read("patch"):
             return Patch({name: set(numbers) for name, numbers in kept["lines"].items()}, kept["others"], kept["note"])
         base, note = patch.base(self._given.before.suite, self._given.after.suite)
@@ -122,7 +123,7 @@ class _Trial:
             for name, tree in zip((base, self._given.after.suite), trees):
                 patch.unpack(name, tree)
             found = patch.compare(*trees, note)
-            for name in found.lines:
+            for name in {*found.lines, bugs.DEFINES}:
                 (self._store.source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(trees[1] / name, self._store.source / name)
         self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note})
@@ -166,8 +167,6 @@ class _Trial:
             found.notes["bugs"].append("the patch has no lines in C files of the server")
             return
         directory, results = self._store.directory / "bugs", self._store.directory / "bugs.jsonl"
-        if not (self._store.source / bugs.DEFINES).exists():
-            bugs.fetch_switch(self._given.after.suite, self._store.source)
         chosen, texts = bugs.instrument(self._store.source, touched.lines)
         kept = self._store.read("reached")
 
