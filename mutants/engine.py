@@ -160,7 +160,7 @@ class Engine:
             # nobody tells make which files include it; ccache knows what is the same
             files |= {str(path.relative_to(self.source)) for path in self.source.glob("src/backend/**/*.c")}
         # a variable that is not assigned is 0, and the compiler does not conclude that it must be assigned
-        options = [*([] if self.assertions else ["--without-assertions"]), "--text", directory, self.base, self.directory, "-w -ftrivial-auto-var-init=zero"]
+        options = [*([] if self.assertions else ["--without-assertions"]), "--text", str(directory), self.base, str(self.directory), "-w -ftrivial-auto-var-init=zero"]
         if subprocess.run([CHECKOUT / "servers/variant", *options, *sorted(files)], stdout=subprocess.DEVNULL).returncode != 0:
             raise self.failure(f"servers/variant cannot compile {self.base}")
         stamp.write_text(digest)
