@@ -50,7 +50,6 @@ class Io:
     state: str = "HANDED_OUT"   # then STAGED, SUBMITTED, COMPLETED_SHARED
     first: int = 0
     blocks: int = 0
-    captured: bool = False      # the gate holds it when it is submitted
     zero: bool = False          # zero_damaged_pages of the session that has begun it
     result: int | None = None   # blocks that were read; -1: an error
     error: str = ""

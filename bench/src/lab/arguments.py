@@ -72,11 +72,6 @@ def find_cases(name: str, directory: Path = CASES) -> list[Path]:
     return found
 
 
-def _show_cases() -> None:
-    for path, (id, title) in _titles(CASES).items():
-        print(f"{id:10} {path.stem:24} {title}")
-
-
 def _positive(text: str) -> float:
     value = float(text)
     if value <= 0:
@@ -174,7 +169,8 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
                         help="measure nothing: show saved results, CASE.jsonl, and draw their pictures and page")
     parsed = parser.parse_args(argv)
     if parsed.list:
-        _show_cases()
+        for path, (id, title) in _titles(CASES).items():
+            print(f"{id:10} {path.stem:24} {title}")
         return None
     if sum(map(bool, (parsed.cases, parsed.saved, parsed.query))) != 1:
         parser.error("name a case, which bench/lab --list shows, or all; --show and --query take no case")

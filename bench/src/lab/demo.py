@@ -1,7 +1,5 @@
 """bench/demo: measures R3 on two servers and draws it."""
 
-import argparse
-
 from . import arguments, project
 
 # no round of a variant begins later, so that the whole takes two minutes
@@ -19,7 +17,11 @@ LEGEND = """\
 The timeline of the statement on the device: a bar is a read, red is time in which the session waits for one."""
 
 
-def _run(given: argparse.Namespace) -> int:
+def main(argv: list[str] | None = None) -> int:
+    given = arguments.parse_demo(argv)
+    if not project.provide("bench/demo", [server.name for server in given.servers]):
+        return 1
+
     from rich.console import Console
     from rich.text import Text
 
@@ -59,8 +61,3 @@ def _run(given: argparse.Namespace) -> int:
         return 0 if all(all(report.promises().values()) for report in reports) else 1
 
     return stage.perform("bench/demo", body)
-
-
-def main(argv: list[str] | None = None) -> int:
-    given = arguments.parse_demo(argv)
-    return _run(given) if project.provide("bench/demo", [server.name for server in given.servers]) else 1

@@ -64,13 +64,6 @@ def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Sett
     return tuple(Setting(*row) for row in rows if row[0] not in varied)
 
 
-def identify(cluster: Cluster, taken: list[str]) -> tuple[str, str]:
-    """Returns version() and the server's label: the user's, else its version.  No two servers have one label."""
-    [(version, number)] = execute(cluster, "SELECT version(), current_setting('server_version')")
-    label = cluster.label or number.split()[0]
-    return version, f"{label} ({len(taken) + 1})" if label in taken else label
-
-
 def settings_of(case: Case, direct_io: bool, cluster: Cluster, variant: Variant | None = None) -> dict[str, str]:
     settings = for_server(case.settings, cluster.version_num)
     # the gate's worker performs a device's reads one by one, so they must come from memory
@@ -92,7 +85,11 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
         for statement in case.setup_statements:
             execute(cluster, statement)
         cluster.make_standby(case.setup.standby)
-        version, label = identify(cluster, [other.info.label for other in contestants])
+        [(version, number)] = execute(cluster, "SELECT version(), current_setting('server_version')")
+        label = cluster.label or number.split()[0]
+        # no two servers have one label
+        if label in (other.info.label for other in contestants):
+            label += f" ({len(contestants) + 1})"
         info = Server(cluster.server, label, version, cluster.version_num, _differing_settings(cluster, case.varied))
         contestants.append(Contestant(info, cluster))
         cluster.stop()

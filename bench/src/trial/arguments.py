@@ -44,10 +44,6 @@ BUGS_MINUTES = 30
 BUGS_MINUTES_QUICK = 3
 
 
-def has(given: Namespace, *parts: str) -> bool:
-    return any(part in given.parts for part in parts)
-
-
 def parse(argv: list[str] | None = None) -> Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/trial",

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,12 +65,10 @@ def told_of_schedules(found: dict[str, Any], output: str) -> Found:
     return {"told": "; ".join(told), "text": output, "notes": notes}
 
 
-def recordings(before: str, after: str, logs: Path, quick: bool) -> Found:
-    return told_of_recordings(*_run(logs, "servers/compare", before, after))
+ENGINES = ("recordings", "schedules")
 
 
-def schedules(before: str, after: str, logs: Path, quick: bool) -> Found:
+def compare(what: str, before: str, after: str, logs: Path, quick: bool) -> Found:
+    if what == "recordings":
+        return told_of_recordings(*_run(logs, "servers/compare", before, after))
     return told_of_schedules(*_run(logs, "explorer/run", "--tier", "quick" if quick else "long", "--before", before, "--server", after))
-
-
-ENGINES: dict[str, Callable[[str, str, Path, bool], Found]] = {"recordings": recordings, "schedules": schedules}

@@ -20,7 +20,6 @@ from lab import project
 from lab.arguments import ServerName
 
 from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
-from .arguments import has
 from .coverage import Coverage
 from .kept import Kept, Key
 from .patch import Patch
@@ -82,7 +81,7 @@ class _Trial:
 
     def run_suites(self) -> dict[str, list[suite.Suite]]:
         # what is compared later need not be compared with itself
-        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if has(self._given, "changes") else [])
+        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
         whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]
@@ -194,10 +193,10 @@ class _Trial:
     def run_changes(self, found: Findings) -> None:
         kept = self._store.read("changes") or {}
         servers = [side.suite for side in self._given.sides]
-        for what, compare in changes.ENGINES.items():
+        for what in changes.ENGINES:
             if what not in kept and self._may_begin(found, "changes", what):
                 self._note(f"before and after: {what}")
-                kept[what] = compare(*servers, self._store.logs(what, 0), self._given.quick)
+                kept[what] = changes.compare(what, *servers, self._store.logs(what, 0), self._given.quick)
                 self._store.write("changes", kept)
             if what in kept:
                 each = kept[what]
@@ -211,10 +210,10 @@ class _Trial:
         found = Findings(f"bench/trial {shlex.join(sys.argv[1:])}", time.strftime("%Y-%m-%d %H:%M %z"), project.commit(), given.quick, parts=given.parts)
         if "suite" in given.parts:
             found.suites = self.run_suites()
-        if has(given, "suite", "changes", "lines", "bugs"):
+        if set(given.parts) - {"lab"}:
             found.suite_builds = {side.role: sides.describe(side.suite) for side in given.sides}
         for part, run in (("changes", self.run_changes), ("lines", self.run_lines), ("bugs", self.run_bugs)):
-            if not has(given, part):
+            if part not in given.parts:
                 continue
             if part != "changes" and not all(sides.is_tree(side.suite) for side in given.sides):
                 found.notes[part].append("not done: this takes two source trees, source:PATH[@REVISION]")
@@ -279,8 +278,8 @@ def main(argv: list[str] | None = None) -> int:
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)
         return 4 if isinstance(error, kept.OtherTrial) else 2
-    servers = [side.suite for side in given.sides] if has(given, "suite", "changes", "lines", "bugs") else []
-    servers += [side.lab for side in given.sides] if has(given, "lab") else []
+    servers = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
+    servers += [side.lab for side in given.sides] if "lab" in given.parts else []
     if not project.provide("bench/trial", [] if given.show else servers):
         return 4
     try:
