@@ -44,7 +44,7 @@ def digest(text: str) -> str:
 @dataclass
 class Session:
     plan: SessionPlan
-    connection: Connection | None = None
+    connection: Connection
     position: int = 0
     answers: list[Answer] = field(default_factory=list)
     state: str = "idle"
@@ -64,7 +64,7 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        return self.connection is not None and self.connection.busy
+        return self.connection.busy
 
     @property
     def finished(self) -> bool:
@@ -110,7 +110,7 @@ class Engine:
         self.scenario = scenario
         self.late = late
         self.budget = budget
-        self.sessions = {plan.name: Session(plan) for plan in scenario.sessions}
+        self.sessions: dict[str, Session] = {}
         self.observer: Connection
         self.method = ""
         self.major = major
@@ -146,13 +146,12 @@ class Engine:
                  "VACUUM (FREEZE, ANALYZE) t")
         for statement in (*table, *self.scenario.setup):
             self.observer.ask(statement)
-        for session in self.sessions.values():
-            self._connect(session)
+        for plan in self.scenario.sessions:
+            self._connect(plan)
 
-    def _connect(self, session: Session) -> None:
-        session.connection = Connection(self.cluster.conninfo())
-        session.gone = False
-        for statement in session.plan.setup:
+    def _connect(self, plan: SessionPlan) -> None:
+        session = self.sessions[plan.name] = Session(plan, Connection(self.cluster.conninfo()))
+        for statement in plan.setup:
             session.connection.ask(statement)
 
     def close(self) -> None:
@@ -183,7 +182,6 @@ class Engine:
         for statement in self.scenario.before:
             observer.ask(statement)
         for session in self.sessions.values():
-            assert session.connection
             session.connection.notices.clear()
             for statement in session.plan.before:
                 session.connection.ask(statement)
@@ -216,7 +214,7 @@ class Engine:
             waiting = []
             for session in self.sessions.values():
                 connection = session.connection
-                if connection is None or session.gone:
+                if session.gone:
                     continue
                 try:
                     if connection.busy and connection.poll() is None:
@@ -228,12 +226,11 @@ class Engine:
                     session.gone = True
             if not waiting:
                 return
-            select.select([s.connection.socket for s in waiting if s.connection], [], [], 0.05)
+            select.select([s.connection.socket for s in waiting], [], [], 0.05)
             now = time.monotonic()
             if now > cancel_at:
                 cancel_at = now + 3
                 for session in waiting:
-                    assert session.connection
                     self.observer.ask(f"SELECT pg_cancel_backend({session.connection.pid})")
             if now > deadline:
                 raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
@@ -246,12 +243,12 @@ class Engine:
             connection = session.connection
             # a schedule that was cut short may have left out the step that ends I/O on a buffer
             claims_perhaps = claims[0][0] != "0" and session.position < len(session.plan.steps)
-            if connection and not session.gone and (claims_perhaps or (str(connection.pid),) in rows):
+            if not session.gone and (claims_perhaps or (str(connection.pid),) in rows):
                 connection.close()
                 self._wait_until_gone(connection.pid)
                 session.gone = True
-            if connection is None or session.gone:
-                self._connect(session)
+            if session.gone:
+                self._connect(session.plan)
 
     def _wait_until_gone(self, pid: int) -> None:
         deadline = time.monotonic() + 10
@@ -276,13 +273,13 @@ class Engine:
     # during a schedule
 
     def _name_of(self, pid: int) -> str:
-        return next((s.name for s in self.sessions.values() if s.connection and s.connection.pid == pid), "?")
+        return next((s.name for s in self.sessions.values() if s.connection.pid == pid), "?")
 
     def _collect(self) -> None:
         """Takes the answers that have come."""
         for session in self.sessions.values():
             connection = session.connection
-            if not session.busy or connection is None:
+            if not session.busy:
                 continue
             try:
                 answers = connection.poll()
@@ -309,15 +306,15 @@ class Engine:
         deadline = time.monotonic() + patience
         while True:
             self._collect()
-            mine = [s for s in self.sessions.values() if not s.gone and s.connection]
-            pids = [s.connection.pid for s in mine if s.connection]
+            mine = [s for s in self.sessions.values() if not s.gone]
+            pids = [s.connection.pid for s in mine]
             file = "".join(f"; SELECT '{name}', fork, blockno, flags, refcount FROM buffers_in_file({oid})"
                            for oid, name in self.files.items() if oid)
             answers = self.observer.ask(f"SELECT * FROM io_settle(ARRAY[{','.join(map(str, pids))}]::int[]{arguments},"
                                    f" timeout => {2000 if release is None else 5000})" + file)
             arguments, release = "", None
             states = {int(row[1] or 0): row for row in answers[0] if row[0] == "process"}
-            unread = [s for s in mine if s.busy and s.connection and states[s.connection.pid][2] in ("idle", "gone")]
+            unread = [s for s in mine if s.busy and states[s.connection.pid][2] in ("idle", "gone")]
             running = [self._name_of(pid) for pid, row in states.items() if row[2] == "running"]
             if not unread and not running:
                 break
@@ -325,7 +322,7 @@ class Engine:
                 raise Trouble("never quiet: " + ", ".join(
                     f"{self._name_of(pid)} {row[2]} ({row[3]})" for pid, row in states.items() if row[2] == "running")
                     + "".join(f"{s.name} does not answer" for s in unread))
-            select.select([s.connection.socket for s in unread if s.connection], [], [], 0.002)
+            select.select([s.connection.socket for s in unread], [], [], 0.002)
         # warnings of sessions that wait by now
         self._collect()
         return self._state(answers)
@@ -375,7 +372,7 @@ class Engine:
         for session in self.sessions.values():
             if session.gone:
                 session.state, session.waits_for = "gone", ""
-            elif session.connection and session.connection.pid in processes:
+            elif session.connection.pid in processes:
                 row = processes[session.connection.pid]
                 session.state = row[2]
                 if session.state != "held wakeup":
@@ -394,7 +391,7 @@ class Engine:
                              for label in session.reads)
             lines.append(f"{session.name}@{session.position} {session.state} {session.waits_for}"
                          f" | {session.interrupted} | {reads} | {session.waits} | {results}")
-            if session.connection and session.connection.notices:
+            if session.connection.notices:
                 lines.append("is told " + "; ".join(session.connection.notices))
             what = {"idle": "-", "gone": "gone", "held read": session.waits_for, "held wakeup": f"woken({session.waits_for})",
                     }.get(session.state, f"{session.state}({session.waits_for})")
@@ -481,13 +478,12 @@ class Engine:
         if (session is None or session.busy or session.gone or session.position != number - 1
                 or number > len(session.plan.steps) or not self._may_begin(session)):
             raise NotPossible(f"{name} cannot do step {number} now")
-        assert session.connection
         session.connection.send(session.plan.steps[session.position])
         return self.settle()
 
     def _wake(self, name: str) -> State:
         session = self.sessions.get(name)
-        if session is None or session.state != "held wakeup" or not session.connection:
+        if session is None or session.state != "held wakeup":
             raise NotPossible(f"{name} has no held wakeup")
         self.observer.ask(f"SELECT io_wake({session.connection.pid})")
         session.waits += 1
@@ -495,7 +491,7 @@ class Engine:
 
     def _interrupt(self, verb: str, name: str) -> State:
         session = self.sessions.get(name)
-        if session is None or not session.busy or not session.connection:
+        if session is None or not session.busy:
             raise NotPossible(f"{name} has nothing to {verb}")
         session.interrupted = f"{verb} in {session.position + 1}"
         function = {"cancel": "pg_cancel_backend", "terminate": "pg_terminate_backend"}[verb]
@@ -510,7 +506,6 @@ class Engine:
 
         A signal makes a sleeping process runnable at once, so one that sleeps has handled it.
         """
-        assert session.connection
         question = f"SELECT pg_read_file('/proc/{session.connection.pid}/status', true) ~ E'\\nState:\\tS'"
         deadline = time.monotonic() + 10
         while True:

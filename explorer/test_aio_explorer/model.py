@@ -878,7 +878,7 @@ def disagreement(model: Model, engine: Engine) -> list[str]:
     wrong = [f"the model says \"{said}\", and there is \"{there}\""
              for said, there in zip(model.observe(), seen, strict=True) if said != there]
     for session, real in zip(model.sessions.values(), engine.sessions.values(), strict=True):
-        told, is_told = "; ".join(session.told), "; ".join(real.connection.notices if real.connection else [])
+        told, is_told = "; ".join(session.told), "; ".join(real.connection.notices)
         if told != is_told:
             wrong.append(f"the model says that {session.name} is told \"{told}\", and it is told \"{is_told}\"")
         for number, expected in enumerate(session.answers):
