@@ -142,12 +142,13 @@ in_build() {
 # All servers are compiled in one directory, one after the other: ccache finds what
 # another server's compilation has left only where the paths are the same.
 compile_server() {
-	local name=$1 source=$2 log=$3 tmp=$cache/tmp.build arguments
+	local name=$1 source=$2 log=$3 tmp=$cache/tmp.build arguments is_new=
 	mapfile -t arguments < <(configure_arguments_of "$(server_column "$name" how)")
-	mkdir -p "$cache/ccache"
-	if [ ! -d "$tmp" ]; then
-		mkdir "$tmp"
-		! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
+	[ -d "$tmp" ] || is_new=yes
+	mkdir -p "$cache/ccache" "$tmp"
+	# what is kept may have been compiled by another user
+	! is_root || chown -R "$(ordinary_user)" "$tmp" "$cache/ccache"
+	if [ -n "$is_new" ]; then
 		in_build "$name" "$source" "$log" configure "$source" "${arguments[@]}" "${further_arguments[@]}" || return 1
 	fi
 	in_build "$name" "$source" "$log" build "${parts[@]}" || return 1
