@@ -298,7 +298,7 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot start I/O in a transaction that has changed something"),
 				 errhint("Commit first.")));
-	require_watched_statement(fcinfo);
+	require_started_io_allowed(fcinfo);
 	rel = open_table_of(buffer, &tag);
 	io = place_for(buffer);
 	watch_exit();

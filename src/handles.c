@@ -6,7 +6,6 @@
  */
 #include "test_aio.h"
 
-#include "replication/walsender.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(handle_get);
@@ -133,11 +132,6 @@ Datum
 batch_start(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
-	/* a fast shutdown ends them last, and others may wait for what is staged */
-	if (am_walsender)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("batch_start() cannot be called in a replication connection")));
 
 	enter_batch(fcinfo);
 

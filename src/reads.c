@@ -5,6 +5,7 @@
 #include "test_aio.h"
 
 #include "catalog/catalog.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -25,13 +26,14 @@ PG_FUNCTION_INFO_V1(start_read_buffers);
 #define READ_BUFFERS_MAX_BLOCKS 131072
 
 /*
- * Submits what was staged of a catalog: this session may need a page of it for which
- * others wait with another page locked.
+ * Submits what was staged of anything but a user's table: this session may need a page of
+ * it where no hook tells, as nextval() and catalog lookups do.
  */
 static void
-submit_of_catalog(Relation rel)
+submit_unless_table(Relation rel)
 {
-	if (IsCatalogRelation(rel))
+	if (IsCatalogRelation(rel) ||
+		(rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW))
 		submit_staged();
 }
 
@@ -63,7 +65,7 @@ stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buff
 	}
 	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
 	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
-	submit_of_catalog(rel);
+	submit_unless_table(rel);
 }
 
 /*
@@ -333,7 +335,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 		CHECK_FOR_INTERRUPTS();
 		reads = lappend(reads, start_read(rel, start, done, nblocks, buffers));
 	}
-	submit_of_catalog(rel);
+	submit_unless_table(rel);
 
 	/* the retry of a short read must not be staged */
 	if (wait)

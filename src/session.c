@@ -6,7 +6,11 @@
  * a page.  It locks pages where it plans and runs queries that read tables, in
  * utility commands, and in C functions of other libraries.  All of these run outside
  * of the batch, and those that could meet a buffer with started I/O are refused
- * (buffer_io.c says which).
+ * (buffer_io.c says which).  Nothing is left staged when a query has
+ * run that another one has called.
+ *
+ * The server's own functions are not looked at: those that lock pages of user's tables,
+ * as gin_clean_pending_list() and currtid2() do, are left to the user's care.
  */
 #include "test_aio.h"
 
@@ -19,6 +23,7 @@
 #include "miscadmin.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
+#include "replication/walsender.h"
 #include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/waiteventset.h"
@@ -31,6 +36,8 @@
 static planned_relation_hook_type prev_planned_relation;
 static ExecutorStart_hook_type prev_executor_start;
 static ExecutorRun_hook_type prev_executor_run;
+static ExecutorFinish_hook_type prev_executor_finish;
+static ExecutorEnd_hook_type prev_executor_end;
 static ProcessUtility_hook_type prev_process_utility;
 static needs_fmgr_hook_type prev_needs_fmgr;
 static fmgr_hook_type prev_fmgr;
@@ -39,8 +46,15 @@ static emit_log_hook_type prev_emit_log;
 /* Raises an error if the transaction uses a buffer with started I/O; NULL: there is none. */
 static StartedIOCheck check_started;
 
-/* Is a query that reads tables being run, perhaps by way of others? */
-static bool in_table_query = false;
+/* What is being run, perhaps by way of others. */
+typedef struct Running
+{
+	bool		table_query;	/* a query that reads tables, or a utility
+								 * command */
+	bool		change;			/* one that changes something, or may */
+	bool		nested;			/* a query or command that may run others */
+} Running;
+static Running running;
 
 /* how many calls of C functions of other libraries are being made, one in another */
 static int	calls_of_others = 0;
@@ -88,8 +102,10 @@ submit_staged(void)
 {
 	PgAioHandle *staged[PGAIO_SUBMIT_BATCH_SIZE];
 	PgAioWaitRef iows[PGAIO_SUBMIT_BATCH_SIZE];
-	int			nstaged = pgaio_my_backend->num_staged_ios;
+	int			nstaged = pgaio_my_backend == NULL ? 0 : pgaio_my_backend->num_staged_ios;
 
+	if (nstaged == 0)
+		return;
 	for (int i = 0; i < nstaged; i++)
 	{
 		staged[i] = pgaio_my_backend->staged_ios[i];
@@ -163,7 +179,7 @@ only_calls(const PlannedStmt *plan, Oid fn_oid)
  * Raises an error if the calling statement may lock pages in a way that the hooks of
  * this file do not see.
  */
-void
+static void
 require_watched_statement(FunctionCallInfo fcinfo)
 {
 	if (unwatched_in == MyProc->vxid.lxid)
@@ -190,13 +206,32 @@ enter_batch(FunctionCallInfo fcinfo)
 {
 	/* replay would wait for what is staged */
 	PreventCommandDuringRecovery("a batch");
-	if (in_table_query || calls_of_others > 0)
+	/* a fast shutdown ends them last, and others may wait for what is staged */
+	if (am_walsender)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot start a batch in a replication connection")));
+	if (running.table_query || calls_of_others > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot start a batch in %s", in_table_query ?
-						"a query that reads tables" : "a function of another extension")));
+				 errmsg("cannot start a batch in %s", running.table_query ?
+						"a command that reads tables" : "a function of another extension")));
 	require_watched_statement(fcinfo);
 	pgaio_enter_batchmode();
+}
+
+/*
+ * Raises an error where no I/O may be started on a shared buffer: what runs may
+ * change the table later, or has called what may.
+ */
+void
+require_started_io_allowed(FunctionCallInfo fcinfo)
+{
+	if (running.change)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot start I/O on a buffer in a command that changes something")));
+	require_watched_statement(fcinfo);
 }
 
 /* planned_relation_hook: the planner may look into indexes, of partitions as well */
@@ -205,6 +240,7 @@ check_planned_relation(PLANNED_RELATION_PARAMETERS)
 {
 	if (check_started)
 		check_started();
+	submit_staged();
 	if (prev_planned_relation)
 		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
 }
@@ -219,6 +255,12 @@ raise_changes(Node *command)
 			 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
+static bool
+changes_something(const PlannedStmt *plan)
+{
+	return plan->commandType != CMD_SELECT || plan->hasModifyingCTE;
+}
+
 /* ExecutorStart_hook: not every plan is new; catalogs are read here */
 static void
 start_query(QueryDesc *queryDesc, int eflags)
@@ -226,8 +268,14 @@ start_query(QueryDesc *queryDesc, int eflags)
 	PlannedStmt *plan = queryDesc->plannedstmt;
 	bool		batch_was_open;
 
-	if (has_shared_io() && (plan->commandType != CMD_SELECT || plan->hasModifyingCTE))
+	if (has_shared_io() && changes_something(plan))
 		raise_changes((Node *) plan);
+	/* a worker does not know what this session has started */
+	if (has_shared_io() && plan->parallelModeNeeded)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot execute a parallel query while this session has started I/O on a buffer"),
+				 errhint("Set \"max_parallel_workers_per_gather\" to 0.")));
 	if (check_started)
 		check_started();
 	batch_was_open = reads_tables(plan) && suspend_batch();
@@ -235,36 +283,64 @@ start_query(QueryDesc *queryDesc, int eflags)
 	resume_batch(batch_was_open);
 }
 
+/* ExecutorRun_hook */
 static void
-run_table_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
+run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 {
-	const bool	was_in_table_query = in_table_query;
+	const PlannedStmt *plan = queryDesc->plannedstmt;
+	const Running outer = running;
+	const bool	batch_was_open = reads_tables(plan) && suspend_batch();
 
-	in_table_query = true;
+	running.table_query |= reads_tables(plan);
+	running.change |= changes_something(plan);
+	running.nested = true;
 	PG_TRY();
 	{
 		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
 	}
 	PG_FINALLY();
 	{
-		in_table_query = was_in_table_query;
+		running = outer;
+	}
+	PG_END_TRY();
+	resume_batch(batch_was_open);
+
+	/*
+	 * When a statement of a simple query has ended, the server submits what
+	 * is staged, and warns; a cursor or a portal of the extended protocol may
+	 * last until checks of the commit read pages
+	 */
+	if (running.nested || ActivePortal == NULL || ActivePortal->visible)
+		submit_staged();
+}
+
+/* ExecutorFinish_hook: triggers, and checks of keys */
+static void
+finish_query(QueryDesc *queryDesc)
+{
+	const Running outer = running;
+
+	if (changes_something(queryDesc->plannedstmt))
+		submit_staged();
+	running.nested = true;
+	PG_TRY();
+	{
+		(prev_executor_finish ? prev_executor_finish : standard_ExecutorFinish) (queryDesc);
+	}
+	PG_FINALLY();
+	{
+		running = outer;
 	}
 	PG_END_TRY();
 }
 
-/* ExecutorRun_hook */
+/* ExecutorEnd_hook: scans mark entries of indexes */
 static void
-run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
+end_query(QueryDesc *queryDesc)
 {
 	if (reads_tables(queryDesc->plannedstmt))
-	{
-		bool		batch_was_open = suspend_batch();
-
-		run_table_query(queryDesc, direction, count);
-		resume_batch(batch_was_open);
-	}
-	else
-		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
+		submit_staged();
+	(prev_executor_end ? prev_executor_end : standard_ExecutorEnd) (queryDesc);
 }
 
 /*
@@ -311,16 +387,27 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params,
 				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	bool		batch_was_open = false;
+	const Running outer = running;
+	const bool	may_lock_pages = !leaves_buffers_alone(pstmt->utilityStmt);
+	bool		batch_was_open;
 
-	if (!leaves_buffers_alone(pstmt->utilityStmt))
+	if (may_lock_pages && has_shared_io())
+		raise_changes(pstmt->utilityStmt);
+	submit_staged();
+	batch_was_open = may_lock_pages && suspend_batch();
+	running.table_query |= may_lock_pages;
+	running.change |= may_lock_pages;
+	running.nested = true;
+	PG_TRY();
 	{
-		if (has_shared_io())
-			raise_changes(pstmt->utilityStmt);
-		batch_was_open = suspend_batch();
+		(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
+			(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	}
-	(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
-		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	PG_FINALLY();
+	{
+		running = outer;
+	}
+	PG_END_TRY();
 	resume_batch(batch_was_open);
 }
 
@@ -331,6 +418,15 @@ typedef enum FunctionKind
 	OF_OTHERS,					/* in C: may lock pages of any relation */
 } FunctionKind;
 
+static bool
+is_library(const char *file, const char *name)
+{
+	size_t		length = strlen(name);
+
+	return strncmp(file, name, length) == 0 &&
+		(file[length] == '\0' || strcmp(file + length, DLSUFFIX) == 0);
+}
+
 /*
  * Returns which kind of function this is, of those that are not built in.
  */
@@ -338,30 +434,35 @@ static FunctionKind
 function_kind(Oid fn_oid)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(fn_oid));
+	FunctionKind kind = LOCKS_NO_PAGES;
 	bool		isnull = true;
 	Datum		probin = 0;
-	const char *library = NULL;
-	const char *name;
 
-	if (HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+	if (!HeapTupleIsValid(tuple))
+		return kind;
+	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
 		probin = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &isnull);
 	if (!isnull)
-		library = last_dir_separator(TextDatumGetCString(probin));
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (isnull)
-		return LOCKS_NO_PAGES;
-	if (library == NULL)
-		return OF_OTHERS;
-	if (strncmp(library, "/test_aio", 9) == 0)
-		return OF_THIS_LIBRARY;
-	if (strncmp(library, "/plpgsql", 8) == 0)
-		return LOCKS_NO_PAGES;
+	{
+		const char *name = NameStr(((Form_pg_proc) GETSTRUCT(tuple))->proname);
+		char	   *library = TextDatumGetCString(probin);
+		const char *slash = last_dir_separator(library);
+		const char *file = slash ? slash + 1 : library;
 
-	/* it looks at the headers of buffers, but for what evicts and writes them */
-	name = strcmp(library, "/pg_buffercache") == 0 ? get_func_name(fn_oid) : NULL;
-	return name != NULL && strstr(name, "evict") == NULL && strstr(name, "dirty") == NULL ?
-		LOCKS_NO_PAGES : OF_OTHERS;
+		/*
+		 * pg_buffercache looks at headers of buffers, but for what evicts and
+		 * writes them
+		 */
+		if (is_library(file, "test_aio"))
+			kind = OF_THIS_LIBRARY;
+		else if (!is_library(file, "plpgsql") &&
+				 (!is_library(file, "pg_buffercache") || strstr(name, "evict") || strstr(name, "dirty")))
+			kind = OF_OTHERS;
+		pfree(library);
+	}
+	ReleaseSysCache(tuple);
+
+	return kind;
 }
 
 /* needs_fmgr_hook: called when a function that is not built in is looked up */
@@ -409,8 +510,10 @@ begin_call_of_others(Oid fn_oid)
 				 errmsg("cannot call function \"%s\" while this session has started I/O on a buffer",
 						get_func_name(fn_oid)),
 				 errhint("End the I/O with buffer_call_terminate_io() first.")));
-	if (calls_of_others++ == 0)
+	/* which may fail */
+	if (calls_of_others == 0)
 		left_batch_for_call = suspend_batch();
+	calls_of_others++;
 }
 
 /* fmgr_hook */
@@ -451,15 +554,16 @@ client_reads(void)
 }
 
 /*
- * emit_log_hook: what cannot be interrupted, and the last word of a session, is not said
- * to a client that does not read.  The session would wait for the client, and others
- * for the session.
+ * emit_log_hook: a session that uses this library does not say to a client that does not
+ * read what it warns of while it cannot be interrupted, nor its last word.  It would wait
+ * for the client, and others for what it has staged or started.
  */
 static void
 spare_client(ErrorData *edata)
 {
-	if (edata->output_to_client && FeBeWaitSet != NULL &&
-		(edata->elevel >= FATAL || InterruptHoldoffCount > 0 || CritSectionCount > 0) &&
+	if (uses_library && edata->output_to_client && FeBeWaitSet != NULL &&
+		(edata->elevel >= FATAL ||
+		 (edata->elevel < ERROR && (InterruptHoldoffCount > 0 || CritSectionCount > 0))) &&
 		!client_reads())
 		edata->output_to_client = false;
 	if (prev_emit_log)
@@ -473,6 +577,9 @@ session_init(void)
 	{
 		uses_library = true;
 		loaded_at = GetCurrentStatementStartTimestamp();
+		/* a cursor, perhaps of such a function */
+		if (!ThereAreNoReadyPortals())
+			unwatched_in = MyProc->vxid.lxid;
 	}
 
 	prev_planned_relation = planned_relation_hook;
@@ -481,6 +588,10 @@ session_init(void)
 	ExecutorStart_hook = start_query;
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = run_query;
+	prev_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = finish_query;
+	prev_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = end_query;
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 	prev_needs_fmgr = needs_fmgr_hook;

@@ -81,7 +81,7 @@ extern void hand_over_started(Buffer buffer);
 typedef void (*StartedIOCheck) (void);
 extern void session_has_started_io(StartedIOCheck check);
 extern bool has_shared_io(void);
-extern void require_watched_statement(FunctionCallInfo fcinfo);
+extern void require_started_io_allowed(FunctionCallInfo fcinfo);
 extern void enter_batch(FunctionCallInfo fcinfo);
 extern void submit_staged(void);
 extern bool suspend_batch(void);

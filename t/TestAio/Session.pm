@@ -88,6 +88,14 @@ sub stops_reading ($self, $notices)
 	return $self;
 }
 
+# The client reads what the server sends again.
+sub reads_again ($self)
+{
+	$self->{wire}->stop_reading(0);
+	$self->{unread} = 0;
+	return $self;
+}
+
 # Returns true if a transaction is in progress.
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 

@@ -55,8 +55,8 @@ sub _write ($self, $bytes)
 	return;
 }
 
-# Reads nothing any more of what the server sends.
-sub stop_reading ($self) { $self->{stopped} = 1; return }
+# Reads nothing any more of what the server sends, or again.
+sub stop_reading ($self, $stopped = 1) { $self->{stopped} = $stopped; return }
 
 # Splits a text at the semicolons that end statements.
 sub statements ($text)

@@ -8,7 +8,7 @@ use TestAio::Waits;
 my $others_before = qr/in a transaction that has called functions of other extensions before/;
 
 with_each_io_method(sub {
-	my $no_pages = $aio->lacks('pageinspect');
+	my ($no_pages, $sync) = ($aio->lacks('pageinspect'), $aio->method eq 'sync');
 
 	# the function is looked up before the I/O is started
 	$aio->scenario('a function of another extension where I/O is started', with('alice bob', 4, sub ($alice, $bob, $t) {
@@ -33,7 +33,7 @@ with_each_io_method(sub {
 			  . " SELECT read_rel_block_ll('$t', 6, wait_complete => false)::text UNION ALL SELECT batch_end()::text");
 		$alice->waits_on('advisory');
 		$bob->starts("INSERT INTO $t (blk) VALUES (5)");
-		$bob->waits_on('AioIoCompletion') if $aio->method ne 'sync';
+		$bob->waits_on('AioIoCompletion') if !$sync;
 		$aio->resume;
 		$alice->returns("\n\n\n8192\n\n", 'it runs outside of the batch, which goes on');
 		$bob->raises('23505', qr/duplicate key/, 'and he has got his read');
@@ -43,16 +43,85 @@ with_each_io_method(sub {
 		$aio->end_session($alice);
 	}), skip => $no_pages);
 
-	# the page of a catalog that a session needs next is perhaps locked by one that waits for the read
-	$aio->scenario('a read of a catalog is not left staged', with('alice', sub ($alice) {
+	# nothing tells when the session needs a page of these next
+	$aio->scenario('what is left staged: reads of tables', with('alice', 20, sub ($alice, $t) {
+		$aio->sql("CREATE INDEX i ON $t (blk); CREATE SEQUENCE scenario.s");
+		$alice->sql("SELECT evict_rel('$t'), evict_rel('scenario.i'), evict_rel('scenario.s')");
 		my $staged = "SELECT count(*)::text FROM pg_aios WHERE pid = pg_backend_pid() AND state = 'STAGED'";
-		for my $read ("SELECT read_rel_block_ll('pg_conversion', 0, wait_complete => false)::text", "SELECT concat_ws('', io_reqd) FROM start_read_buffers('pg_conversion', 0, 1)")
+		for my $rel ('pg_conversion', 'scenario.i', 'scenario.s', $t)
 		{
-			$alice->sql("SELECT evict_rel('pg_conversion')");
-			$alice->gives("SELECT batch_start()::text UNION ALL $read UNION ALL $staged UNION ALL SELECT batch_end()::text",
-				$read =~ /io_reqd/ ? "\nt\n0\n" : "\n\n0\n", $read);
+			my $expected = $sync || $rel ne $t ? 0 : 1;
+			$alice->gives("SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$rel', 0, wait_complete => false)::text UNION ALL $staged UNION ALL SELECT batch_end()::text",
+				"\n\n$expected\n", $rel);
 		}
+		$alice->sql("SELECT evict_rel('pg_conversion')");
+		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('', io_reqd) FROM start_read_buffers('pg_conversion', 0, 1) UNION ALL $staged UNION ALL SELECT batch_end()::text", "\nt\n0\n", 'by start_read_buffers()');
 		$aio->end_session($alice);
+	}));
+
+	# bob has a page of the index locked, which the planner looks into
+	$aio->scenario('a plan in a batch', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->sql("CREATE UNIQUE INDEX i ON $t (blk); ANALYZE $t; CREATE FUNCTION scenario.plans() RETURNS text LANGUAGE plpgsql AS"
+			  . " 'BEGIN PERFORM FROM $t WHERE blk > 100; RETURN NULL; END'");
+		$aio->evict($t, $alice);
+		$alice->starts("SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', 5, wait_complete => false)::text UNION ALL"
+			  . " ${\$aio->pause}::text UNION ALL SELECT scenario.plans() UNION ALL SELECT batch_end()::text");
+		$alice->waits_on('advisory');
+		$bob->starts("INSERT INTO $t (blk) VALUES (5)");
+		$bob->waits_on('AioIoCompletion') if !$sync;
+		$aio->resume;
+		$alice->ends('what is staged is submitted before');
+		$bob->raises('23505', qr/duplicate key/, 'he has got his read');
+		$aio->end_session($alice);
+	}));
+
+	$aio->scenario('nothing stays staged when a query has run', with('alice', 20, sub ($alice, $t) {
+		$aio->evict($t, $alice);
+		$aio->sql(qq{CREATE FUNCTION scenario.staged_after_query() RETURNS bigint LANGUAGE plpgsql AS
+			'DECLARE n bigint; BEGIN PERFORM batch_start(), read_rel_block_ll(''$t'', 5, wait_complete => false);
+			n := (SELECT count(*) FROM pg_aios WHERE state = ''STAGED''); PERFORM batch_end(); RETURN n; END'});
+		$alice->gives('SELECT scenario.staged_after_query()', 0);
+		$aio->end_session($alice);
+	}));
+
+	# with io_uring it comes while the session waits for what bob waits for, else in the function
+	$aio->scenario('a cancel before a function of another extension', with('alice', 20, sub ($alice, $t) {
+		$aio->evict($t, $alice);
+		$aio->sql("SELECT io_hold('$t')");
+		my $bob = $aio->sessions('bob');
+		$alice->starts("SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', 5, wait_complete => false)::text UNION ALL ${\$aio->pause}::text"
+			  . " UNION ALL SELECT length(get_raw_page('$t', 1))::text UNION ALL SELECT batch_end()::text");
+		$alice->waits_on('advisory');
+		$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
+		$aio->resume;
+		$alice->waits_on('IoGateHeld');
+		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
+		$alice->raises('57014', qr/canceling statement/, 'is cancelled');
+		$aio->gate_release;
+		$bob->wait_for_end;
+		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'a batch can begin again');
+		$aio->end_session($alice);
+	}), skip => $no_pages || $aio->lacks('gate'));
+
+	# what changes a table may lock it, and its pages, later
+	$aio->scenario('no I/O is started in a command that changes something', with('alice', 20, sub ($alice, $t) {
+		$aio->sql("CREATE TABLE scenario.u (i int); CREATE FUNCTION scenario.start(b int) RETURNS int IMMUTABLE LANGUAGE plpgsql SET search_path FROM CURRENT AS 'BEGIN PERFORM buffer_call_start_io(b, true, false); RETURN 1; END'");
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
+		my $refused = qr/cannot start I\/O on a buffer in a command that changes something/;
+		$alice->fails($_, '55000', $refused)
+		  for "INSERT INTO scenario.u SELECT buffer_call_start_io($b, true, false)::int", "WITH d AS (DELETE FROM scenario.u) SELECT buffer_call_start_io($b, true, false)";
+		$alice->sql('INSERT INTO scenario.u VALUES (1)');
+		$alice->fails("CREATE INDEX ON scenario.u ((i + scenario.start($b)))", '55000', $refused);
+	}));
+
+	$aio->scenario('no parallel query while I/O is started', with('alice', 20, sub ($alice, $t) {
+		my $u = $aio->table('u', 20);
+		my $b = starts_io($alice, $t);
+		$alice->sql('SET debug_parallel_query = on; SET max_parallel_workers_per_gather = 2');
+		$alice->fails("SELECT count(*) FROM $u", '55006', qr/cannot execute a parallel query/);
+		$alice->sql('RESET debug_parallel_query; RESET max_parallel_workers_per_gather');
+		$alice->gives("SELECT count(*) FROM $u", 20, 'others can be executed');
+		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
 	}));
 
 	$aio->scenario('a wait for the lock of a relation', with('alice bob', 20, sub ($alice, $bob, $t) {
@@ -62,7 +131,7 @@ with_each_io_method(sub {
 		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 5, wait_complete => false)", $aio->pause, "SELECT grow_rel('$u', 1)"));
 		$alice->waits_on('advisory');
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
-		$bob->waits_on('AioIoCompletion') if $aio->method ne 'sync';
+		$bob->waits_on('AioIoCompletion') if !$sync;
 		$aio->resume;
 		$bob->returns(1, 'what is staged is submitted before');
 		my $b = starts_io(my $carol = $aio->sessions('carol'), $t);
@@ -90,6 +159,14 @@ with_each_io_method(sub {
 			$aio->end_session($alice);
 		}), log => qr/FATAL:  (?:terminating connection due to administrator command|connection to client lost)|WARNING:  open AIO batch/);
 	}
+
+	# interrupts are held where an error is sent, too
+	$aio->scenario('a client that reads late gets its error', with('alice', sub ($alice) {
+		$alice->sql('SELECT handle_get_release()');
+		$alice->stops_reading(notices_until_full($aio));
+		$alice->waits('SELECT 1 / 0', 'ClientWrite');
+		$alice->reads_again->raises('22012', qr/division by zero/, 'in full');
+	}), log => qr/flood FATAL:  (?:terminating connection due to administrator command|connection to client lost)/);
 }, leaves => 'nothing');
 
 # The library is loaded by the first statement that uses it, which the hooks do not see as a whole.
@@ -100,12 +177,18 @@ for_each_io_method(sub {
 		$aio->scenario("loaded by $first", with('alice', sub ($alice) {
 			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
 			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
-			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a query that reads tables/, 'and once more') }
+			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
 			else                  { $alice->sql($first) }
 			$alice->forget_warnings;
 			$aio->end_session($alice);
 		}), log => qr/WARNING:  open AIO batch/);
 	}
+	$aio->scenario('a cursor is older than the library', with('alice', 4, sub ($alice, $t) {
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT length(get_raw_page('$t', i)) FROM generate_series(0, 3) i; FETCH c");
+		$alice->fails('SELECT batch_start()', '55000', $others_before);
+		$alice->sql('ROLLBACK');
+		$aio->end_session($alice);
+	}), skip => $aio->lacks('pageinspect'));
 	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
 		$alice->sql('SELECT batch_start()');
 		$alice->warns(qr/open AIO batch/);

@@ -96,8 +96,9 @@ for_each_io_method(sub {
 		my $t = $aio->table('t', 4);
 		my $b = $aio->sql("SELECT buffer_create_toy('$t', 2)");
 		$sender->fails("SELECT buffer_call_start_io($b, true, true)", '0A000', qr/cannot start I\/O on a buffer in a replication connection/, 'is refused');
+		$sender->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true)", '0A000', qr/cannot start a batch in a replication connection/, 'and so is a batch');
 		$aio->end_session($sender);
-	}, log => qr/walsender sender ERROR:  cannot start I\/O on a buffer in a replication connection/);
+	}, log => qr/walsender sender ERROR:  cannot start (?:I\/O on a buffer|a batch) in a replication connection/);
 
 	$aio->scenario('what the transaction has done', with('alice', 4, sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");

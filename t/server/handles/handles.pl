@@ -260,10 +260,10 @@ with_each_io_method(sub {
 	# it may wait for a page whose owner waits for what is staged, and nobody could end that
 	$aio->scenario('a batch is open: %s', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u, $command) {
 		$aio->evict($t, $alice);
-		my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT/PERFORM/r);
+		my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT //r);
 		$alice->starts("DO \$\$ DECLARE c refcursor; row record; BEGIN $open"
 			  . " PERFORM batch_start(), read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false); $command;"
-			  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false); $pause; PERFORM batch_end(); END \$\$");
+			  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false), $pause; PERFORM batch_end(); END \$\$");
 		$alice->waits_on('advisory');
 		is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
 		$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
@@ -273,8 +273,8 @@ with_each_io_method(sub {
 		'PERFORM FROM scenario.u', 'DELETE FROM scenario.u WHERE gen < 0', 'EXECUTE \'EXPLAIN (ANALYZE) SELECT FROM scenario.u\'',
 		'ANALYZE scenario.u', 'CREATE INDEX ON scenario.u (blk)', 'FETCH c INTO row' ]);
 
-	$aio->scenario('no batch begins in a query that reads tables', with('alice', 4, sub ($alice, $t) {
-		my $refused = qr/cannot start a batch in a query that reads tables/;
+	$aio->scenario('no batch begins in a command that reads tables', with('alice', 4, sub ($alice, $t) {
+		my $refused = qr/cannot start a batch in a command that reads tables/;
 		$alice->fails("SELECT batch_start() FROM $t LIMIT 1", '55000', $refused);
 		$alice->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true) FROM $t LIMIT 1", '55000', $refused);
 		$alice->fails("SELECT (SELECT batch_start()) FROM $t LIMIT 1", '55000', $refused);
