@@ -256,7 +256,8 @@ plan_parts() {
 			*/*) parts+=(.) ;;
 		esac
 	done <<<"$1"
-	[ $objects -eq 0 ] || find "$cache/tmp.build" -name '*.o' -delete
+	# without an object make is content with what was linked from it, if the source is not newer
+	[ $objects -eq 0 ] || find "$cache/tmp.source" "$cache/tmp.build" -name '*.c' -exec touch {} +
 	mapfile -t parts < <(printf '%s\n' "${parts[@]}" | sort -u | sed '/^$/d')
 	[ ${#parts[@]} -gt 0 ] || parts=(src/backend)
 	[[ " ${parts[*]} " != *" . "* ]] || parts=()
