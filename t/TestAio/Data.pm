@@ -45,6 +45,10 @@ DECLARE
 	n int := coalesce(nblocks, obj_description(name::regclass, 'pg_class')::int);
 	is_right bool;
 BEGIN
+	-- the name may be that of a table which the snapshot of this statement does not show yet
+	IF n IS NULL THEN
+		RAISE undefined_table USING MESSAGE = format('nothing tells how many blocks %s has', name);
+	END IF;
 	EXECUTE format($q$
 		SELECT count(*) = %3$s AND count(DISTINCT blk) = %3$s AND coalesce(bool_and(coalesce(
 			rel = %1$L AND blk = (ctid::text::point)[0] AND gen = %2$s AND body = proof(%1$L, blk, %2$s), false)
