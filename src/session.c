@@ -6,8 +6,8 @@
  * a page.  It locks pages where it plans and runs queries that read tables, in
  * utility commands, and in C functions of other libraries.  All of these run outside
  * of the batch, and those that could meet a buffer with started I/O are refused
- * (buffer_io.c says which).  Nothing is left staged when a query has
- * run that another one has called.
+ * (buffer_io.c says which).  Nothing is left staged when a query has run that another
+ * one has called.
  *
  * The server's own functions are not looked at: those that lock pages of user's tables,
  * as gin_clean_pending_list() and currtid2() do, are left to the user's care.

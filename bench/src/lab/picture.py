@@ -57,7 +57,7 @@ def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
 def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
     explained = f"dots are medians of {wording.number_of_runs(report)}, ticks the runs"
     if len(report.servers) == 2:
-        explained += f"; in brackets the interval of the ratio, 95 % for all {report.corrected_for} together"
+        explained += f"; in brackets the interval of the ratio, {wording.confidence(report)}"
     axes.set_title(
         f"{report.case.id}: {report.case.title}; {wording.how_read(report)}\n{explained}",
         fontsize=10.5, color="#444444", loc="left", pad=28, linespacing=1.4,

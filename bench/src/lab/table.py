@@ -125,7 +125,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     unit = "" if case.unit in ("", "ms") else f", in {case.unit}"
     notes = [f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}"]
     if len(report.servers) == 2:
-        notes.append(f"Ratio: geometric mean of the rounds, with an interval that holds for all {report.corrected_for} comparisons together (95 %).")
+        notes.append(f"Ratio: geometric mean of the rounds, with its interval, {wording.confidence(report)}.")
     if case.file.published:
         figures = f"{case.file.published.figures}; " if case.file.published.figures else ""
         notes.append(f"Published: {figures}{case.file.published.source}.")

@@ -36,6 +36,11 @@ def interval(ratio: Ratio) -> str:
     return f"[{ratio.low:.{_digits(ratio)}f}, {ratio.high:.{_digits(ratio)}f}]"
 
 
+def confidence(report: Report) -> str:
+    """Returns how sure the intervals of ratios are."""
+    return "95 %" if report.corrected_for == 1 else f"95 % for all {report.corrected_for} together"
+
+
 def joined(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
