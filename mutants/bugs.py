@@ -19,7 +19,7 @@ the edit fits every version.  A line that begins with "#" is a comment.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -98,7 +98,7 @@ def is_open(lines: list[str]) -> bool:
     return "".join(lines).count(")") > "".join(lines).count("(")
 
 
-@lru_cache(maxsize=None)
+@cache
 def functions_of(blank: str) -> tuple[Function, ...]:
     """The functions of a file without comments."""
     found = []
@@ -116,7 +116,7 @@ def functions_of(blank: str) -> tuple[Function, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def blank_of(path: Path) -> str:
     return without_comments(path.read_text())
 

@@ -88,7 +88,7 @@ class Engine:
 
     def lock(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.locked = open(self.directory / ".lock", "w")
+        self.locked = open(self.directory / ".lock", "w")  # noqa: SIM115 (it stays open)
         try:
             fcntl.flock(self.locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -85,7 +85,7 @@ class Exports(unittest.TestCase):
                 SELECT p.pid, count(*) FROM slice s JOIN thread_track t ON s.track_id = t.id JOIN thread USING (utid) JOIN process p USING (upid)
                 WHERE s.name LIKE '{begin} %' GROUP BY p.pid""")
             ours = Counter(pid for row in rows for pid in (row[column] if isinstance(row[column], list) else [row[column]]) if pid is not None)
-            self.assertEqual({pid: number for pid, number in found}, ours, begin)
+            self.assertEqual(dict(found), ours, begin)
         [[flows, backward]] = self.query("""
             SELECT count(*), count(*) FILTER (WHERE b.ts < a.ts)
             FROM flow f JOIN slice a ON f.slice_out = a.id JOIN slice b ON f.slice_in = b.id""")

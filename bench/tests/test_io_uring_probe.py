@@ -193,7 +193,8 @@ class NotCompiledIn(unittest.TestCase):
             for name, said in (("pg_config", [directory]), ("postgres", lines)):
                 script = Path(directory, name)
                 status = 0 if name == "pg_config" else 1
-                script.write_text("#!/bin/sh\ncat >&%d <<'END'\n%s\nEND\nexit %d\n" % (status + 1, "\n".join(said), status))
+                text = "\n".join(said)
+                script.write_text(f"#!/bin/sh\ncat >&{status + 1} <<'END'\n{text}\nEND\nexit {status}\n")
                 script.chmod(0o755)
             return run(Path(directory, "pg_config"))
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from unittest import mock
 
 import psycopg
-from rich.console import Console
-
 from lab import arguments, casefile, command, measure, output, picture, session, stage, wording
 from lab.results import Report
+from rich.console import Console
 
 from . import browser
 from .test_report import many, report, shown

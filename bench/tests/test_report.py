@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy
-from rich.console import Console
-
 from lab import casefile, results, table, wording
 from lab.figures import FIGURES
 from lab.machine import Machine, Storage
 from lab.results import BAD, CANNOT_TELL, GOOD, Report, Run, Server, Setting, Skipped, decide
 from lab.stats import Ratio
+from rich.console import Console
 
 CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"
 TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}

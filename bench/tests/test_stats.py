@@ -3,7 +3,6 @@
 import unittest
 
 import numpy
-
 from lab import stats
 
 

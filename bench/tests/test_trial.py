@@ -13,6 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 from lab import project
+from points import Point
+from timeline import trace
 from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
 from trial.bugs import Tried
 from trial.changes import Changes
@@ -21,8 +23,6 @@ from trial.findings import Findings
 from trial.kept import Kept, Key
 from trial.sides import Build
 from trial.suite import Suite
-from points import Point
-from timeline import trace
 
 from . import browser
 from .test_report import report
@@ -101,9 +101,9 @@ class RunSuite(WithDirectory):
         script.chmod(0o755)
         self.calls = self.directory / "calls"
         self.calls.touch()
-        for patch in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
-            patch.start()
-            self.addCleanup(patch.stop)
+        for replaced in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
+            replaced.start()
+            self.addCleanup(replaced.stop)
         self.given = arguments.parse(["old", "new", "--parts", "suite", "--output", str(self.directory / "trial")])
 
     def trial(self) -> command._Trial:

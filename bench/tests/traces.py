@@ -1,10 +1,10 @@
 """Invented traces, as rows of io_trace."""
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def at(ms: float) -> str:

@@ -14,7 +14,9 @@ from pathlib import Path
 from lab import project  # of bench/src
 from lab.servers import ServerError
 
-from . import compare, generated, judge, model as models, scenario as scenarios, search, selftest
+from . import compare, generated, judge, search, selftest
+from . import model as models
+from . import scenario as scenarios
 from .client import Connection, Lost
 from .cluster import Cluster
 from .engine import Engine, NotPossible, State, Trouble

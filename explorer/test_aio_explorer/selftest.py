@@ -13,7 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from . import generated, scenario as scenarios
+from . import generated
+from . import scenario as scenarios
 
 if TYPE_CHECKING:
     from .main import Exploration

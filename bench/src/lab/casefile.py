@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional, Union
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
@@ -20,8 +20,8 @@ EXTENSIONS = ("pg_buffercache", "pg_prewarm", "test_aio")
 # Settings of all cases, unless they say otherwise: nothing else reads or writes during a run.
 SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB", "shared_buffers": "256MB", "max_parallel_workers_per_gather": 0}
 
-Text = Union[StrictStr, List[StrictStr]]
-Value = Union[StrictBool, StrictInt, StrictFloat, StrictStr]
+Text = StrictStr | list[StrictStr]
+Value = StrictBool | StrictInt | StrictFloat | StrictStr
 FigureName = Literal[tuple(FIGURES)]  # type: ignore[valid-type]
 Sign = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in figure.signs}))]  # type: ignore[valid-type]
 
@@ -36,7 +36,7 @@ class _Table(BaseModel, extra="forbid"):
 
 class Setup(_Table):
     large: StrictInt = 0  # blocks of the table "large", with a row in each; 0: it is not made
-    sql: List[StrictStr] = []  # further statements that set the case up, once a server
+    sql: list[StrictStr] = []  # further statements that set the case up, once a server
     direct_io: StrictBool = False  # read directly if the file system can and no device is simulated
     relation: StrictStr = ""  # relation to which cache and device refer; without it they refer to all
     standby: StrictBool = False  # the server has a standby, on port 5433
@@ -51,13 +51,13 @@ class RunTable(_Table):
     statement: Text  # of several statements the last one is measured
     after: Text = []  # statements after each run, not measured
     measure: FigureName = "time"  # figure by which servers are compared
-    also: List[FigureName] = []  # figures shown beside it
+    also: list[FigureName] = []  # figures shown beside it
     unit: StrictStr = ""  # unit of a figure that has none of its own
-    explain: Optional[StrictBool] = None  # false: the statement has no EXPLAIN, and its time is the client's
-    plan: Union[List[StrictStr], Dict[str, List[StrictStr]]] = []  # nodes that EXPLAIN must show, each before those below it, also by values of what is varied; another plan is an error
-    counts: Dict[str, Union[StrictInt, Dict[str, StrictInt]]] = {}  # minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied
+    explain: StrictBool | None = None  # false: the statement has no EXPLAIN, and its time is the client's
+    plan: list[StrictStr] | dict[str, list[StrictStr]] = []  # nodes that EXPLAIN must show, each before those below it, also by values of what is varied; another plan is an error
+    counts: dict[str, StrictInt | dict[str, StrictInt]] = {}  # minimum counts of EXPLAIN over all nodes, such as Heap Fetches, also by values of what is varied
     shared_read_blocks: StrictInt = 0  # a run that reads fewer blocks is an error
-    pgbench: List[StrictStr] = []  # options of pgbench, which then runs the statement
+    pgbench: list[StrictStr] = []  # options of pgbench, which then runs the statement
     interleave: StrictBool = False  # variants take turns, and the server is started anew for each run
 
 
@@ -66,7 +66,7 @@ class Contrast(_Table):
 
     of: StrictStr
     to: StrictStr
-    expect: Dict[str, Sign] = {}  # sign by major version; other versions promise nothing
+    expect: dict[str, Sign] = {}  # sign by major version; other versions promise nothing
 
     def expected_sign(self, version_num: int) -> str | None:
         return self.expect.get(str(version_num // 10000))
@@ -76,9 +76,9 @@ class Published(_Table):
     """Figures published by others, shown beside the measured ones."""
 
     source: StrictStr
-    before_ms: Optional[float] = None
-    after_ms: Optional[float] = None
-    figures: Optional[StrictStr] = None  # figures other than a before and an after
+    before_ms: float | None = None
+    after_ms: float | None = None
+    figures: StrictStr | None = None  # figures other than a before and an after
 
     @property
     def ratio(self) -> float | None:
@@ -90,14 +90,14 @@ class CaseFile(_Table):
     title: StrictStr
     commit: StrictStr = ""  # the server's commit that changed the behaviour
     known: StrictStr  # which servers have the behaviour, and what cannot be shown
-    vary: Dict[str, List[Value]] = {}  # settings and their values, or names of variants.OWN
-    parameters: Dict[str, Union[List[Value], Dict[str, StrictStr]]] = {}  # values that replace {name}, or labels with their values
-    settings: Dict[str, Union[Value, Dict[str, Value]]] = {}  # settings of all servers; tables 18, 19: from that major version on
+    vary: dict[str, list[Value]] = {}  # settings and their values, or names of variants.OWN
+    parameters: dict[str, list[Value] | dict[str, StrictStr]] = {}  # values that replace {name}, or labels with their values
+    settings: dict[str, Value | dict[str, Value]] = {}  # settings of all servers; tables 18, 19: from that major version on
     setup: Setup = Setup()
     run: RunTable
-    expect: Dict[str, Union[StrictInt, StrictFloat, Sign]] = {}  # gone_in, at_least, and signs of variants
-    contrast: List[Contrast] = []
-    published: Optional[Published] = None
+    expect: dict[str, StrictInt | StrictFloat | Sign] = {}  # gone_in, at_least, and signs of variants
+    contrast: list[Contrast] = []
+    published: Published | None = None
 
 
 def _statements(value: str | list[str]) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ def main(argv: list[str] | None = None) -> int:
 
     from rich.console import Console
     from rich.text import Text
-
     from timeline import draw, panels
 
     from . import casefile, measure, session, stage, table

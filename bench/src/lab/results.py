@@ -10,7 +10,6 @@ from .casefile import Case, Contrast
 from .devices import Device
 from .machine import Machine, Storage
 
-
 # the verdict on a revision, as git bisect run takes it, and its name
 GOOD, BAD, CANNOT_TELL = 0, 1, 125
 VERDICTS = {GOOD: "good", BAD: "bad", CANNOT_TELL: "cannot tell"}

@@ -101,9 +101,8 @@ def figures_of_pgbench(said: str) -> dict[str, float]:
                           ("transactions", "number of transactions actually processed: ([0-9]+)")):
         if found := re.search(f"^{pattern}", said, re.MULTILINE):
             figures[name] = float(found[1])
-    if failed := re.search(r"^number of failed transactions: ([0-9]+)", said, re.MULTILINE):
-        if failed[1] != "0":
-            raise ServerError(f"pgbench: {failed[1]} transactions failed")
+    if (failed := re.search(r"^number of failed transactions: ([0-9]+)", said, re.MULTILINE)) and failed[1] != "0":
+        raise ServerError(f"pgbench: {failed[1]} transactions failed")
     return figures
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-
 from timeline import trace
 from timeline.trace import Trace
 

@@ -9,7 +9,6 @@ import rich.progress
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
-
 from timeline.trace import TraceError
 
 from . import project

@@ -8,7 +8,6 @@ from rich.text import Text
 from . import wording
 from .results import Report, Server
 
-
 # These settings name a directory that is gone afterwards.  The JSON file has them whole.
 PATHS = ("dynamic_library_path", "extension_control_path", "unix_socket_directories")
 

@@ -152,7 +152,7 @@ def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rec
     entries = _process_entries(panels, pids)
     for outcome, word in OUTCOMES.items():
         if outcome != "ok" and any(io.outcome == outcome for io in ios):
-            hatch = HATCHES[outcome] if outcome in HATCHES else None
+            hatch = HATCHES.get(outcome)
             entries.append(Patch(facecolor="white", edgecolor="black", hatch=hatch, linestyle=":" if outcome == "open" else "-", label=word))
     entries.append(Patch(facecolor=WAIT, label="a process waits"))
     return entries

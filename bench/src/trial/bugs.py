@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .sides import SideError
-
 import engine  # of mutants/
 import points
 from switches import with_switch
+
+from .sides import SideError
 
 # the file that gets the switch itself
 DEFINES = engine.DEFINES[0]

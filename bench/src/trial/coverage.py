@@ -18,14 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import points  # of mutants/
+from bugs import without_comments
 from lab import project
 
 from . import patch, suite
 from .sides import SideError
 from .suite import Suite
-
-import points  # of mutants/
-from bugs import without_comments
 
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")

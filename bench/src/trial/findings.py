@@ -5,9 +5,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from timeline.trace import Trace
-
 from lab.results import Report
+from timeline.trace import Trace
 
 from . import suite
 from .bugs import Tried, points

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from lab import casefile, results, session
 from lab.arguments import ServerName
 from lab.casefile import Case
 from lab.results import Report
 from lab.servers import ServerError, told
+from rich.console import Console
 from timeline import trace
 from timeline.trace import Trace, TraceError
 

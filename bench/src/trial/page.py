@@ -5,12 +5,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from markupsafe import Markup
-
 from lab import output as of_lab
 from lab import wording
 from lab.results import Report
 from lab.stats import CONFIDENCE
+from markupsafe import Markup
 from timeline import draw, panels
 from timeline.trace import Trace
 

@@ -5,11 +5,10 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bugs import functions_of, without_comments  # of mutants/
 from lab import project
 
 from . import sides
-
-from bugs import functions_of, without_comments  # of mutants/
 
 _FILE = re.compile(r"^\+\+\+ b/(.*)$")
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
