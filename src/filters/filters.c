@@ -86,6 +86,10 @@ io_fail(PG_FUNCTION_ARGS)
 	check_not_null("result", PG_ARGISNULL(1));
 	filter.result = PG_GETARG_INT32(1);
 	check_io_result(filter.result);
+	if (filter.result > 0 && filter.result < BLCKSZ)
+		ereport(NOTICE,
+				(errmsg("matching reads end after %d bytes", filter.result),
+				 errhint("For an error, negate its number: -errno_from_string('EIO').")));
 	io_match_block_arg(fcinfo, 2, PG_GETARG_INT64(2), &filter.match);
 	io_match_pid_arg(fcinfo, 3, &filter.match);
 	filter.skip = get_count(fcinfo, 4, "skip", 0, 0);

@@ -514,7 +514,7 @@ io_devices_get(PG_FUNCTION_ARGS)
 		row_add(&row, Int64GetDatum(device->bytes));
 		row_add(&row, Int64GetDatum(in_progress));
 		row_add(&row, Int64GetDatum(device->in_flight - in_progress));
-		row_add_if(&row, by_worker != 0, Float8GetDatum(by_worker > 0 ? device->lateness_sum / 1000.0 / by_worker : 0));
+		row_add_if(&row, by_worker != 0, Float8GetDatum(by_worker > 0 ? device->lateness_sum / by_worker / 1000.0 : 0));
 		row_add_if(&row, by_worker != 0, Float8GetDatum(device->lateness_max / 1000.0));
 		row_add(&row, Int64GetDatum(device->escaped));
 		row_add_text(&row, device->why_escaped != ESCAPE_NONE ? escape_reason(device->why_escaped) : NULL);

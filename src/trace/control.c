@@ -23,6 +23,7 @@ Datum
 io_trace_start(PG_FUNCTION_ARGS)
 {
 	IoMatch		match;
+	uint64		recorded = 0;
 
 	require_trace(fcinfo);
 	match = io_match_rel_arg(fcinfo, 0);
@@ -32,6 +33,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 	trace->match = match;
 	if (trace->filter == 0)
 	{
+		recorded = pg_atomic_read_u64(&trace->next) - trace->first;
 		trace->started_at = GetCurrentTimestamp();
 		trace->stopped_at = 0;
 		trace->clock_offset = trace->started_at - io_now() / 1000;
@@ -41,6 +43,11 @@ io_trace_start(PG_FUNCTION_ARGS)
 		trace->last_filter = 1;
 	trace->filter = trace->last_filter;
 	LWLockRelease(trace->lock);
+
+	if (recorded > 0)
+		ereport(NOTICE,
+				(errmsg("the trace still has " UINT64_FORMAT " reads that were recorded before", recorded),
+				 errhint("io_trace_reset() forgets them.")));
 
 	PG_RETURN_VOID();
 }

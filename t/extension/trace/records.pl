@@ -240,7 +240,10 @@ with_each_io_method(sub {
 		my $t = $aio->table('own', 40, kind => 'TEMP', session => $alice);
 		$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		$alice->sql("SELECT count(*) FROM $t");
+		is_deeply([ $alice->notices ], [], 'a trace that has been reset has nothing from before');
 		$aio->end_trace;
+		$alice->sql("SELECT io_trace_start('$t'), io_trace_start('$t'), io_trace_stop()");
+		like(join(' ', $alice->notices), qr/^the trace still has \d+ reads that were recorded before$/, 'told once, at the start');
 		$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result) FROM io_trace GROUP BY relation',
 			'own|40|t|t|OK|OK', 'seen, by its name');
 		$aio->traced("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
