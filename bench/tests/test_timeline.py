@@ -112,9 +112,9 @@ class Files(unittest.TestCase):
         self.assertEqual(Path(again).read_text(), drawn)
 
     def test_one_io_and_none(self) -> None:
-        for end, *part in ((1,), (None,), (1, "--from", "5", "--to", "9")):
-            status, said = run(written(self.directory, "1.jsonl", [traces.row(1, 0, end, 0)]), *part, "-o", self.out("x.png"))
-            self.assertEqual(status, 0, said)
+        for status, end, *part in ((0, 1), (0, None), (1, 1, "--from", "5", "--to", "9")):
+            found, said = run(written(self.directory, "1.jsonl", [traces.row(1, 0, end, 0)]), *part, "-o", self.out("x.png"))
+            self.assertEqual(found, status, said)
 
     def test_what_cannot_be_read(self) -> None:
         empty = written(self.directory, "empty.jsonl", [])

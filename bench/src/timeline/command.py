@@ -19,10 +19,9 @@ EXPORT = ".json"
 
 def _size(text: str) -> tuple[int, int]:
     width, _, height = text.partition("x")
-    size = int(width), int(height)
-    if min(size) < 300:
-        raise argparse.ArgumentTypeError("at least 300x300")
-    return size
+    if not (width.isdigit() and height.isdigit()) or min(int(width), int(height)) < 300:
+        raise argparse.ArgumentTypeError(f"{text}: WIDTHxHEIGHT in pixels, at least 300x300")
+    return int(width), int(height)
 
 
 def _output(text: str) -> Path:
@@ -72,7 +71,10 @@ def main(argv: list[str] | None = None) -> int:
             if path.suffix == EXPORT:
                 path.write_text(export.chrome(traces[0]))
         if drawn:
-            draw.write(panels.of(traces, parsed.relation), drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
+            found = panels.of(traces, parsed.relation)
+            if parsed.begin > (last := max(panel.end for panel in found)):
+                raise TraceError(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
+            draw.write(found, drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
                        zoom=parsed.zoom, size=parsed.size)
     except (TraceError, OSError) as error:
         print(f"bench/timeline: {error}", file=sys.stderr)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from .trace import Io, Trace, TraceError, Wait
 
-# panels of one trace; the title names the relations left out
+# panels of one trace; the first one's title names the relations left out, as those of catalogs that
+# have been read beside a table
 MOST_PANELS = 3
+LEAST_SHARE = 0.05  # of the I/Os of the relation that was read most
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Panel:
         under_way = sum(self.end_of(io) - io.start for io in self.ios) / span if span else 0
         words = [
             f"{ios:,} I/O{'' if ios == 1 else 's'} of {size} block{'' if size == '1' else 's'} in {duration(span)}",
-            f"{under_way:.1f} in progress on average",
+            f"{under_way:.1f} in progress, averaged over time",
         ]
         if waits := self.waits:
             waited = sum(wait.end - wait.start for wait in waits)
@@ -127,11 +129,12 @@ def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
         ios = [io for io in trace.ios if relation is None or io.target.partition(",")[0] == relation]
         if not ios:
             raise TraceError(f"{trace.label}: no I/O of {relation}")
-        targets = [target for target, _ in Counter(io.target for io in ios).most_common()]
-        others = targets[MOST_PANELS:]
-        left_out = f"not shown: {', '.join(others)}" if others else ""
-        for target in targets[:MOST_PANELS]:
-            panels.append(Panel(trace, target, tuple(io for io in ios if io.target == target), left_out))
+        counts = Counter(io.target for io in ios).most_common()
+        shown = [target for target, count in counts[:MOST_PANELS] if count >= LEAST_SHARE * counts[0][1]]
+        left_out = ", ".join(target for target, _ in counts[len(shown):])
+        for target in shown:
+            panels.append(Panel(trace, target, tuple(io for io in ios if io.target == target), left_out and f"not shown: {left_out}"))
+            left_out = ""
     return panels
 
 

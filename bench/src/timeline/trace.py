@@ -134,7 +134,7 @@ def from_file(path: Path, label: str | None = None) -> Trace:
     try:
         rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: {error}") from error
+        raise TraceError(f"{path}: no trace: {error}") from error
     return from_rows(label or path.stem, rows)
 
 
