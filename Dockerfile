@@ -1,10 +1,16 @@
 # PostgreSQL with test_aio, for experiments and tests; podman takes the same commands:
 #
 #   docker build -t test_aio .
-#   docker run --rm -e POSTGRES_HOST_AUTH_METHOD=trust --security-opt seccomp=unconfined test_aio
+#   docker run --rm --name aio -e POSTGRES_HOST_AUTH_METHOD=trust test_aio
+#   docker exec -it aio psql -U postgres          # and there: CREATE EXTENSION test_aio;
 #
-# Without the last option the container's profile forbids io_uring; io_method=worker
-# works either way.  --build-arg PG=19 for another version.
+# With io_method=io_uring, which the container's profile forbids without the first option:
+#
+#   docker run … --security-opt seccomp=unconfined --ulimit memlock=-1 test_aio \
+#     postgres -c shared_preload_libraries=test_aio -c io_method=io_uring
+#
+# Can it be used here?  docker run … --entrypoint io_uring_probe test_aio --explain
+# --build-arg PG=19 for another version.
 ARG PG=18
 FROM docker.io/library/postgres:${PG} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make postgresql-server-dev-$PG_MAJOR
@@ -15,4 +21,5 @@ RUN make PG_CONFIG=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config with_llvm=no inst
 
 FROM docker.io/library/postgres:${PG}
 COPY --from=build /stage/ /
+COPY servers/io_uring_probe /usr/local/bin/
 CMD ["postgres", "-c", "shared_preload_libraries=test_aio"]

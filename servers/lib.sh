@@ -67,7 +67,7 @@ server_column() {
 		read -r name major how suite usual has <<<"$row"
 		[ "$name" != "$1" ] || { printf '%s\n' "${!2}" && return; }
 	done
-	die "no server is called \"$1\"" "known: $(select_servers | paste -sd ' '), source:PATH[@REVISION], source-optimised:PATH[@REVISION]"
+	die "no server is called \"$1\"" "known: $(select_servers | paste -sd ' '), source:PATH[@REVISION], source-optimised:PATH[@REVISION]; PG_CONFIG=/path/to/pg_config names another"
 }
 
 # the name of a server in the names of files
