@@ -13,10 +13,9 @@ from pathlib import Path
 from unittest import mock
 
 from lab import project
-from points import Point
 from timeline import trace
 from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
-from trial.bugs import Tried
+from trial.bugs import Tried, points
 from trial.changes import Changes
 from trial.coverage import Coverage, Gap
 from trial.findings import Findings
@@ -374,8 +373,8 @@ def made() -> Findings:
         "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
         share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
-        bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
-        bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
+        bugs=[Tried(points.Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(points.Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
+        bugs_reached=3, bugs_unreached=[points.Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[faster, slower], left_out=["t05_vacuum"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
