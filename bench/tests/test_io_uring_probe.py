@@ -70,11 +70,11 @@ def files(number: int) -> Callable[[], None]:
 MEMLOCK = limit(resource.RLIMIT_MEMLOCK, 102400)
 
 
-def run(*arguments: str | Path, before: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str | Path, before: Callable[[], object] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROBE, *arguments], preexec_fn=before, capture_output=True, text=True)
 
 
-def probe(before: Callable[[], None] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
+def probe(before: Callable[[], object] | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run("--brief", *arguments, PG_CONFIG, before=before)
 
 

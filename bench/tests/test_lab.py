@@ -47,9 +47,9 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual([server.name for server in given.servers], ["pg_config:/x/pg_config", "pg_config:/y/pg_config"])
 
     def test_wrong_arguments_set_nothing_up(self) -> None:
-        wrong = (["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
+        wrong = [["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
                  ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
-                 ["--query", "/nonexistent"])
+                 ["--query", "/nonexistent"]]
         with mock.patch.object(command.project, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
             for argv in wrong:
                 self.assertEqual(command.main(argv), 2, argv)
@@ -135,8 +135,7 @@ class Reports(unittest.TestCase):
 
     def test_picture_says_what_is_varied_and_who_is_better(self) -> None:
         for made in (report(), many()):
-            words = self.drawn(made).splitlines()
-            self.assertIn(made.case.told_apart_by, words)
+            self.assertIn(made.case.told_apart_by, self.drawn(made).splitlines())
         words = self.drawn(report())
         self.assertIn("18.6 is 2.00 times 19rc1, worse", words)
         self.assertIn("no difference", words)

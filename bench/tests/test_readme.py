@@ -56,7 +56,7 @@ class Commands(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("PG_CONFIG"), "PG_CONFIG is not set: no server to probe")
     def test_probe(self) -> None:
-        probe = [ROOT / "servers/io_uring_probe", "--explain", os.environ["PG_CONFIG"]]
+        probe = [f"{ROOT}/servers/io_uring_probe", "--explain", os.environ["PG_CONFIG"]]
         plain = subprocess.run(probe, capture_output=True, text=True)
         if plain.returncode != 0:
             self.skipTest(f"io_uring cannot be used here anyway: {plain.stdout}{plain.stderr}")

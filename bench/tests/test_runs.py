@@ -61,10 +61,10 @@ class Queries(unittest.TestCase):
 
     def case_of(self, query_sql: str, setup_sql: str = "") -> casefile.Case:
         with tempfile.TemporaryDirectory() as directory:
-            paths = [Path(directory, name) for name in ("q.sql", "s.sql")]
-            for path, sql in zip(paths, (query_sql, setup_sql)):
-                path.write_text(sql)
-            return query.case_of(*paths, "gp3")
+            own, setup = Path(directory, "q.sql"), Path(directory, "s.sql")
+            own.write_text(query_sql)
+            setup.write_text(setup_sql)
+            return query.case_of(own, setup, "gp3")
 
     def test_statements_are_told_apart(self) -> None:
         sql = "SELECT ';', \"a;b\", $x$ ; $x$ -- no; end\n; /* none; */ DO $$ BEGIN; END $$;"

@@ -288,7 +288,7 @@ class OtherChanges(unittest.TestCase):
 
     def test_nothing_else(self) -> None:
         self.assertEqual(changes.told_of_recordings({"scripts": ["scans"], "statements": 9, "skipped": [], "failed": [], "differences": []}, "")["told"], "")
-        nothing = dict.fromkeys(("failed", "differs", "unfinished", "not_compared", "differed_once"), [])
+        nothing: dict[str, list[str]] = dict.fromkeys(("failed", "differs", "unfinished", "not_compared", "differed_once"), [])
         self.assertEqual(changes.told_of_schedules(nothing, "")["told"], "")
         self.assertEqual(changes.told_of_schedules(nothing | {"differs": ["x (sync)"]}, "")["told"], "differs: x (sync)")
 
@@ -363,8 +363,8 @@ def made() -> Findings:
     passing = suite.File(True, (suite.Assertion("x", True), suite.Assertion("y", True)))
     failing = suite.File(False, (suite.Assertion("x", True), suite.Assertion("y", False)), "the <log>")
     builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
-    slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs=runs)
-                      for runs in ({"worker": {}}, {"worker": {}, "io_uring": {}}))
+    slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs={name: {} for name in names})
+                      for names in (["worker"], ["worker", "io_uring"]))
     for made, after, before in ((slower, "18.6", "19rc1"), (faster, "19rc1", "18.6")):
         for variant in made.runs:
             made.runs[variant] = {"after": report().runs[variant][after], "before": report().runs[variant][before]}

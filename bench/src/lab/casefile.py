@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
@@ -20,17 +20,17 @@ EXTENSIONS = ("pg_buffercache", "pg_prewarm", "test_aio")
 # Settings of all cases, unless they say otherwise: nothing else reads or writes during a run.
 SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB", "shared_buffers": "256MB", "max_parallel_workers_per_gather": 0}
 
-Text = StrictStr | list[StrictStr]
-Value = StrictBool | StrictInt | StrictFloat | StrictStr
-FigureName = Literal[tuple(FIGURES)]  # type: ignore[valid-type]
-Sign = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in figure.signs}))]  # type: ignore[valid-type]
+Text: TypeAlias = StrictStr | list[StrictStr]
+Value: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr
+FigureName: TypeAlias = Literal[tuple(FIGURES)]  # type: ignore[valid-type]
+Sign: TypeAlias = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in figure.signs}))]  # type: ignore[valid-type]
 
 
 class CaseError(Exception):
     """A case file with something missing or wrong."""
 
 
-class _Table(BaseModel, extra="forbid"):
+class _Table(BaseModel, extra="forbid"):  # type: ignore[call-arg]
     """A table of the file.  Unknown keys are errors."""
 
 
@@ -43,9 +43,9 @@ class Setup(_Table):
 
 
 class RunTable(_Table):
-    runs: conint(strict=True, ge=MIN_RUNS) = MIN_RUNS  # rounds at least
+    runs: conint(strict=True, ge=MIN_RUNS) = MIN_RUNS  # type: ignore[valid-type]  # rounds at least
     most_runs: StrictInt = 21  # rounds at most
-    seconds: conint(strict=True, gt=0) = 120  # no further round of a variant begins later
+    seconds: conint(strict=True, gt=0) = 120  # type: ignore[valid-type]  # no further round of a variant begins later
     narrow: float = Field(0.1, gt=0)  # rounds are added until the interval's ends are no further apart than this share
     before: Text = []  # statements before each run, not measured
     statement: Text  # of several statements the last one is measured
@@ -285,7 +285,7 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
         raise CaseError(f"{where}: vary must be given, and each name in it needs values")
     run = file.run
     case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run,
-                *map(_statements, (run.before, run.statement, run.after)), tuple(vary), combinations(vary), parameters)
+                _statements(run.before), _statements(run.statement), _statements(run.after), tuple(vary), combinations(vary), parameters)
     if problems := _problems(case):
         raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
     return case

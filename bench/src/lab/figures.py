@@ -34,14 +34,14 @@ class Figure:
         return self.high, "same", self.low
 
 
-_TIME = {"high": "slower", "low": "faster", "good": "faster"}
-_AMOUNT = {"high": "more", "low": "less", "good": "less"}
+_TIME = ("slower", "faster", "faster")  # high, low, good
+_AMOUNT = ("more", "less", "less")
 
 FIGURES = {
     # Execution Time of EXPLAIN; for statements without EXPLAIN the client's time
-    "time": Figure("ms", "execution time (ms)", **_TIME),
+    "time": Figure("ms", "execution time (ms)", *_TIME),
     # pgbench's "latency average"
-    "latency": Figure("ms", "average latency (ms)", **_TIME),
+    "latency": Figure("ms", "average latency (ms)", *_TIME),
     # reads and read_bytes of pg_stat_io
     "ios": Figure("I/Os", "I/Os", good="fewer"),
     "mean_blocks": Figure("blocks", "mean size of an I/O (blocks)", good="more"),
@@ -55,7 +55,7 @@ FIGURES = {
     # "tps" of pgbench
     "tps": Figure("tps", "transactions a second", good="more"),
     # CPU time of all the server's processes, from the kernel; with pgbench for a transaction
-    "cpu": Figure("µs", "CPU time (µs)", **_AMOUNT),
+    "cpu": Figure("µs", "CPU time (µs)", *_AMOUNT),
     # of all the server's processes; with pgbench for a transaction, without the start and end of its sessions
     "instructions": Figure("k instructions", "thousands of instructions in user mode", good="fewer", same=0.01),
     # the one value that the statement returns

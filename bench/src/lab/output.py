@@ -5,6 +5,7 @@ import base64
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
@@ -55,7 +56,7 @@ def environment(directory: Path) -> Environment:
     return Environment(loader=FileSystemLoader(directory), autoescape=True)
 
 
-_macros = environment(Path(__file__).parent).get_template("page.html", globals={"wording": wording, "image": image}).module
+_macros: Any = environment(Path(__file__).parent).get_template("page.html", globals={"wording": wording, "image": image}).module
 
 
 def _forest(reports: list[Report]) -> Markup:
@@ -64,12 +65,12 @@ def _forest(reports: list[Report]) -> Markup:
 
 def cases(reports: list[Report]) -> Markup:
     """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
-    return _macros.cases(reports, _forest(reports))  # type: ignore[attr-defined]
+    return _macros.cases(reports, _forest(reports))
 
 
 def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
     quick = quick or any(report.quick for report in reports)
-    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))  # type: ignore[attr-defined]
+    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))
 
 
 class Output:

@@ -54,7 +54,7 @@ def summarize(times: list[float]) -> Summary:
     return Summary(median, float(values.min()), float(values.max()), float(numpy.median(abs(values - median))))
 
 
-def interval(logs: Sequence[float], confidence: float, others: Sequence[float] | None = None) -> tuple[float, float, float]:
+def interval(logs: numpy.ndarray, confidence: float, others: numpy.ndarray | None = None) -> tuple[float, float, float]:
     """Returns the geometric mean of ratios from their logarithms, and its interval by Student's t.  With others, the
     ratio of two independent samples, by Welch's approximation.  (A bootstrap of few rounds has no ends as far out as
     many comparisons need.)"""

@@ -192,11 +192,11 @@ class _Trial:
 
     def run_changes(self, found: Findings) -> None:
         kept = self._store.read("changes") or {}
-        servers = [side.suite for side in self._given.sides]
+        before, after = (side.suite for side in self._given.sides)
         for what in changes.ENGINES:
             if what not in kept and self._may_begin(found, "changes", what):
                 self._note(f"before and after: {what}")
-                kept[what] = changes.compare(what, *servers, self._store.logs(what, 0), self._given.quick)
+                kept[what] = changes.compare(what, before, after, self._store.logs(what, 0), self._given.quick)
                 self._store.write("changes", kept)
             if what in kept:
                 each = kept[what]

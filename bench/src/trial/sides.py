@@ -105,5 +105,5 @@ def describe(server: str) -> Build:
     lines = done.stdout.splitlines()
     if done.returncode != 0 or len(lines) < 3:
         raise SideError(f"{server}: {done.stderr.strip()}")
-    return Build(server, identity(server), *lines[:3], _subject(server) if is_tree(server) else "")
+    return Build(server, identity(server), lines[0], lines[1], lines[2], _subject(server) if is_tree(server) else "")
 
