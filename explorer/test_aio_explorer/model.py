@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .scenario import Scenario, SessionPlan
 
@@ -92,8 +92,10 @@ class Operation:
     synchronous: bool = False
 
 
-Wait = tuple[str, object]
-Steps = Generator[Wait, None, object]
+Result = TypeVar("Result")
+#: "io" and the Io, "buffer" and the block, "lock" and its key
+Wait = tuple[str, Any]
+Steps = Generator[Wait, None, Result]
 
 
 @dataclass(eq=False)
@@ -104,7 +106,7 @@ class Session:
     concurrency: int            # effective_io_concurrency
     zero: bool
     position: int = 0
-    program: Steps | None = None
+    program: Steps[object] | None = None
     wait: Wait | None = None
     woken: bool = False         # its wait is over, and its wakeup is held
     gone: bool = False
@@ -183,14 +185,12 @@ class Model:
             state, what = "idle", ""
             if session.gone:
                 state = "gone"
-            elif session.woken:
-                state, what = "held wakeup", session.wait[1].label     # type: ignore[union-attr]
             elif session.wait:
-                kind, what = session.wait
-                if isinstance(what, Io):
-                    state, what = "held read" if what.state == "SUBMITTED" else "unsubmitted read", what.label
-                else:
-                    state, what = kind, ""
+                state, on = session.wait
+                if session.woken:
+                    state, what = "held wakeup", on.label
+                elif isinstance(on, Io):
+                    state, what = "held read" if on.state == "SUBMITTED" else "unsubmitted read", on.label
             lines.append(f"{session.name}@{session.position} {state} {what}".strip())
         handles = []
         for session in self.sessions.values():
@@ -297,7 +297,7 @@ class Model:
 
     # handles: aio.c
 
-    def acquire(self, session: Session) -> Iterator[Wait]:
+    def acquire(self, session: Session) -> Steps[None]:
         """pgaio_io_acquire(): an idle handle; if there is none, of a read that is complete; else the oldest is waited for."""
         if len(session.staged) >= BATCH:
             self.submit(session)
@@ -318,7 +318,7 @@ class Model:
             session.in_flight.remove(one)
         return bool(found)
 
-    def wait_for(self, io: Io, session: Session) -> Iterator[Wait]:
+    def wait_for(self, io: Io, session: Session) -> Steps[None]:
         """pgaio_wref_wait(): until the read is complete; its owner then takes the handle back."""
         while not io.done:
             yield "io", io
@@ -391,7 +391,7 @@ class Model:
     def unpin(self, session: Session, block: int) -> None:
         self.buffers[block].pins[session] -= 1
 
-    def start_reads(self, session: Session, first: int, blocks: int, pinned: set[int], synchronous: bool = False) -> Iterator:
+    def start_reads(self, session: Session, first: int, blocks: int, pinned: set[int], synchronous: bool = False) -> Steps[tuple[Operation, bool]]:
         """StartReadBuffers(): an operation for as many of the blocks as one read can take, and whether to wait for it.
 
         "pinned" are the blocks forwarded from the call before, and after this one.
@@ -420,12 +420,12 @@ class Model:
         if self.sync_method:
             return operation, True                  # WaitReadBuffers() begins the read
         started = yield from self.start_io(session, operation)
-        taken = operation.io.blocks if started and not operation.foreign else 1
+        taken = operation.io.blocks if operation.io and not operation.foreign else 1
         pinned.update(range(first + taken, first + blocks))
         operation.blocks = taken
         return operation, started
 
-    def start_io(self, session: Session, operation: Operation) -> Iterator:
+    def start_io(self, session: Session, operation: Operation) -> Steps[bool]:
         """AsyncReadBuffers(): begins one read of what is not yet done; False if the first block is valid by now."""
         yield from self.acquire(session)
         operation.io, operation.foreign = None, False
@@ -455,7 +455,7 @@ class Model:
         operation.io = self.stage(session, first, last - first, operation.synchronous)
         return True
 
-    def wait_reads(self, session: Session, operation: Operation) -> Iterator:
+    def wait_reads(self, session: Session, operation: Operation) -> Steps[bool]:
         """WaitReadBuffers(): until all blocks are valid, or a read of its own has failed; returns whether it had to wait."""
         waited = False
         while True:
@@ -485,7 +485,7 @@ class Model:
 
     # statements
 
-    def statement(self, session: Session, text: str) -> Steps:
+    def statement(self, session: Session, text: str) -> Steps[object]:
         """The calls of a statement one after the other; the rows, where the model says what they are."""
         calls, result = parse(text), None
         for name, arguments in calls:
@@ -497,18 +497,18 @@ class Model:
     def call_begin(self, session: Session, begin: bool) -> None:
         session.in_transaction = begin
 
-    def call_lock(self, session: Session, key: str) -> Steps:
+    def call_lock(self, session: Session, key: str) -> Steps[None]:
         while self.locks.setdefault(key, session) is not session:
             yield "lock", key
 
-    def call_handle_get(self, session: Session) -> Steps:
+    def call_handle_get(self, session: Session) -> Steps[None]:
         yield from self.acquire(session)
 
-    def call_handle_get_and_error(self, session: Session) -> Steps:
+    def call_handle_get_and_error(self, session: Session) -> Steps[None]:
         yield from self.acquire(session)
         raise Failed("XX000")
 
-    def call_handle_get_twice(self, session: Session) -> Steps:
+    def call_handle_get_twice(self, session: Session) -> Steps[None]:
         yield from self.acquire(session)
         yield from self.acquire(session)
 
@@ -521,7 +521,7 @@ class Model:
         self.submit(session)                        # pgaio_exit_batchmode
         session.batch = False
 
-    def call_buffer_start_io(self, session: Session, block: int) -> Steps:
+    def call_buffer_start_io(self, session: Session, block: int) -> Steps[str]:
         """I/O that is not AIO's (StartBufferIO() without a wait reference)."""
         buffer = self.buffers.setdefault(block, Buffer())
         while not buffer.valid and (buffer.io or buffer.claimed):
@@ -541,10 +541,10 @@ class Model:
                 if other.wait == ("buffer", block):
                     self.run(other)
 
-    def _start_all(self, session: Session, first: int, blocks: int) -> Iterator:
+    def _start_all(self, session: Session, first: int, blocks: int) -> Steps[list[tuple[Operation, bool]]]:
         if first + blocks > self.scenario.blocks:
             raise Failed("22023")
-        operations, pinned, done = [], set(), 0
+        operations, pinned, done = [], set[int](), 0
         while done < blocks:
             operation, wait = yield from self.start_reads(session, first + done, min(blocks - done, session.limit), pinned)
             operations.append((operation, wait))
@@ -555,7 +555,7 @@ class Model:
         for block in range(first, first + blocks):
             self.unpin(session, block)
 
-    def call_read_buffers(self, session: Session, first: int, blocks: int, each: bool) -> Steps:
+    def call_read_buffers(self, session: Session, first: int, blocks: int, each: bool) -> Steps[str]:
         operations = yield from self._start_all(session, first, blocks)
         if session.batch:                           # it leaves the batch while it waits
             self.submit(session)
@@ -567,12 +567,12 @@ class Model:
         self._unpin_all(session, first, blocks)
         return "; ".join(f"{one.first - first}|{one.blocks}" for one, _ in operations) if each else str(blocks)
 
-    def call_start_read_buffers(self, session: Session, first: int, blocks: int) -> Steps:
+    def call_start_read_buffers(self, session: Session, first: int, blocks: int) -> Steps[str]:
         yield from self._start_all(session, first, blocks)
         self._unpin_all(session, first, blocks)
         return str(blocks)
 
-    def call_read_rel_block_ll(self, session: Session, first: int, blocks: int, wait: bool, enter: bool, close: bool, leave: bool) -> Steps:
+    def call_read_rel_block_ll(self, session: Session, first: int, blocks: int, wait: bool, enter: bool, close: bool, leave: bool) -> Steps[None]:
         for block in range(first, first + blocks):
             # what is in the pool is dropped, unless somebody else has it pinned
             buffer = self.buffers.setdefault(block, Buffer())
@@ -603,15 +603,15 @@ class Model:
                 raise Failed(io.error)
         return None
 
-    def call_stream(self, session: Session, blocks: list[int], batching: bool, full: bool, rows: str, keeps: bool = False) -> Steps:
+    def call_stream(self, session: Session, blocks: list[int], batching: bool, full: bool, rows: str, keeps: bool = False) -> Steps[str]:
         session.hits = session.reads = session.read_blocks = session.late_hits = 0
         session.counted = set()
         stream = session.stream = Stream(self, session, blocks, batching, full)
-        before = None
+        pinned: list[int] = []
         while (block := (yield from stream.next_buffer())) is not None:
-            if before is not None:
-                self.unpin(session, before)
-            before = block if keeps else self.unpin(session, block)
+            pinned.append(block)
+            if len(pinned) > keeps:
+                self.unpin(session, pinned.pop(0))
         counts = {"blocks": len(blocks), "hits": session.hits, "reads": session.reads, "read_bytes": 8192 * session.read_blocks,
                   "hits_and_reads": session.hits + session.read_blocks}
         if rows == "blocknum":
@@ -623,13 +623,13 @@ class Model:
             session.wrong[session.position] = "late hit", "|".join(str(fewer[name]) for name in names)
         return "|".join(str(counts[name]) for name in names)
 
-    def call_seq_scan(self, session: Session) -> Steps:
+    def call_seq_scan(self, session: Session) -> Steps[str]:
         """heapam: a stream of all blocks in batch mode; the page of the last row stays pinned until the next is there."""
         rows = 4 * self.scenario.blocks
         yield from self.call_stream(session, list(range(self.scenario.blocks)), True, False, "", True)
         return f"{rows * (rows - 1) // 2}|{rows}|{1900 * rows}"
 
-    def call_explain(self, session: Session, first: int, what: str) -> Steps:
+    def call_explain(self, session: Session, first: int, what: str) -> Steps[str]:
         """What EXPLAIN (BUFFERS) or (IO) tells of a scan, which begins at a block."""
         yield from self.call_stream(session, list(range(first, self.scenario.blocks)), True, False, "", True)
         stream = session.stream
@@ -682,7 +682,7 @@ class Stream:
             return block
         return self.blocks.pop(0) if self.blocks else None
 
-    def start_pending(self) -> Iterator:
+    def start_pending(self) -> Steps[None]:
         """read_stream_start_pending_read(): how far it looks ahead shrinks with each hit."""
         operation, wait = yield from self.model.start_reads(
             self.session, self.pending[0], len(self.pending), self.forwarded, self.synchronous)
@@ -719,7 +719,7 @@ class Stream:
         return (len(self.pending) == self.limit or len(self.pending) >= self.distance and not self.queue
                 or self.distance == 0)
 
-    def look_ahead(self) -> Iterator:
+    def look_ahead(self) -> Steps[None]:
         """read_stream_look_ahead()."""
         if self.batching:
             self.session.batch = True
@@ -728,7 +728,7 @@ class Stream:
             self.model.submit(self.session)
             self.session.batch = False
 
-    def _look_ahead(self) -> Iterator:
+    def _look_ahead(self) -> Steps[None]:
         while self.should_look_ahead():
             if self.should_issue() if self.joins else len(self.pending) == self.limit:
                 yield from self.start_pending()
@@ -749,7 +749,7 @@ class Stream:
         if self.should_issue():
             yield from self.start_pending()
 
-    def next_buffer(self) -> Iterator:
+    def next_buffer(self) -> Steps[int | None]:
         """read_stream_next_buffer(): the next block, pinned and valid; None at the end."""
         if self.fast:
             return (yield from self._next_fast())
@@ -779,7 +779,7 @@ class Stream:
                      and (self.combine == 1 or not self.joins) and not self.pending)
         return block
 
-    def _next_fast(self) -> Iterator:
+    def _next_fast(self) -> Steps[int]:
         """One block is pinned in advance; on 19, if it has to be read, synchronously."""
         self.depths.append(1)
         block = self.queue.pop(0)

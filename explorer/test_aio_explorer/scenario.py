@@ -92,13 +92,13 @@ def parse_step(text: str) -> tuple[str, int]:
     return parsed[1], int(parsed[2])
 
 
-def _fields(kind: type, entries: dict) -> dict:
+def _fields(kind: type[Scenario] | type[SessionPlan], entries: dict) -> dict:
     """The entries of a file as a dataclass wants them; a text may stand for a list of one."""
     found = {}
     for key, value in entries.items():
         if key in ("name", "sessions", "called") or key not in kind.__dataclass_fields__:
             raise ScenarioError(f"what is {key}?")
-        outer, _, inner = kind.__dataclass_fields__[key].type.partition("[")
+        outer, _, inner = str(kind.__dataclass_fields__[key].type).partition("[")
         if outer == "tuple" and inner.startswith("str") and isinstance(value, str):
             value = [value]
         # True is an integer, too
@@ -137,7 +137,7 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
         raise ScenarioError("there is no session")
     _check_values(values, {"tier": TIERS, "failures": tuple(FAILURES), "methods": METHODS,
                            "cancel": tuple(sessions), "terminate": tuple(sessions)})
-    plans, before = [], {}
+    plans, before = [], dict[str, list[str]]()
     for name, entry in sessions.items():
         if not isinstance(entry, dict) or not entry.get("steps"):
             raise ScenarioError(f"{name}: a session needs steps")

@@ -196,7 +196,7 @@ class Search:
 
     def _not_deterministic(self, prefix: list[str], trace: list[str], what: str) -> list[str]:
         """The first time and the last one side by side; or it is another path that leads to one of these states."""
-        graph, lines, state = self.outcome.graph, [], self.outcome.graph.first
+        graph, lines, state = self.outcome.graph, list[str](), self.outcome.graph.first
         for choice, now in zip(prefix, trace):
             if len(self.path.get(state, ())) and self.path[state] != prefix[:len(lines)]:
                 self.outcome.wrong_merges += 1

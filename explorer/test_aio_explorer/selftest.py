@@ -11,7 +11,7 @@ import shlex
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from . import generated
 from . import scenario as scenarios
@@ -111,11 +111,12 @@ class SelfTest:
         with contextlib.redirect_stdout(output):
             comparison = Comparison(arguments, self.exploration, self.directory / "before")
             comparison.store = Store("", self.directory)
-            comparison.before = SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])])
+            comparison.before = cast("Exploration", SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])]))
             row = self.exploration.explore(self.right, "worker", 1)
             comparison.store.put(self.right, "worker", 1, row["graph"])
             same = comparison.compare(self.right, row)
             other = comparison.store.get(self.right, "worker", 1)
+            assert other
             changed = other.edges[other.first]["A1"]
             other.lines[changed].append("what the other server does not have")
             comparison.store.put(self.right, "worker", 1, other)
