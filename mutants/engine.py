@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bugs import CHECKOUT, Bug, major_of
@@ -193,7 +193,7 @@ class Engine:
         options = {"tier": tier, "minutes": minutes, "most": most, "every": every, "before": before}
         bugs = list(bugs)
         switched = [bug for bug in bugs if bug not in self.alone]
-        batches: list[list[Bug | Point]] = [switched, *([bug] for bug in self.alone if bug in bugs)]
+        batches: list[Sequence[Bug | Point]] = [switched, *([bug] for bug in self.alone if bug in bugs)]
         try:
             for batch in filter(None, batches):
                 if batch is not switched:
@@ -210,7 +210,7 @@ class Engine:
             if any(bug in self.alone for bug in bugs):
                 self.install(*self.texts)
 
-    def try_batch(self, bugs: list[Bug | Point], options: dict) -> Iterator[dict]:
+    def try_batch(self, bugs: Sequence[Bug | Point], options: dict) -> Iterator[dict]:
         rows = []
         for bug in bugs:
             if isinstance(bug, Point):

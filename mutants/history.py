@@ -142,7 +142,7 @@ def page() -> None:
     for path, marks in (PAGE, {"count": count, "rates": f"\n\n{lines}\n\n"}), (CHECKOUT / "README.md", {"real-bugs": sentence}):
         text = path.read_text()
         for mark, new in marks.items():
-            text = re.sub(rf"(<!-- {mark} -->).*?(<!-- /{mark} -->)", lambda found, new=new: found[1] + new + found[2], text, flags=re.DOTALL)
+            text = re.sub(rf"(<!-- {mark} -->).*?(<!-- /{mark} -->)", rf"\g<1>{new}\g<2>", text, flags=re.DOTALL)
         path.write_text(text)
 
 

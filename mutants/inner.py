@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 sys.path.append(str(INSIDE.parents[1] / "bench/src"))
@@ -131,7 +132,7 @@ class Place:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def in_parallel(items: list, do: Callable[[Place, object], None], parallel: int = PARALLEL) -> None:
+def in_parallel(items: list, do: Callable[[Place, Any], None], parallel: int = PARALLEL) -> None:
     """Does something with each item, in one of the places."""
     places = [Place(str(number)) for number in range(parallel)]
     left, own = iter(places), threading.local()

@@ -96,7 +96,7 @@ def is_boundary(blank: str, start: int, at: int) -> bool:
     if before.count("(") != before.count(")") or before.endswith("= {"):
         return False
     # the end of "do { … } while (…);"
-    if before.endswith("}") and blank.startswith("while", at + len(re.match(r"\s*", blank[at:]).group())):
+    if before.endswith("}") and blank[at:].lstrip().startswith("while"):
         return False
     return before.endswith((";", "{", "}")) or bool(re.match(r"\s*(?:case\b.*|\w+)\s*:$", last))
 
@@ -144,7 +144,7 @@ def root_of(bug: Bug, source: Path) -> Path:
 
 def sort_out(bugs: Iterable[Bug], source: Path) -> tuple[list[Bug], list[Bug], list[str]]:
     """Those that can have a switch, those that are compiled one by one, and what does not fit."""
-    switched, alone, wrong = [], [], []
+    switched, alone, wrong = list[Bug](), list[Bug](), []
     for bug in bugs:
         try:
             places = [place_of(edit, root_of(bug, source)) for edit in bug.edits]
