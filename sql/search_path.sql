@@ -153,7 +153,7 @@ CREATE TABLE search_path_calls AS
 SELECT n, call FROM unnest(ARRAY[
 	$$SELECT search_path_planted.grow_rel('public.search_path_heap'::pg_catalog.regclass, 4)$$,
 	$$SELECT search_path_planted.io_trace_start('public.search_path_heap'::pg_catalog.regclass)$$,
-	$$SELECT search_path_planted.io_fail('public.search_path_heap'::pg_catalog.regclass, -1, pid => 1)$$,
+	$$SELECT search_path_planted.io_fail('public.search_path_heap'::pg_catalog.regclass, -1, pid => pg_catalog.pg_backend_pid())$$,
 	$$SELECT search_path_planted.read_rel_block_ll('public.search_path_heap'::pg_catalog.regclass, 0, nblocks => 2)$$,
 	$$SELECT search_path_planted.io_trace_stop()$$]) WITH ORDINALITY calls(call, n)
 UNION ALL

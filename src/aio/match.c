@@ -5,6 +5,7 @@
 
 #include "common/relpath.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/builtins.h"
 
 /*
@@ -109,6 +110,9 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("pid must be positive")));
+	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
+		ereport(NOTICE,
+				(errmsg("PID %d is not a PostgreSQL backend process", match->pid)));
 }
 
 /*
