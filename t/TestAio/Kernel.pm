@@ -19,7 +19,7 @@ sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } gl
 # Returns what ps shows of a process, or undef if it has gone.
 sub title ($pid)
 {
-	open my $file, '<', "/proc/$pid/cmdline" or return undef;
+	open my $file, '<', "/proc/$pid/cmdline" or return;
 	local $/;
 	return (<$file> // '') =~ tr/\0/ /r;
 }
@@ -29,9 +29,9 @@ sub start_program ($output, @command)
 {
 	my $child = fork // die "fork: $!";
 	return $child if $child;
-	open STDIN, '<', '/dev/null';
-	open STDOUT, '>', $output;
-	open STDERR, '>&', \*STDOUT;
+	open STDIN, '<', '/dev/null' or exit 99;
+	open STDOUT, '>', $output or exit 99;
+	open STDERR, '>&', \*STDOUT or exit 99;
 	exec @command or exit 99;
 }
 

@@ -438,12 +438,12 @@ sub _state_of_rest ($self)
 {
 	my $observer = $self->{observer};
 	return if !$observer || $self->{replicates} || $self->standbys || !$observer->is_free;
-	my $rest = eval { $self->sql(<<'END') } // return;
+	my $activities = eval { $self->sql(<<'END') } // return;
 SELECT string_agg(concat_ws('|', pid, coalesce(state, ''), coalesce(wait_event_type, ''), coalesce(wait_event, ''), backend_type), E'\n' ORDER BY pid) || E'\n'
 	|| (SELECT concat_ws('|', sum(reads), sum(writes), sum(extends), sum(evictions)) FROM pg_stat_io)
 FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()
 END
-	for (split /\n/, $rest)
+	for (split /\n/, $activities)
 	{
 		my ($pid, $state, $type, $event, $backend) = split /\|/;
 		next if !defined $backend;
@@ -452,7 +452,7 @@ END
 		# a process that has been woken up on a busy machine is running, for the kernel
 		return if -r "/proc/$pid/stat" && slurp_file("/proc/$pid/stat") !~ /\) S /;
 	}
-	return $rest;
+	return $activities;
 }
 
 # Returns a function that returns what the server's processes do, once they have been at rest for some time.
@@ -571,10 +571,10 @@ sub poll ($self, $function, $timeout = undef)
 	{
 		my $observer = $self->{observer};
 		my ($asked, $came) = $observer ? ($observer->statement, $observer->result) : ();
-		my $rest = defined $timeout ? undef : $watch->();
-		if ($rest || time > $deadline)
+		my $at_rest = defined $timeout ? undef : $watch->();
+		if ($at_rest || time > $deadline)
 		{
-			$self->tell_vain_wait($rest ? 'nothing happens any more' : "it took ${\$self->timeout} s", $asked, $came, $rest) if !defined $timeout;
+			$self->tell_vain_wait($at_rest ? 'nothing happens any more' : "it took ${\$self->timeout} s", $asked, $came, $at_rest) if !defined $timeout;
 			return 0;
 		}
 		sleep $wait;

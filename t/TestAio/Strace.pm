@@ -21,7 +21,7 @@ sub _attach ($pid, @options)
 	my $tracer = fork // die "fork: $!";
 	if (!$tracer)
 	{
-		open STDERR, '>&', $stderr;
+		open STDERR, '>&', $stderr or exit 1;
 		exec 'strace', @options, '-p', $pid or exit 1;
 	}
 	close $stderr;

@@ -102,9 +102,9 @@ for_each_io_method(sub {
 
 	$aio->scenario('what the transaction has done', with('alice', 4, sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		my ($in_use, $changed) = (['55006', qr/relation "t" is in use in this transaction/], ['55000', qr/in a transaction that has changed something/]);
+		my ($used, $changed) = (['55006', qr/relation "t" is in use in this transaction/], ['55000', qr/in a transaction that has changed something/]);
 		my %refused = (
-			"SELECT FROM $t LIMIT 1" => $in_use, "LOCK $t IN ACCESS SHARE MODE" => $in_use, "DECLARE c CURSOR FOR SELECT FROM $t" => $in_use,
+			"SELECT FROM $t LIMIT 1" => $used, "LOCK $t IN ACCESS SHARE MODE" => $used, "DECLARE c CURSOR FOR SELECT FROM $t" => $used,
 			"DROP TABLE $t" => $changed, 'CREATE TABLE scenario.n (i int)' => $changed, 'CREATE TABLE scenario.n (i int); SAVEPOINT s' => $changed,
 		);
 		for my $use (sort keys %refused)
@@ -113,7 +113,7 @@ for_each_io_method(sub {
 			$alice->fails("SELECT buffer_call_start_io($b, true, false)", @{ $refused{$use} }, $use);
 			$alice->sql('ROLLBACK');
 		}
-		$alice->fails("SELECT buffer_call_start_io($b, true, false) FROM $t", @$in_use, 'the same query');
+		$alice->fails("SELECT buffer_call_start_io($b, true, false) FROM $t", @$used, 'the same query');
 		$alice->fails("CREATE TABLE scenario.n AS SELECT buffer_call_start_io($b, true, false)", @$changed, 'the same command');
 		$aio->gives('SELECT sum(pinned) FROM pg_buffercache_usage_counts()', 0, 'nothing is pinned') if !$aio->lacks('pg_buffercache');
 	}));

@@ -157,9 +157,9 @@ with_each_io_method(sub {
 		$alice->sql("COMMENT ON TABLESPACE pg_default IS 'x'; CHECKPOINT");
 		$alice->sql("SELECT modify_rel_block('pg_shdescription', 0, corrupt_checksum => true)");
 		my $since = $aio->sql('SELECT clock_timestamp()');
-		my @reads = ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)");
+		my @both = ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)");
 		is($aio->checksum_failures_during(sub {
-					$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @reads;
+					$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @both;
 				}, $alice), '0/0/2', 'counted for postgres, other, shared');
 		$aio->gives((sprintf $failed_since, $since), 'shared', 'and when');
 		$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");

@@ -226,12 +226,12 @@ for_each_io_method(sub {
 		my $explain = 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off)';
 		my $query = "SELECT count(*), count(DISTINCT n), min(n), max(n) FROM $t WHERE ctid >= '($first,0)' AND ctid < '(${\($last + 1)},0)'";
 		$aio->evict($t);
-		my $pages = $last - $first + 1;
+		my $wanted = $last - $first + 1;
 		my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-				$alice->gives($query, join('|', (4 * $pages) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
+				$alice->gives($query, join('|', (4 * $wanted) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
 			}, $alice);
-		is_between($fetched, $pages, $pages + 2, 'blocks');
-		like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $pages > 200;
+		is_between($fetched, $wanted, $wanted + 2, 'blocks');
+		like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $wanted > 200;
 	}, each => [ [ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ] ]);
 
 	for my $work (@works)
