@@ -71,7 +71,7 @@ help:
 #                      CC=clang or gcc
 # make readme          make the outputs that README.md shows again; POSTGRES=/path/to/postgres
 #                      for those of a source tree
-# make indent          format the C sources as PostgreSQL's pgindent does
+# make indent          format the C sources as PostgreSQL's pgindent does, Perl by perltidy
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
 # make deb             as root: build, check, install, test and remove the Debian
 #                      packages in a root file system of their own
@@ -139,6 +139,7 @@ readme:
 
 indent:
 	@servers/indent
+	@servers/tidy
 
 dist:
 	@packaging/dist
