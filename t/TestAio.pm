@@ -114,7 +114,7 @@ test2_add_callback_context_init(
 			@$frame[ 0 .. 3 ] = @caller[ 0 .. 3 ];
 			return;
 		}
-	});
+});
 
 # The server of the scenarios that are running.
 our $aio;
@@ -194,7 +194,7 @@ sub _run ($server, $function, $prepare, @needs)
 		$server->start;
 		$server->is_method($method);
 		my ($reason) = grep { defined } map { $server->lacks($_) } @needs;
-	  SKIP: {
+		SKIP: {
 			skip "$method: $reason", 1 if $reason;
 			$prepare->($server) if $prepare;
 			$function->($server);
@@ -208,10 +208,10 @@ sub _run ($server, $function, $prepare, @needs)
 sub _stop ($server)
 {
 	_noting_failures($server, sub {
-			return $server->give_back if $server->{slot};
-			ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
-			$server->check_log;
-		});
+		return $server->give_back if $server->{slot};
+		ok($server->end_stop, "${\$server->method}: clean shutdown of " . $server->node->name);
+		$server->check_log;
+	});
 	return;
 }
 
@@ -256,14 +256,14 @@ sub with_each_io_method ($function, %params)
 	{
 		next if !grep { $_ eq $method } @$always, @$long;
 		my $reason = _reason($method);
-	  SKIP: {
+		SKIP: {
 			skip "io_method=$method: $reason", 1 if $reason;
 		}
 		push @usable, $method if !$reason;
 	}
 	my @methods = grep { my $method = $_; !only_long() || grep { $_ eq $method } @$always } @usable;
 	@methods = $usable[0] if !@methods && @usable && @$always;
-  SKIP: {
+	SKIP: {
 		skip only_long(), 1 if @usable && !@methods;
 		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;
 	}

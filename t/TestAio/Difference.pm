@@ -59,9 +59,9 @@ sub _expected
 	my @expected;
 	for (split /\n/, _slurp($expected_file))
 	{
-		if    (/^(\d+) to (\d+): (.+)/) { push @expected, [ $1, $2, $3 ] }
-		elsif (/^\t(.+)/ && @expected)  { push @{ $expected[-1] }, qr/$1/ }
-		elsif (!/^(?:#|$)/)             { die "$expected_file: what is \"$_\"?\n" }
+		if (/^(\d+) to (\d+): (.+)/) { push @expected, [ $1, $2, $3 ] }
+		elsif (/^\t(.+)/ && @expected) { push @{ $expected[-1] }, qr/$1/ }
+		elsif (!/^(?:#|$)/) { die "$expected_file: what is \"$_\"?\n" }
 	}
 	# what changes from 18 to 19 is still changed in 20
 	return map { [ @$_[ 2 .. $#$_ ] ] } grep { $before <= $_->[0] && $_->[1] <= $after } @expected;
@@ -83,8 +83,8 @@ sub _changed ($before, $after)
 {
 	my @before = @$before;
 	my @after = @$after;
-	while (@before && @after && $before[0] eq $after[0])   { shift @before; shift @after }
-	while (@before && @after && $before[-1] eq $after[-1]) { pop @before;   pop @after }
+	while (@before && @after && $before[0] eq $after[0]) { shift @before; shift @after }
+	while (@before && @after && $before[-1] eq $after[-1]) { pop @before; pop @after }
 	# lengths of the longest common subsequences of the ends
 	my @common = map { [ (0) x (@after + 1) ] } 0 .. @before;
 	for my $i (reverse 0 .. $#before)
@@ -98,9 +98,9 @@ sub _changed ($before, $after)
 	my ($i, $j, @changed) = (0, 0);
 	while ($i < @before || $j < @after)
 	{
-		if    ($i < @before && $j < @after && $before[$i] eq $after[$j])                         { $i++; $j++ }
+		if ($i < @before && $j < @after && $before[$i] eq $after[$j]) { $i++; $j++ }
 		elsif ($j == @after || $i < @before && $common[ $i + 1 ][$j] >= $common[$i][ $j + 1 ]) { push @changed, [ '-', $before[ $i++ ] ] }
-		else                                                                                     { push @changed, [ '+', $after[ $j++ ] ] }
+		else { push @changed, [ '+', $after[ $j++ ] ] }
 	}
 	return @changed;
 }

@@ -47,9 +47,9 @@ sub documents
 {
 	my @found;
 	File::Find::find({ no_chdir => 1, wanted => sub {
-				$File::Find::prune = 1 if m{^\Q$root\E/(?:build|\.git|bench/[^/]+/vendor)$};
-				push @found, s{^\Q$root\E/}{}r if /\.md$/ && -f;
-			} }, $root);
+		$File::Find::prune = 1 if m{^\Q$root\E/(?:build|\.git|bench/[^/]+/vendor)$};
+		push @found, s{^\Q$root\E/}{}r if /\.md$/ && -f;
+	} }, $root);
 	return sort @found;
 }
 
@@ -293,19 +293,19 @@ sub run_examples ($server, @examples)
 		if ($example->{does} eq 'waits')
 		{
 			my $waits = $server->poll(sub {
-					$psql->{run}->pump_nb;
-					return $psql->{out} =~ /^$end$/m || $server->sql("SELECT wait_event_type IN ('Extension', 'Lock') OR wait_event = 'AioIoCompletion' FROM pg_stat_get_activity($psql->{pid})") eq 't';
-				});
+				$psql->{run}->pump_nb;
+				return $psql->{out} =~ /^$end$/m || $server->sql("SELECT wait_event_type IN ('Extension', 'Lock') OR wait_event = 'AioIoCompletion' FROM pg_stat_get_activity($psql->{pid})") eq 't';
+			});
 			ok($waits && $psql->{out} eq '', "$example->{where}: waits") || diag($psql->{out});
 			next;
 		}
 		my $output = _output($server, $psql);
 		$server->poll(sub {
-				return 1 if comparable($output) eq comparable($example->{output});
-				_send($psql, $example->{sql});
-				$output = _output($server, $psql);
-				return 0;
-			}, PATIENCE) if $example->{sql} =~ $looks;
+			return 1 if comparable($output) eq comparable($example->{output});
+			_send($psql, $example->{sql});
+			$output = _output($server, $psql);
+			return 0;
+		}, PATIENCE) if $example->{sql} =~ $looks;
 		is(comparable($output), comparable($example->{output}), "$example->{where}: output") || diag("psql has printed:\n$output");
 	}
 	for my $psql (values %sessions)

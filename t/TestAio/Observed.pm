@@ -189,7 +189,7 @@ sub fill_in_wal ($self, @parts)
 		$span++ while $span < $#spans && _distance($spans[$span]{to}, $lsn) >= 0;
 		# between two statements
 		next if _distance($lsn, $spans[$span]{from}) > 0;
-		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[1, 2] ] }
+		my @blocks = map { [ $self->{files}{ $_->[0] }, @$_[ 1, 2 ] ] }
 		  grep { $self->{files}{ $_->[0] } }
 		  map { m{^\d+/\d+/(\d+) (?:fork (\w+) )?blk (\d+)( FPW)?} ? [ $1, $2 // 'main', $3 . ($4 ? 'F' : '') ] : () } split / rel /;
 		push @blocks, [ $self->{files}{$1}, '', $2 // '' ]
@@ -229,7 +229,7 @@ sub reads ($self)
 	my $last = '';
 	for (split /\n/, $self->{aio}->sql(
 		q{SELECT name, fork, blockno || '+' || nblocks || CASE WHEN result = 'OK' THEN '' ELSE ' ' || result END}
-		. q{ FROM io_trace JOIN named ON oid = relation ORDER BY seq}))
+		  . q{ FROM io_trace JOIN named ON oid = relation ORDER BY seq}))
 	{
 		my ($name, $fork, $blocks) = split /\|/;
 		push @lines, [ $last = "$name $fork" ] if $last ne "$name $fork";

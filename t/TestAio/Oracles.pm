@@ -140,7 +140,7 @@ sub lacks ($self, $what)
 	if (!exists $self->{lacks}{$what})
 	{
 		my $reason = $self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what";
-	  SKIP: { skip $reason, 1 if $reason }
+		SKIP: { skip $reason, 1 if $reason }
 	}
 	return $self->unless_required($what, $self->{lacks}{$what});
 }
@@ -199,7 +199,7 @@ sub end_scenario ($self, %params)
 	  || $self->_end_control;
 
 	my $no_pins = $self->lacks('pg_buffercache');
-  SKIP: { skip "no pin is looked for: $no_pins", 1 if $no_pins }
+	SKIP: { skip "no pin is looked for: $no_pins", 1 if $no_pins }
 	$self->note_state if $params{dies};
 	is($self->_who_has_gone, '', 'the same server');
 	my @expected = ref $params{log} eq 'ARRAY' ? @{ $params{log} } : $params{log} // ();

@@ -229,7 +229,7 @@ sub record ($name, %params)
 	if ($ENV{TEST_AIO_RECORD_INTO})
 	{
 		# what failed is told by t/recordings.pl
-		if    (ref $after)                    { _write_file("$name.out", TestAio::Difference::text($after)) }
+		if (ref $after) { _write_file("$name.out", TestAio::Difference::text($after)) }
 		elsif (Test::More->builder->is_passing) { _write_file("$name.skipped", $after) }
 		return;
 	}

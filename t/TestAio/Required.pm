@@ -11,7 +11,7 @@ our @EXPORT = qw(unless_required);
 
 my %known = map { $_ => 1 }
   qw(io_uring faults injection_points gate trace pg_buffercache pageinspect pg_prewarm pg_visibility amcheck pgstattuple direct_io
-	recordings);
+  recordings);
 my %required = map { $_ => 1 } split ' ', $ENV{TEST_AIO_REQUIRE} // '';
 
 for my $thing (sort keys %required)

@@ -267,16 +267,16 @@ sub start ($self)
 sub wait_until_ready ($self)
 {
 	$self->poll(sub {
-			if (!-e $self->_pid_file)
-			{
-				$self->_lacked_memory or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
-				TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/);
-				$self->launch;
-				return 0;
-			}
-			# a server that lacks memory removes the file at any time
-			return ((split /\n/, eval { slurp_file($self->_pid_file) } // '')[7] // '') =~ /^ready/;
-		}) or die "timed out waiting for the server to start\n";
+		if (!-e $self->_pid_file)
+		{
+			$self->_lacked_memory or die "the server has not started; its log:\n" . $self->log_text(0) . "\n";
+			TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/);
+			$self->launch;
+			return 0;
+		}
+		# a server that lacks memory removes the file at any time
+		return ((split /\n/, eval { slurp_file($self->_pid_file) } // '')[7] // '') =~ /^ready/;
+	}) or die "timed out waiting for the server to start\n";
 	return $self;
 }
 
@@ -294,11 +294,11 @@ sub observe ($self)
 sub restarted ($self)
 {
 	$self->poll(sub {
-			return 1 if eval { $self->observe; 1 };
-			# another server may have taken the memory meanwhile
-			$self->wait_until_ready if !-e $self->_pid_file;
-			return 0;
-		}) or die "the server does not come back\n";
+		return 1 if eval { $self->observe; 1 };
+		# another server may have taken the memory meanwhile
+		$self->wait_until_ready if !-e $self->_pid_file;
+		return 0;
+	}) or die "the server does not come back\n";
 	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
 	return;
 }

@@ -51,8 +51,8 @@ sub _collect ($self)
 	for my $message ($wire->messages)
 	{
 		if ($message->{severity} =~ /^(ERROR|FATAL|PANIC)$/) { $self->{error} //= $message }
-		elsif ($message->{severity} eq 'WARNING')            { push @{ $self->{warnings} }, $message }
-		else                                                 { push @{ $self->{notices} }, $message }
+		elsif ($message->{severity} eq 'WARNING') { push @{ $self->{warnings} }, $message }
+		else { push @{ $self->{notices} }, $message }
 	}
 	$self->{error} //= { severity => 'FATAL', sqlstate => 'lost', message => $wire->lost, all => 'connection lost: ' . $wire->lost }
 	  if $wire->lost;
@@ -183,10 +183,10 @@ sub gets_to_wait ($self, $event)
 	my $pattern = ref $event ? $event : qr/^\Q$event\E$/;
 	my $waits;
 	$self->{server}->poll(sub {
-			my $found = $self->{server}->wait_event($self->pid) // '';
-			$waits = $found =~ $pattern;
-			return $waits || $self->has_ended || ($self->{unread} && $found eq 'ClientWrite');
-		});
+		my $found = $self->{server}->wait_event($self->pid) // '';
+		$waits = $found =~ $pattern;
+		return $waits || $self->has_ended || ($self->{unread} && $found eq 'ClientWrite');
+	});
 	return $waits;
 }
 
@@ -195,11 +195,11 @@ sub waits_on ($self, $event, $name = undef)
 {
 	$name = "$self->{name}: " . ($name // "waits on $event");
 	my $reached = $self->{server}->poll(sub {
-			return 1 if $self->{server}->wait_event($self->pid) eq $event;
-			die "ended, with: " . ($self->{error} ? $self->{error}{all} : "\"$self->{result}\"") . "\n"
-			  if $self->has_ended;
-			return 0;
-		});
+		return 1 if $self->{server}->wait_event($self->pid) eq $event;
+		die "ended, with: " . ($self->{error} ? $self->{error}{all} : "\"$self->{result}\"") . "\n"
+		  if $self->has_ended;
+		return 0;
+	});
 	return ok($reached, $name) || diag($self->{server}->activity($self->pid));
 }
 

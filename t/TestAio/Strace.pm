@@ -144,7 +144,7 @@ sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function,
 # gets there with this wait event.
 sub wait_event_at ($aio, $session, $call, $event, $sql)
 {
-	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub {});
+	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub { });
 	$session->ends($call);
 	return $seen;
 }

@@ -75,28 +75,28 @@ sub _statement ($rand, $me, @all)
 	my $gone = qr/^42P01$/;
 	my $own = qr/^(42P01|42P07|42704)$/;
 	return _one_of($rand,
-		["SELECT problems('scenario.a')", qr/^$/],
-		["SELECT problems('scenario.b')", qr/^$/],
-		['SELECT count(body) FROM scenario.a', qr/^${\BLOCKS}$/],
-		["SELECT count(*) FROM read_stream_for_blocks('scenario.a', ARRAY(SELECT (i * 37 % ${\BLOCKS})::int FROM generate_series(0, 99) i))", qr/^100$/],
-		["SELECT count(*) > 0 FROM read_buffers('scenario.b', $from, $n)", qr/^t$/],
-		["SELECT body = proof('scenario.a', blk, 0) FROM scenario.a WHERE blk = $block", qr/^t$/],
-		["SELECT bool_and(body = proof('scenario.a', blk, 0)), count(*) FROM scenario.a WHERE blk % 30 = $block % 30", qr{^t\|${\(BLOCKS / 30)}$}],
-		['UPDATE scenario.c SET n = n + 1 WHERE id % 7 = ' . $rand->(7), qr/^$/],
-		['SELECT count(s) FROM scenario.c', qr/^3000$/],
-		['VACUUM scenario.c', qr/^$/],
-		['CHECKPOINT', qr/^$/],
-		["SELECT evict_rel('scenario.a')", qr/^$/],
-		["SELECT evict_rel('scenario.b')", qr/^$/],
-		["CREATE TEMP TABLE IF NOT EXISTS own AS SELECT i, repeat('x', 3000) AS s FROM generate_series(1, 400) i; SELECT evict_rel('own'); SELECT count(*) FROM own", qr/400$/],
-		["BEGIN; SELECT read_rel_block_ll('scenario.a', $from, nblocks => $n, wait_complete => false); ROLLBACK", qr/^\s*$/],
-		["SELECT problems('$side')", qr/^$/, $gone],
-		["SELECT body = proof('$side', blk, 0) FROM $side WHERE blk = $side_block", qr/^t$/, $gone],
-		["SELECT count(*) FROM read_stream_for_blocks('$side', ARRAY(SELECT generate_series(0, ${\SIDE_BLOCKS} - 1)))", qr/^${\SIDE_BLOCKS}$/, $gone],
-		["SELECT evict_rel('$side')", qr/^$/, $gone],
-		([_ddl($rand, $me), qr/^\s*$/, $own]) x 3,
-		$rand->(8) ? ['SELECT 1', qr/^1$/] : ["DROP DATABASE IF EXISTS stress_$me; CREATE DATABASE stress_$me TEMPLATE stress STRATEGY $strategy", qr/^$/, qr/^(42P04|55006)$/],
-		['DISCONNECT', undef]);
+		[ "SELECT problems('scenario.a')", qr/^$/ ],
+		[ "SELECT problems('scenario.b')", qr/^$/ ],
+		[ 'SELECT count(body) FROM scenario.a', qr/^${\BLOCKS}$/ ],
+		[ "SELECT count(*) FROM read_stream_for_blocks('scenario.a', ARRAY(SELECT (i * 37 % ${\BLOCKS})::int FROM generate_series(0, 99) i))", qr/^100$/ ],
+		[ "SELECT count(*) > 0 FROM read_buffers('scenario.b', $from, $n)", qr/^t$/ ],
+		[ "SELECT body = proof('scenario.a', blk, 0) FROM scenario.a WHERE blk = $block", qr/^t$/ ],
+		[ "SELECT bool_and(body = proof('scenario.a', blk, 0)), count(*) FROM scenario.a WHERE blk % 30 = $block % 30", qr{^t\|${\(BLOCKS / 30)}$} ],
+		[ 'UPDATE scenario.c SET n = n + 1 WHERE id % 7 = ' . $rand->(7), qr/^$/ ],
+		[ 'SELECT count(s) FROM scenario.c', qr/^3000$/ ],
+		[ 'VACUUM scenario.c', qr/^$/ ],
+		[ 'CHECKPOINT', qr/^$/ ],
+		[ "SELECT evict_rel('scenario.a')", qr/^$/ ],
+		[ "SELECT evict_rel('scenario.b')", qr/^$/ ],
+		[ "CREATE TEMP TABLE IF NOT EXISTS own AS SELECT i, repeat('x', 3000) AS s FROM generate_series(1, 400) i; SELECT evict_rel('own'); SELECT count(*) FROM own", qr/400$/ ],
+		[ "BEGIN; SELECT read_rel_block_ll('scenario.a', $from, nblocks => $n, wait_complete => false); ROLLBACK", qr/^\s*$/ ],
+		[ "SELECT problems('$side')", qr/^$/, $gone ],
+		[ "SELECT body = proof('$side', blk, 0) FROM $side WHERE blk = $side_block", qr/^t$/, $gone ],
+		[ "SELECT count(*) FROM read_stream_for_blocks('$side', ARRAY(SELECT generate_series(0, ${\SIDE_BLOCKS} - 1)))", qr/^${\SIDE_BLOCKS}$/, $gone ],
+		[ "SELECT evict_rel('$side')", qr/^$/, $gone ],
+		([ _ddl($rand, $me), qr/^\s*$/, $own ]) x 3,
+		$rand->(8) ? [ 'SELECT 1', qr/^1$/ ] : [ "DROP DATABASE IF EXISTS stress_$me; CREATE DATABASE stress_$me TEMPLATE stress STRATEGY $strategy", qr/^$/, qr/^(42P04|55006)$/ ],
+		[ 'DISCONNECT', undef ]);
 }
 
 # Returns the controller's next action; "VICTIM" stands for the process of a session.
@@ -218,7 +218,7 @@ sub _go_on ($self, $name)
 	}
 	my $statement = _statement($self->{rand}{$name}, $name, @{ $self->{names} });
 	# a statement that ends its transaction did not come to that if it has failed
-	$statement = ['ROLLBACK', qr/^$/] if $session->error && $session->statement =~ /^(?:BEGIN|ROLLBACK)/;
+	$statement = [ 'ROLLBACK', qr/^$/ ] if $session->error && $session->statement =~ /^(?:BEGIN|ROLLBACK)/;
 	my $is_lost = $session->error && $session->error->{sqlstate} =~ /^(lost|57P01)$/;
 	return $self->_connect($name) if $is_lost || $statement->[0] eq 'DISCONNECT';
 	$self->{statements}++;

@@ -191,8 +191,8 @@ sub _party_ends ($aio, $party, $wait, $end)
 	my $error = $party->wait_for_end->error;
 	my $found = $error ? $error->{sqlstate} : '';
 	# a party that cannot be interrupted ends the wait instead, and then obeys
-	if   ($wait->{deaf} || ($end->{no_file} && !$end->{gone})) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'ends as it should') }
-	else                 { is($found, $end->{raises} // '', 'ends as it should') }
+	if ($wait->{deaf} || ($end->{no_file} && !$end->{gone})) { like($found, qr/^(?:\Q$end->{raises}\E)?$/, 'ends as it should') }
+	else { is($found, $end->{raises} // '', 'ends as it should') }
 	ok($aio->poll(sub { !kill 0, $party->pid }, IN_TIME), 'its session goes') if $end->{gone};
 	return;
 }

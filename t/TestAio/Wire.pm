@@ -65,7 +65,7 @@ sub statements ($text)
 	while ($text =~ /\G( '(?:[^']|'')*' | "[^"]*" | (\$\w*\$) .*? \2 | --[^\n]* | ; | [^;'"\$-]+ | . )/xsg)
 	{
 		if ($1 eq ';') { push @statements, '' }
-		else           { $statements[-1] .= $1 }
+		else { $statements[-1] .= $1 }
 	}
 	return grep { /\S/ } @statements;
 }

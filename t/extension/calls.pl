@@ -38,7 +38,7 @@ with_each_io_method(sub {
 	$aio->scenario('the extension is looked up', with('alice', sub ($alice) {
 		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_held_get()')
 		{
-		  SKIP: {
+			SKIP: {
 				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|held)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;
 				skip "$call: $needs", 1 if $needs;
 				$alice->sql("PREPARE p AS SELECT $call");

@@ -81,7 +81,7 @@ for my $document (grep { @{ $examples{$_} } } @documents)
 			$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 			run_examples($aio, @{ $examples{$document} });
 		}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
-				qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
+			qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
 	}, io_methods => 'worker', needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
 }
 

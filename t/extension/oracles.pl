@@ -53,30 +53,30 @@ with_each_io_method(sub {
 	notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
 
 	notices($aio, 'a figure that never comes', sub {
-			local $TestAio::Server::rest = 1;
-			my $began = time;
-			eval { $aio->wait_for('SELECT count(*) = 2 FROM (VALUES (1)) v') };
-			my $told = $@;
-			cmp_ok(time - $began, '<', $aio->timeout / 2, 'nothing happens any more: the wait ends before its limit');
-			die $told;
-		}, \%nothing, [ 'the scenario runs to its end: waited in vain for: SELECT count(*) = 2 FROM (VALUES (1)) v; came: 1', qr/^/ ]);
+		local $TestAio::Server::rest = 1;
+		my $began = time;
+		eval { $aio->wait_for('SELECT count(*) = 2 FROM (VALUES (1)) v') };
+		my $told = $@;
+		cmp_ok(time - $began, '<', $aio->timeout / 2, 'nothing happens any more: the wait ends before its limit');
+		die $told;
+	}, \%nothing, [ 'the scenario runs to its end: waited in vain for: SELECT count(*) = 2 FROM (VALUES (1)) v; came: 1', qr/^/ ]);
 
 	notices($aio, 'a pin is left', sub {
-			my $t = $aio->table('t', 8);
-			$aio->sessions('alice')->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
-		}, \%nothing, [ $left, qr/\d pinned/ ]) if !$aio->lacks('pg_buffercache');
+		my $t = $aio->table('t', 8);
+		$aio->sessions('alice')->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
+	}, \%nothing, [ $left, qr/\d pinned/ ]) if !$aio->lacks('pg_buffercache');
 
 	notices($aio, 'a handle is left', sub {
-			my $t = $aio->table('t', 8);
-			$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-			$aio->wait_for("SELECT state = 'COMPLETED_SHARED' FROM pg_aios");
-		}, \%nothing, [ $left, qr/in use: .*COMPLETED_SHARED/ ]);
+		my $t = $aio->table('t', 8);
+		$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+		$aio->wait_for("SELECT state = 'COMPLETED_SHARED' FROM pg_aios");
+	}, \%nothing, [ $left, qr/in use: .*COMPLETED_SHARED/ ]);
 
 	notices($aio, 'a handle is left in a state that is not expected', sub {
-			my $t = $aio->table('t', 8, changes => 1);
-			$aio->sql("SELECT io_hold('$t')");
-			$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
-		}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/filter: .*hold/ ]) if !$aio->lacks('gate');
+		my $t = $aio->table('t', 8, changes => 1);
+		$aio->sql("SELECT io_hold('$t')");
+		$aio->sessions('alice')->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
+	}, {}, [ $left, qr/in use: .*SUBMITTED/ ], [ $left_without, qr/filter: .*hold/ ]) if !$aio->lacks('gate');
 
 	notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
 		\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
@@ -88,22 +88,22 @@ with_each_io_method(sub {
 		\%nothing, [ $left_without, qr/trace: / ]) if !$aio->lacks('trace');
 
 	notices($aio, 'a buffer with I/O in progress is left', sub {
-			my $t = $aio->table('t', 8, changes => 1);
-			$aio->sql("SELECT buffer_call_start_io(buffer_create_toy('$t', 2), true, true)");
-		}, \%nothing, [ $left, qr/pinned/ ], [ $left_without, qr/in progress: / ])
-		if !$aio->lacks('pg_buffercache');
+		my $t = $aio->table('t', 8, changes => 1);
+		$aio->sql("SELECT buffer_call_start_io(buffer_create_toy('$t', 2), true, true)");
+	}, \%nothing, [ $left, qr/pinned/ ], [ $left_without, qr/in progress: / ])
+	  if !$aio->lacks('pg_buffercache');
 	$aio->observe;
 
 	notices($aio, 'a warning that the scenario does not expect', sub { write_log($aio->sessions('alice'), 'WARNING', 'beware') },
 		\%nothing, [ $warning, qr/alice: .*beware/ ]);
 	notices($aio, 'a warning that the scenario expects', sub {
-			write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
-			$alice->warns(qr/beware/);
-		}, \%nothing);
+		write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+		$alice->warns(qr/beware/);
+	}, \%nothing);
 	notices($aio, 'a warning other than the expected one', sub {
-			write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
-			$alice->warns(qr/never mind/);
-		}, \%nothing, [ 'alice: warns: no such warning, but: WARNING:  01000: beware', qr/^/ ], [ $warning, qr/beware/ ]);
+		write_log(my $alice = $aio->sessions('alice'), 'WARNING', 'beware');
+		$alice->warns(qr/never mind/);
+	}, \%nothing, [ 'alice: warns: no such warning, but: WARNING:  01000: beware', qr/^/ ], [ $warning, qr/beware/ ]);
 
 	# an expected pattern excuses a line only if it names the severity
 	my $unreadable = 'could not read blocks 1..2 in file "base/1/2": Input/output error';
@@ -115,15 +115,15 @@ with_each_io_method(sub {
 			{ %nothing, log => $pattern }, $alarms ? [ $log, qr/\Q$unreadable/ ] : ());
 	}
 	notices($aio, 'a process is terminated by another signal', sub {
-			write_log($aio->sessions('alice'), 'LOG', 'client backend (PID 1) was terminated by signal 11: Segmentation fault');
-		}, { %nothing, log => qr/LOG:  client backend \(PID \d+\) was terminated by signal 9/ }, [ $log, qr/signal 11/ ]);
+		write_log($aio->sessions('alice'), 'LOG', 'client backend (PID 1) was terminated by signal 11: Segmentation fault');
+	}, { %nothing, log => qr/LOG:  client backend \(PID \d+\) was terminated by signal 9/ }, [ $log, qr/signal 11/ ]);
 
 	notices($aio, 'the server crashes', sub {
-			my ($alice) = $aio->sessions('alice');
-			kill 'KILL', $alice->pid;
-			$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ });
-			$aio->observe;
-		}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
+		my ($alice) = $aio->sessions('alice');
+		kill 'KILL', $alice->pid;
+		$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ });
+		$aio->observe;
+	}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
 	$aio->note_state;
 },
 	conf => { restart_after_crash => 'on' });
@@ -141,9 +141,9 @@ for_each_io_method(sub {
 	my $proof = 'scenario.t holds what was written';
 
 	notices($aio, 'the tail is lost', sub {
-			my $t = $aio->table('t', 8);
-			truncate $aio->file_of($t), 6 * 8192 or die "truncate: $!";
-		}, {}, [ 'tables hold what was written', qr/block 6 has no row.*block 7 has no row/s ]);
+		my $t = $aio->table('t', 8);
+		truncate $aio->file_of($t), 6 * 8192 or die "truncate: $!";
+	}, {}, [ 'tables hold what was written', qr/block 6 has no row.*block 7 has no row/s ]);
 
 	notices($aio, 'there is one block too many', sub { $aio->proves($aio->table('t', 8), blocks => 7) },
 		{}, [ $proof, qr/block 7 is too many/ ]);
@@ -153,15 +153,15 @@ for_each_io_method(sub {
 
 	# a view in the table's place returns what a broken scan would return
 	for ([ 'a scan returns a block twice', qr/block 3 comes 2 times/,
-			'SELECT ctid, * FROM scenario.pages UNION ALL SELECT ctid, * FROM scenario.pages WHERE blk = 3' ],
+		'SELECT ctid, * FROM scenario.pages UNION ALL SELECT ctid, * FROM scenario.pages WHERE blk = 3' ],
 		[ 'a scan returns two blocks in the place of one another', qr/block 3 holds block 4 of scenario\.t.*block 4 holds block 3/s,
 			"SELECT CASE blk WHEN 3 THEN '(4,1)' WHEN 4 THEN '(3,1)' ELSE ctid END AS ctid, rel, blk, gen, body FROM scenario.pages" ])
 	{
 		my ($damage, $report, $query) = @$_;
 		notices($aio, $damage, sub {
-				my $t = $aio->table('t', 8);
-				$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS $query");
-				$aio->proves($t, blocks => 8);
-			}, {}, [ $proof, $report ]);
+			my $t = $aio->table('t', 8);
+			$aio->sql("ALTER TABLE $t RENAME TO pages; CREATE VIEW $t AS $query");
+			$aio->proves($t, blocks => 8);
+		}, {}, [ $proof, $report ]);
 	}
 }, leaves => 'nothing');

@@ -178,7 +178,7 @@ for_each_io_method(sub {
 			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
 			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
 			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
-			else                  { $alice->sql($first) }
+			else { $alice->sql($first) }
 			$alice->forget_warnings;
 			$aio->end_session($alice);
 		}), log => qr/WARNING:  open AIO batch/);

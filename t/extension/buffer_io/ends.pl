@@ -29,15 +29,15 @@ my %ends = (
 
 # What waits for I/O, and on what: a statement of another session, and whether the I/O is for output.
 my %waits = (
-	'DROP TABLE' => ['DROP TABLE %s', 0],
-	'a truncation by VACUUM' => ['VACUUM %s', 1],
-	'CHECKPOINT' => ['CHECKPOINT', 1],
+	'DROP TABLE' => [ 'DROP TABLE %s', 0 ],
+	'a truncation by VACUUM' => [ 'VACUUM %s', 1 ],
+	'CHECKPOINT' => [ 'CHECKPOINT', 1 ],
 );
 
 for_each_io_method(sub {
 	my %interrupts = (
-		terminated => ['pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/],
-		cancelled => ['pg_cancel_backend(%d)', '57014', qr/user request/],
+		terminated => [ 'pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/ ],
+		cancelled => [ 'pg_cancel_backend(%d)', '57014', qr/user request/ ],
 	);
 	for my $how (sort keys %interrupts)
 	{
@@ -123,10 +123,10 @@ for_each_io_method(sub {
 	}));
 
 	my %removals = (
-		'DROP' => ['', 'DROP TABLE own'],
-		'TRUNCATE' => ['', 'TRUNCATE own'],
-		'ON COMMIT DELETE ROWS' => ['ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT'],
-		'DISCARD TEMP' => ['', 'DISCARD TEMP'],
+		'DROP' => [ '', 'DROP TABLE own' ],
+		'TRUNCATE' => [ '', 'TRUNCATE own' ],
+		'ON COMMIT DELETE ROWS' => [ 'ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT' ],
+		'DISCARD TEMP' => [ '', 'DISCARD TEMP' ],
 	);
 	for my $what (sort keys %removals)
 	{

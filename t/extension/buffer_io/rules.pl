@@ -102,7 +102,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('what the transaction has done', with('alice', 4, sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
-		my ($used, $changed) = (['55006', qr/relation "t" is in use in this transaction/], ['55000', qr/in a transaction that has changed something/]);
+		my ($used, $changed) = ([ '55006', qr/relation "t" is in use in this transaction/ ], [ '55000', qr/in a transaction that has changed something/ ]);
 		my %refused = (
 			"SELECT FROM $t LIMIT 1" => $used, "LOCK $t IN ACCESS SHARE MODE" => $used, "DECLARE c CURSOR FOR SELECT FROM $t" => $used,
 			"DROP TABLE $t" => $changed, 'CREATE TABLE scenario.n (i int)' => $changed, 'CREATE TABLE scenario.n (i int); SAVEPOINT s' => $changed,

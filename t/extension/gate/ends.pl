@@ -67,7 +67,7 @@ with_each_io_method(sub {
 		$aio->scenario("$mode shutdown", with('', 20, sub ($t) {
 			my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 			# a smart shutdown waits for the sessions, which must not wait for the hold
-			my $read = sub { $_->ends('reads') for @sessions[1, 2] };
+			my $read = sub { $_->ends('reads') for @sessions[ 1, 2 ] };
 			if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 			else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
 			$aio->launch->wait_until_ready;
@@ -111,7 +111,7 @@ with_each_io_method(sub {
 			$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
 			my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
 			$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-			  . " io_device('50 s', rel => 'here', keep => true)");
+				  . " io_device('50 s', rel => 'here', keep => true)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
 			$bob->sql($drops{$dropped}) if $drops{$dropped};
@@ -199,7 +199,7 @@ sub scenarios ($aio)
 # holds of all relations are not to hold what sessions read of the catalogs
 my %conf = ('test_aio.reach_synchronous_reads' => 'off');
 
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => { %conf });
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
 
 for_each_io_method(sub {
@@ -221,4 +221,4 @@ for_each_io_method(sub {
 		$controller->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads');
 	}));
-}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => { %conf });
+}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => {%conf});

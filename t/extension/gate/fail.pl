@@ -79,17 +79,17 @@ with_each_io_method(sub {
 
 	$aio->scenario('bad input', with('alice', 2, sub ($alice, $t) {
 		$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
-		for my $case (["io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/],
-			["io_fail('$t', NULL)", '22004', qr/result must not be null/], ["io_fail('v', -5)", '42809', qr/has no storage/],
-			["io_fail('$t', -5, -1)", '22023', qr/blockno must be between/], ["io_fail('$t', -5, times => 0)", '22023', qr/times must be at least 1/],
-			["io_fail('$t', -5, skip => -1)", '22023', qr/skip must be at least 0/], ["io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/],
-			["io_hold('$t', pid => 0)", '22023', qr/pid must be positive/], ["io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/],
-			["io_hold(max_reads => 0)", '22023', qr/at least 1/], ['io_hold_end(0)', '22023', qr/filter must be positive/],
-			['io_release(1, -1)', '22023', qr/io_id must be between/], ['io_release(NULL, 1)', '22004', qr/must not be null/],
-			['io_release_all(-5000)', '22023', qr/smallest errno/], ["io_device(NULL)", '22004', qr/latency must not be null/],
-			["io_device('-1ms')", '22023', qr/between 0 and 60/], ["io_device('1 mon')", '22023', qr/between 0 and 60/],
-			["io_device('1ms', 0)", '22023', qr/between 1 and 1024/], ["io_device('1ms', jitter => 'NaN')", '22023', qr/between 0 and 1/],
-			["io_device('1ms', bytes_per_second => 0)", '22023', qr/between 1 and/])
+		for my $case ([ "io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/ ],
+			[ "io_fail('$t', NULL)", '22004', qr/result must not be null/ ], [ "io_fail('v', -5)", '42809', qr/has no storage/ ],
+			[ "io_fail('$t', -5, -1)", '22023', qr/blockno must be between/ ], [ "io_fail('$t', -5, times => 0)", '22023', qr/times must be at least 1/ ],
+			[ "io_fail('$t', -5, skip => -1)", '22023', qr/skip must be at least 0/ ], [ "io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/ ],
+			[ "io_hold('$t', pid => 0)", '22023', qr/pid must be positive/ ], [ "io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/ ],
+			[ "io_hold(max_reads => 0)", '22023', qr/at least 1/ ], [ 'io_hold_end(0)', '22023', qr/filter must be positive/ ],
+			[ 'io_release(1, -1)', '22023', qr/io_id must be between/ ], [ 'io_release(NULL, 1)', '22004', qr/must not be null/ ],
+			[ 'io_release_all(-5000)', '22023', qr/smallest errno/ ], [ "io_device(NULL)", '22004', qr/latency must not be null/ ],
+			[ "io_device('-1ms')", '22023', qr/between 0 and 60/ ], [ "io_device('1 mon')", '22023', qr/between 0 and 60/ ],
+			[ "io_device('1ms', 0)", '22023', qr/between 1 and 1024/ ], [ "io_device('1ms', jitter => 'NaN')", '22023', qr/between 0 and 1/ ],
+			[ "io_device('1ms', bytes_per_second => 0)", '22023', qr/between 1 and/ ])
 		{
 			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
 		}

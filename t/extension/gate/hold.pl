@@ -69,8 +69,8 @@ with_each_io_method(sub {
 
 	$aio->scenario('results', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_hold('$t')");
-		for my $case ([-5, qr/blocks 3\.\.6 in file .*Input\/output error/], [0, qr/read only 0 of 32768 bytes/],
-			[8191, qr/read only 0 of 32768 bytes/])
+		for my $case ([ -5, qr/blocks 3\.\.6 in file .*Input\/output error/ ], [ 0, qr/read only 0 of 32768 bytes/ ],
+			[ 8191, qr/read only 0 of 32768 bytes/ ])
 		{
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
@@ -154,11 +154,11 @@ sub staged_meanwhile ($aio, $alice, $t, $end)
 
 with_each_io_method(sub {
 	my %filters = (
-		'io_hold' => ["io_hold('%s')", 'io_hold_end()'],
-		'io_fail' => ["io_fail('%s', -5)", 'io_fail_end()'],
-		'inj_io_completion_wait' => ["inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()'],
-		'inj_io_short_read_attach' => ["inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()'],
-		'inj_io_reopen_attach' => ['inj_io_reopen_attach()', 'inj_io_reopen_detach()'],
+		'io_hold' => [ "io_hold('%s')", 'io_hold_end()' ],
+		'io_fail' => [ "io_fail('%s', -5)", 'io_fail_end()' ],
+		'inj_io_completion_wait' => [ "inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()' ],
+		'inj_io_short_read_attach' => [ "inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()' ],
+		'inj_io_reopen_attach' => [ 'inj_io_reopen_attach()', 'inj_io_reopen_detach()' ],
 	);
 	for my $filter (sort keys %filters)
 	{
@@ -191,10 +191,10 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	# hold, statement whose read is held, statement of another session
 	my %ddl = (
-		'DROP TABLE' => ['DROP TABLE %s', 0],
-		'TRUNCATE' => ['TRUNCATE %s', 0],
-		'VACUUM' => ['VACUUM (TRUNCATE off) %s', 1],
-		'ALTER TABLE SET TABLESPACE' => ["SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1],
+		'DROP TABLE' => [ 'DROP TABLE %s', 0 ],
+		'TRUNCATE' => [ 'TRUNCATE %s', 0 ],
+		'VACUUM' => [ 'VACUUM (TRUNCATE off) %s', 1 ],
+		'ALTER TABLE SET TABLESPACE' => [ "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1 ],
 	);
 	for my $what (sort keys %ddl)
 	{
@@ -210,7 +210,7 @@ with_each_io_method(sub {
 			$aio->gate_release;
 			$bob->returns(qr/^$/, 'and goes on');
 			$aio->proves($t) if $stays;
-		  SKIP: {
+			SKIP: {
 				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
 				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
 			}
@@ -244,8 +244,8 @@ with_each_io_method(sub {
 
 # statements whose reads are synchronous with every io_method
 my %reads = (
-	'by TID' => ["SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1],
-	'without look-ahead' => ["SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1],
+	'by TID' => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1 ],
+	'without look-ahead' => [ "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1 ],
 );
 
 with_each_io_method(sub {
@@ -378,7 +378,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('parallel query', with('alice', 400, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
-			. 'SET seq_page_cost = 0');
+			  . 'SET seq_page_cost = 0');
 		$aio->sql("SELECT io_hold('$t')");
 		$alice->starts("SELECT count(*) FROM $t");
 		my $processes = "SELECT string_agg(DISTINCT backend_type, ', '), count(DISTINCT pid) FROM io_held JOIN pg_stat_activity USING (pid)";
@@ -402,16 +402,16 @@ for_each_io_method(sub {
 		$aio->sql("SELECT io_hold('$t')");
 		my $is_held = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'IoGateHeld')";
 		with_autovacuum($aio, sub {
-				$aio->wait_for($is_held);
-				$bob->sql("SET deadlock_timeout = '10ms'");
-				$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
-				$aio->sql('SELECT io_release_all()');
-				$aio->wait_for($is_held);
-				$aio->gate_release;
-				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-				$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
-				$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
-			});
+			$aio->wait_for($is_held);
+			$bob->sql("SET deadlock_timeout = '10ms'");
+			$bob->gives("BEGIN; LOCK TABLE $t; COMMIT", '', 'makes autovacuum give up its lock');
+			$aio->sql('SELECT io_release_all()');
+			$aio->wait_for($is_held);
+			$aio->gate_release;
+			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+			$aio->wait_for("SELECT pg_stat_get_autoanalyze_count('$t'::regclass) = 1");
+			$aio->gives("SELECT vacuum_count, analyze_count, last_vacuum < '$begun', last_analyze, last_autovacuum > '$begun', last_autoanalyze > '$begun' FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '1|0|t||t|t', 'the statistics tell who it was');
+		});
 		$aio->proves($t, except => 'block 50 has no row');
 	}), leaves => 'nothing', log => qr/autovacuum worker ERROR:  canceling autovacuum task/);
 
@@ -426,15 +426,15 @@ for_each_io_method(sub {
 		$aio->alter_system(autovacuum_max_parallel_workers => 1, min_parallel_index_scan_size => 0, log_min_messages => 'debug2');
 		my $since = $aio->log_size;
 		with_autovacuum($aio, sub {
-				$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
-				$aio->alter_system(vacuum_cost_page_miss => 7);
-				$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
-				$aio->sql('SELECT io_hold_end()');
-				$aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker'");
-				$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
-				$aio->sql('SELECT io_release_all()');
-				$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
-			});
+			$aio->wait_for("SELECT string_agg(backend_type, ', ' ORDER BY 1) = 'autovacuum worker, parallel worker' FROM io_held JOIN pg_stat_activity USING (pid)");
+			$aio->alter_system(vacuum_cost_page_miss => 7);
+			$aio->wait_for("SELECT current_setting('vacuum_cost_page_miss') = '7'");
+			$aio->sql('SELECT io_hold_end()');
+			$aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker'");
+			$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'ParallelFinish')");
+			$aio->sql('SELECT io_release_all()');
+			$aio->wait_for("SELECT pg_stat_get_autovacuum_count('$t'::regclass) = 1");
+		});
 		like($aio->log_text($since), qr/DEBUG:  parallel autovacuum worker updated cost params: .*cost_page_miss=7\b/, 'the worker has the new cost');
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
 	}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');

@@ -43,19 +43,19 @@ for_each_io_method(sub {
 	my $no_gate = $aio->lacks('gate');
 
 	$aio->scenario('a held wakeup', sub {
-		vacuum_waits($aio, [ "SELECT io_hold_wakeups(true), io_hold('scenario.v_k')" ], 'IoGateHeld',
+		vacuum_waits($aio, ["SELECT io_hold_wakeups(true), io_hold('scenario.v_k')"], 'IoGateHeld',
 			[ 'SELECT io_hold_end(), io_release_all()', 'SELECT io_hold_wakeups(false)' ]);
 	}, skip => $no_gate);
 
 	$aio->scenario('in the trace', sub {
-		vacuum_waits($aio, [ "SELECT io_trace_start('scenario.v_k'), io_hold('scenario.v_k')" ], 'IoGateHeld',
-			[ 'SELECT io_hold_end(), io_release_all()' ]);
+		vacuum_waits($aio, ["SELECT io_trace_start('scenario.v_k'), io_hold('scenario.v_k')"], 'IoGateHeld',
+			['SELECT io_hold_end(), io_release_all()']);
 		$aio->traced('sum(waits) > 0', 't', 'the wait is recorded');
 		$aio->end_trace;
 	}, skip => $no_gate);
 
 	$aio->scenario('at a completion', sub {
-		vacuum_waits($aio, [ "SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('scenario.v_k'))" ],
-			$aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait', [ 'SELECT inj_io_completion_continue()' ]);
+		vacuum_waits($aio, ["SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('scenario.v_k'))"],
+			$aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait', ['SELECT inj_io_completion_continue()']);
 	}, skip => $aio->no_faults);
 });

@@ -27,7 +27,7 @@ with_each_io_method(sub {
 			'200|200|0|199', 'each block was read once');
 		$aio->gives('SELECT count(*) FROM io_trace_status WHERE NOT running AND lost = 0 AND lost_waits = 0 AND recorded = (SELECT count(*) FROM io_trace) AND stopped_at > started_at', 1, 'the status says so');
 		$aio->traced(join(', ', map { "bool_and($_)" }
-			"relation = '$t'::regclass", "pid = ${\$alice->pid}", "fork = 'main'", "state = 'COMPLETED'", "length = nblocks * 8192",
+			  "relation = '$t'::regclass", "pid = ${\$alice->pid}", "fork = 'main'", "state = 'COMPLETED'", "length = nblocks * 8192",
 			'off = blockno * 8192', 'raw_result = length', "result = 'OK'",
 			'NOT joined', 'NOT held', 'waits = cardinality(waiters)', 'staged_at <= submitted_at', 'submitted_at <= completed_at',
 			'lookahead_distance >= nblocks'), join('|', ('t') x 14), 'each record is consistent');
@@ -273,7 +273,7 @@ with_each_io_method(sub {
 		$alice->returns('400', 'counts');
 		$aio->end_trace;
 		$aio->traced("count(DISTINCT pid), bool_and((backend_type = 'client backend') = (pid = ${\$alice->pid}))", '3|t', 'all three processes have read')
-			if $aio->method ne 'sync';
+		  if $aio->method ne 'sync';
 		$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
 		$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
 	}), leaves => 'nothing');

@@ -17,7 +17,7 @@ with_each_io_method(sub {
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => true, wait => true)", 'f', 'does not start on a valid block');
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 'f', 'nor output of a clean block');
 		$aio->evict($t, $alice);
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario('another waits, the I/O succeeds', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
@@ -40,7 +40,7 @@ with_each_io_method(sub {
 		$alice->gives("SELECT flags FROM buffer_state('$t', 2)", $kind ? '{VALID}' : '{VALID,PERMANENT}', 'is clean');
 		$alice->sql("SELECT invalidate_rel_block('$t', 2)");
 		$alice->gives("SELECT count(*) FROM $t", 3, 'and the file has the change');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	# a buffer must forget the read that has filled it
 	$aio->scenario('another waits to write what has been read', with('alice bob', 4, sub ($alice, $bob, $t) {
@@ -73,7 +73,7 @@ with_each_io_method(sub {
 		$bob->waits('SELECT min(blocknum) FROM ' . sprintf($read, $t), 'BufferIo');
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => true, release_aio => true)");
 		$bob->returns('1', 'reads');
-	}), each => ["read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])"]);
+	}), each => [ "read_buffers('%s', 1, 3)", "read_stream_for_blocks('%s', ARRAY[1, 2, 3])" ]);
 
 	$aio->scenario('a waiting reader is cancelled', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
@@ -259,10 +259,10 @@ sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $late
 		$aio->evict($t, $alice);
 		$aio->sql($change);
 		$added = $aio->io_counts_during($alice, 'relation/normal', sub {
-				$stopped = while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($others), $read, $writes, $function);
-				$later->() if $stopped && $later;
-				$alice->returns(1, 'alice goes on');
-			});
+			$stopped = while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($others), $read, $writes, $function);
+			$later->() if $stopped && $later;
+			$alice->returns(1, 'alice goes on');
+		});
 		last if $stopped;
 	}
 	ok($stopped, 'alice has written a page to make room');

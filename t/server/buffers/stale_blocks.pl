@@ -53,7 +53,7 @@ with_each_io_method(sub {
 			$aio->evict($t);
 			$aio->proves($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
 		}
-	}), each => [sort keys %ways]);
+	}), each => [ sort keys %ways ]);
 
 	$aio->scenario('new rows after ON COMMIT DELETE ROWS', with('alice', sub ($alice) {
 		$alice->note_temporary_tables;

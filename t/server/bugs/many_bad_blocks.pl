@@ -44,10 +44,10 @@ sub reports ($aio, $session, $t, $read, $message, $nbad, $failures)
 	$aio->evict($t, $session);
 	my $report = sprintf $message, $nbad, $session->sql("SELECT pg_relation_filepath('$t')");
 	is($aio->checksum_failures_during(sub {
-				$session->starts(sprintf $reads{$read}, $t);
-				if ($message eq $invalid) { $session->raises('XX001', qr/XX001: \Q$report\E\n/, $read) }
-				else { $session->ends($read); $session->warns(qr/XX001: \Q$report\E\n/, $read) }
-			}, $session), "$failures/0/0", "$read: checksum failures counted");
+		$session->starts(sprintf $reads{$read}, $t);
+		if ($message eq $invalid) { $session->raises('XX001', qr/XX001: \Q$report\E\n/, $read) }
+		else { $session->ends($read); $session->warns(qr/XX001: \Q$report\E\n/, $read) }
+	}, $session), "$failures/0/0", "$read: checksum failures counted");
 	return;
 }
 
@@ -93,9 +93,9 @@ for_each_io_method(sub {
 				my ($alice, $t) = reader($aio, $kind, $damage, $setting, 128);
 				crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion);
 			}, leaves => 'nothing', dies => 1, log => [ @log, qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/,
-					qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
+				qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/ ]);
 		}
 	}
 }, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', restart_after_crash => 'on',
-		# each crash leaves rings behind, one for each possible process
-		max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });
+	# each crash leaves rings behind, one for each possible process
+	max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

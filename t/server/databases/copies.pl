@@ -78,7 +78,7 @@ END
 		$aio->gives("SELECT count(*) FROM pg_buffercache WHERE reldatabase = $oid", 0, 'no buffer is left of a database that was dropped') if !$aio->lacks('pg_buffercache');
 		$aio->sql('CHECKPOINT');
 	}, each => [ [ wal_log => 0 ], [ file_copy => 0 ], [ wal_log => 1 ], [ file_copy => 1 ] ], dies => sub ($, $crashes) { $crashes });
-# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports.md#create-database-minimal)
+	# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports.md#create-database-minimal)
 }, streaming => 1,
 	# with a ring so large that CREATE DATABASE does not write its pages, to use their buffers again
 	conf => { shared_buffers => '128MB' },
@@ -102,10 +102,10 @@ sub cancelled_when_full ($aio, $creator, $times)
 	$creator->starts('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log');
 	my $full = 0;
 	ok($aio->poll(sub {
-			return 1 if $aio->sql('SELECT count(*) FROM io_held') == $handles && ++$full == $times;
-			$aio->sql('SELECT io_release_all()');
-			return 0;
-		}), "all handles are in use, time number $times") or note($aio->activity($creator->pid));
+		return 1 if $aio->sql('SELECT count(*) FROM io_held') == $handles && ++$full == $times;
+		$aio->sql('SELECT io_release_all()');
+		return 0;
+	}), "all handles are in use, time number $times") or note($aio->activity($creator->pid));
 	$aio->sql("SELECT pg_cancel_backend(${\$creator->pid})");
 	$creator->wait_for_end;
 	$aio->end_gate;
@@ -124,7 +124,7 @@ with_each_io_method(sub {
 		$creator->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 64; SET maintenance_io_concurrency = 64');
 		my $left = grep { cancelled_when_full($aio, $creator, $_) } 2 .. 7;
 		if ($aio->has_bug('create-database-error')) { cmp_ok($left, '>', 0, "files are left, $left of 6 times") }
-		else                          { is($left, 0, 'no files are left') }
+		else { is($left, 0, 'no files are left') }
 		$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
 	}), skip => $aio->lacks('gate'));
 }, conf => { io_max_concurrency => $handles });
@@ -163,5 +163,5 @@ for_each_io_method(sub {
 		$strategy eq 'wal_log' && $aio->has_bug('create-database-minimal') ? like($outcome{copy}, qr/index "u_n" contains unexpected zero page at block 0/, 'the index of the copy is of zeroes')
 		  : is($outcome{copy}, '10|1', 'the copy can be used');
 		$aio->sql("DROP DATABASE $_") for qw(copy template);
-	}, each => ['wal_log', 'file_copy'], dies => 1, log => qr/ERROR:  XX002: index "u_n" contains unexpected zero page at block 0|ERROR:  index "u_n" contains unexpected zero page/);
+	}, each => [ 'wal_log', 'file_copy' ], dies => 1, log => qr/ERROR:  XX002: index "u_n" contains unexpected zero page at block 0|ERROR:  index "u_n" contains unexpected zero page/);
 }, leaves => 'nothing', conf => { wal_level => 'minimal', max_wal_senders => 0, shared_buffers => '128MB' });

@@ -57,9 +57,9 @@ with_each_io_method(sub {
 		}
 	}), leaves => 'nothing');
 }, prepare => sub ($aio) {
-		$aio->make_tablespace;
-		$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
-	});
+	$aio->make_tablespace;
+	$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
+});
 
 # Fewer file descriptors than files.  The descriptor that is closed to make room may belong to a read that is staged
 # or in flight (pgaio_closing_fd in LruDelete), and is opened again for the next read (FileStartReadV).  The test puts
@@ -175,9 +175,9 @@ for_each_io_method(sub {
 		my $open = sub { return scalar(() = descriptors($writer, qr{/\Q$file\E( \(deleted\))?$})) };
 		# it cleans the dirty buffers that the sweep of the clock would come to
 		ok($aio->poll(sub {
-				$alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))");
-				$open->() > 0;
-			}), 'the background writer has its file open');
+			$alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))");
+			$open->() > 0;
+		}), 'the background writer has its file open');
 		$aio->sql("DROP TABLE $t; CHECKPOINT");
 		ok($aio->poll(sub { $open->() == 0 }), 'and closes it after a checkpoint');
 	}));

@@ -96,7 +96,7 @@ with_each_io_method(sub {
 			}
 		}
 		$alice->fails("SELECT read_rel_block_ll('$t', $size)", '22023', qr/block number $size is out of range/, 'the end');
-	}), each => ['', 'TEMP'], leaves => 'nothing');
+	}), each => [ '', 'TEMP' ], leaves => 'nothing');
 
 	$aio->scenario('scans', with('alice', sub ($alice, $kind) {
 		my ($t) = long_table($aio, 't', kind => $kind, session => $alice);
@@ -125,7 +125,7 @@ with_each_io_method(sub {
 		$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[" . join(',', @jumps) . '])', join(',', @jumps), 'blocks of the three segments in turn');
 		is(right_rows($alice, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
 		is(right_rows($alice, $t, 0, SIDE), 0, 'none in a hole');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 });
 
 # Tables of three segments: pages beside the boundaries are written, the table is extended over
@@ -171,7 +171,7 @@ with_each_io_method(sub {
 		$alice->sql("DROP TABLE $t");
 		# the first file of a permanent table stays, empty, until the next checkpoint
 		like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario('a crash', sub {
 		my ($t, $file) = long_table($aio, 't');
@@ -308,8 +308,8 @@ for_each_io_method(sub {
 		$aio->evict($t);
 		$aio->overwrite($aio->file_of($t) . "_$fork", 100, 'broken');
 		is($aio->checksum_failures_during(sub {
-					$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
-				}, $alice), '1/0/0', 'counted once');
+			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
+		}, $alice), '1/0/0', 'counted once');
 		$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
 		$aio->proves($t, blocks => 41);
 		$aio->evict($t);

@@ -78,21 +78,21 @@ with_each_io_method(sub {
 		my $before = $sizes->();
 		my $did = "SELECT coalesce(sum(reads), 0), coalesce(sum(hits), 0), coalesce(sum(extends), 0), coalesce(sum(writes), 0) FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'temp relation'";
 		is($aio->change_during($did, sub {
-					for my $statement (@statements)
-					{
-						my ($name, $sql, $message) = @$statement;
-						my $reason = $name =~ /pg_prewarm/ ? $without{pg_prewarm} : $name =~ /raw_page/ ? $without{pageinspect} : undef;
-						$reason //= 'this release extends an empty table of another session' if $name =~ /empty/ && $has_bug;
-					  SKIP: {
-							skip "$name: $reason", 1 if $reason;
-							$bob->sql('RESET ALL');
-							$bob->fails($sql =~ s/\bS\./$schema./gr, '0A000', $message, $name);
-						}
-					}
+			for my $statement (@statements)
+			{
+				my ($name, $sql, $message) = @$statement;
+				my $reason = $name =~ /pg_prewarm/ ? $without{pg_prewarm} : $name =~ /raw_page/ ? $without{pageinspect} : undef;
+				$reason //= 'this release extends an empty table of another session' if $name =~ /empty/ && $has_bug;
+				SKIP: {
+					skip "$name: $reason", 1 if $reason;
 					$bob->sql('RESET ALL');
-					# these leave such tables out
-					$bob->sql("$_ $schema.t") for 'VACUUM', 'ANALYZE';
-				}, $bob), '0/0/0/0', 'nothing was read, found, extended or written');
+					$bob->fails($sql =~ s/\bS\./$schema./gr, '0A000', $message, $name);
+				}
+			}
+			$bob->sql('RESET ALL');
+			# these leave such tables out
+			$bob->sql("$_ $schema.t") for 'VACUUM', 'ANALYZE';
+		}, $bob), '0/0/0/0', 'nothing was read, found, extended or written');
 		is($sizes->(), $before, 'the files are as they were');
 		$aio->proves($t, session => $alice);
 		$alice->gives('SELECT count(*) FROM e', 0, 'the empty table is empty');

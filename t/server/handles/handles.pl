@@ -85,7 +85,7 @@ sub for_each_io_method_of ($max)
 
 		$aio->scenario('streams', with_kind('alice', 30, sub ($alice, $t, $kind) {
 			$alice->sql("SET effective_io_concurrency = $_"), $aio->evict($t, $alice),
-				$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
+			  $alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 30 FROM generate_series(0, 89) i ORDER BY i))",
 				'90|1305', "effective_io_concurrency = $_, $kind") for 0, 1, 32;
 		}), each => [ '', 'TEMP' ], leaves => 'nothing');
 
@@ -210,8 +210,8 @@ with_each_io_method(sub {
 		my $warning = $sync && @expected ? shift @expected : undef;
 		is(handles($aio, $alice, 'STAGED'), 0, 'nothing is staged any more');
 		is($aio->io_during($bob, 'relation/normal', sub {
-					$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
-				}), '0/0', 'without reading them');
+			$bob->gives(sprintf($both, $t), 2, 'another can have the blocks');
+		}), '0/0', 'without reading them');
 		return if !$transaction;
 		$alice->sql($transaction);
 		$alice->warns($_) for @expected;
@@ -238,7 +238,7 @@ with_each_io_method(sub {
 			$aio->evict($t, $alice);
 			my $last = $staged - 1;
 			$alice->sql($aio->batch((map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $last - 1),
-					"SELECT read_rel_block_ll('$t', $last, wait_complete => false, smgrreleaseall => true)"));
+				"SELECT read_rel_block_ll('$t', $last, wait_complete => false, smgrreleaseall => true)"));
 			my $buffers = "SELECT sum(nblocks) FROM read_buffers('$t', 0, $staged)";
 			is($aio->io_during($alice, 'relation/normal', sub { $alice->gives($buffers, $staged, "$staged: all blocks are there") }), '0/0', 'without reading them again');
 		}
@@ -304,7 +304,7 @@ for_each_io_method(sub {
 		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
 		$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
 		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-	}), each => ["read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)"]);
+	}), each => [ "read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)" ]);
 
 	$aio->scenario('a wait for the read of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
 		$aio->evict($t, $alice);
@@ -316,7 +316,7 @@ for_each_io_method(sub {
 		$aio->release;
 		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
 		$bob->returns('', 'goes on, too');
-	}), each => ["read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)"], skip => $aio->no_faults);
+	}), each => [ "read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)" ], skip => $aio->no_faults);
 
 	# each has staged what the other wants
 	$aio->scenario('two batches that cross', with('alice bob', 60, sub ($alice, $bob, $t) {

@@ -28,10 +28,10 @@ with_each_io_method(sub {
 		# a scan looks at a heap block once for each run of rows in that block
 		$aio->evict($t);
 		is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
-				sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY n OFFSET 0) s") }, $alice, $aio), '100/0', 'by n: each heap block once');
+			sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY n OFFSET 0) s") }, $alice, $aio), '100/0', 'by n: each heap block once');
 		$aio->evict($t);
 		is($aio->change_during("SELECT heap_blks_read, heap_blks_hit FROM pg_statio_all_tables WHERE relid = '$t'::regclass",
-				sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY k OFFSET 0) s") }, $alice, $aio), '100/300', 'by k: once for each row');
+			sub { $alice->sql("SELECT sum(n) FROM (SELECT n FROM $t ORDER BY k OFFSET 0) s") }, $alice, $aio), '100/300', 'by k: once for each row');
 	}));
 
 	# with a ring, but for the metapage
@@ -92,7 +92,7 @@ with_each_io_method(sub {
 			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
 			$aio->sql("DROP INDEX scenario.c_$am");
 		}
-	}), each => [0, 2]);
+	}), each => [ 0, 2 ]);
 
 	# rows that are deleted, but not for each snapshot, have their entries
 	$aio->scenario('a snapshot that is older than the index: %s', with('bob', 40, changes => 1, sub ($bob, $t, $am) {
@@ -103,7 +103,7 @@ with_each_io_method(sub {
 		$bob->gives($query, '40|780', 'all rows');
 		$bob->sql('COMMIT');
 		$bob->gives($query, '30|590', 'the rows that are left');
-	}), each => ['btree', 'hash']);
+	}), each => [ 'btree', 'hash' ]);
 
 	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 200, sub ($alice, $bob, $t) {
 		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
@@ -164,7 +164,7 @@ with_each_io_method(sub {
 		$aio->evict('h_i', $alice);
 		$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
 		$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new

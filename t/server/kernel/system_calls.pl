@@ -27,7 +27,7 @@ with_each_io_method(sub {
 		$aio->evict($t, $alice);
 		$alice->sql("SELECT read_rel_block_ll('$t', 10, nblocks => 10)");
 		is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks');
-	}), each => ['', 'TEMP'], skip => $skip);
+	}), each => [ '', 'TEMP' ], skip => $skip);
 
 	$aio->scenario('streams', with('alice', 120, sub ($alice, $t) {
 		my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
@@ -107,7 +107,7 @@ with_each_io_method(sub {
 	$aio->scenario('a file that ends early', with('alice', 40, sub ($alice, $t) {
 		$aio->evict($t);
 		raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
-	  SKIP: {
+		SKIP: {
 			skip 'zero_damaged_pages is an assertion that fails in mdreadv()', 1 if $aio->has_assertions;
 			$alice->sql('SET zero_damaged_pages = on');
 			at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
@@ -142,7 +142,7 @@ with_each_io_method(sub {
 			my ($interrupted) = while_interrupted($aio, $alice, 'io_uring_enter', sub { $alice->sql($read) });
 			last if @waits = grep { /GETEVENTS/ } @$interrupted;
 		}
-	  SKIP: {
+		SKIP: {
 			skip 'all reads are faster than strace', 1 if !@waits;
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 496) WHERE NOT io_reqd", 496, 'the session waits again, until all blocks are there');
 		}
@@ -257,8 +257,8 @@ SKIP:
 			$alice->sql("SET io_combine_limit = $limit");
 			$aio->evict($t, $alice);
 			is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
-						$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
-					}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
+				$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
+			}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
 			$aio->proves($t, session => $alice);
 			$aio->evict($t, $alice);
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
@@ -366,8 +366,8 @@ for_each_io_method(sub {
 		my ($reads, $bytes) = split m{/}, $counts->(sub { $alice->sql($read) });
 		ok($reads > 0 && $bytes >= $reads, "$reads reads of $bytes bytes");
 		is($counts->(sub {
-				while_injected($alice->pid, 'pread64:error=EIO', undef, sub { $alice->fails($read, '58030', qr/could not read from WAL segment/, 'an error') });
-			}), '0/0', 'reads that fail');
+			while_injected($alice->pid, 'pread64:error=EIO', undef, sub { $alice->fails($read, '58030', qr/could not read from WAL segment/, 'an error') });
+		}), '0/0', 'reads that fail');
 	}), skip => $reason // $aio->lacks('pg_walinspect'));
 
 	$aio->scenario('the files of a database', sub {

@@ -75,10 +75,10 @@ with_each_io_method(sub {
 		my $pattern = qr/XX001: \Q${\sprintf $message, $path}\E\n/;
 		my $report;
 		is($aio->checksum_failures_during(sub {
-					$alice->starts($read);
-					$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
-					$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
-				}, $alice), "$failures/0/0", 'checksum failures counted');
+			$alice->starts($read);
+			$severity eq 'ERROR' ? $alice->raises('XX001', $pattern, $read) : $alice->ends($read);
+			$report = $severity eq 'ERROR' ? $alice->error : ($alice->warnings)[0];
+		}, $alice), "$failures/0/0", 'checksum failures counted');
 		is(wording($report->{detail}), wording($detail), 'detail');
 		is(wording($report->{hint}), wording($hint), 'hint');
 		# newer minor releases have a singular and a plural
@@ -159,8 +159,8 @@ with_each_io_method(sub {
 		my $since = $aio->sql('SELECT clock_timestamp()');
 		my @both = ("SELECT read_rel_block_ll('pg_shdescription', 0)", "SELECT * FROM read_buffers('pg_shdescription', 0, 1)");
 		is($aio->checksum_failures_during(sub {
-					$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @both;
-				}, $alice), '0/0/2', 'counted for postgres, other, shared');
+			$alice->fails($_, 'XX001', qr/invalid page in block 0 of relation "global\/\d+"/) for @both;
+		}, $alice), '0/0/2', 'counted for postgres, other, shared');
 		$aio->gives((sprintf $failed_since, $since), 'shared', 'and when');
 		$alice->sql("SELECT modify_rel_block('pg_shdescription', 0)");
 		$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
@@ -171,14 +171,14 @@ with_each_io_method(sub {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 		$alice->sql('SET zero_damaged_pages = on');
 		is($aio->checksum_failures_during(sub {
-					$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
-					# with io_uring bob finds the completion
-					$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
-					$aio->proves($t, except => 'block 3 has no row');
-					$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
-					$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
-					# alice has not waited for her read, and so does not count its failure
-				}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'an owner counts the failure if it waits');
+			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
+			# with io_uring bob finds the completion
+			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
+			$aio->proves($t, except => 'block 3 has no row');
+			$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
+			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
+			# alice has not waited for her read, and so does not count its failure
+		}, $alice, $bob), $aio->method eq 'sync' ? '1/0/0' : '0/0/0', 'an owner counts the failure if it waits');
 		$aio->evict($t, $alice);
 		$bob->fails("SELECT * FROM read_buffers('$t', 2, 3)", 'XX001', qr/invalid page in block 3 of/, 'without the setting');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
@@ -206,8 +206,8 @@ with_each_io_method(sub {
 			my ($ignore, $moves) = @$case;
 			$alice->sql("SET ignore_checksum_failure = $ignore");
 			is($aio->checksum_failures_during(sub {
-						$moves ? $alice->sql($move) : $alice->fails($move, 'XX001', qr/invalid page in block 3 of relation "base\S+"/, 'it does not move');
-					}, $alice), '1/0/0', "ignore_checksum_failure = $ignore: counted");
+				$moves ? $alice->sql($move) : $alice->fails($move, 'XX001', qr/invalid page in block 3 of relation "base\S+"/, 'it does not move');
+			}, $alice), '1/0/0', "ignore_checksum_failure = $ignore: counted");
 			$alice->warns(qr/page verification failed, calculated checksum \d+ but expected \d+/);
 		}
 		$aio->sql("DROP TABLE $t");
@@ -233,9 +233,9 @@ with_each_io_method(sub {
 		$alice->sql("SELECT grow_rel('$t', 20); SELECT evict_rel('$t')");
 		my $since = $aio->sql('SELECT clock_timestamp()');
 		is($aio->checksum_failures_during(sub {
-					$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
-					$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
-				}, $alice), '0/0/0', 'no failure');
+			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 23)))", 24, 'read');
+			$alice->gives("SELECT count(*) FROM $t", 4, 'empty');
+		}, $alice), '0/0/0', 'no failure');
 		$aio->gives("SELECT count(*) FROM pg_stat_database WHERE checksum_last_failure >= '$since'", 0, 'no database has the time of one');
 	}), each => [ '', 'TEMP' ]);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
@@ -337,8 +337,8 @@ for my $checksums (1, 0)
 						my $name = "$header: " . describe($fields) . ($own ? '' : ', the old checksum');
 						my $refused = $header eq 'bad' || $failure;
 						is($aio->checksum_failures_during(sub {
-									$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
-								}, $alice), "$failure/0/0", 'checksum failures');
+							$refused ? $alice->fails($stream, 'XX001', $invalid, "$name: refused") : $alice->gives($stream, 4, "$name: accepted");
+						}, $alice), "$failure/0/0", 'checksum failures');
 						$alice->sql('SET ignore_checksum_failure = on');
 						$aio->evict($t, $alice);
 						$header eq 'bad' ? $alice->fails($stream, 'XX001', $invalid, "$name: not ignored") : $alice->gives($stream, 4, "$name: ignored");

@@ -22,14 +22,14 @@ with_each_io_method(sub {
 		$alice->sql('SET client_min_messages = debug1');
 		$alice->notices;
 		is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-					$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
-				}), $reads . '/' . $sum * 8192, 'reads and bytes');
+			$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', 'StartReadBuffers');
+		}), $reads . '/' . $sum * 8192, 'reads and bytes');
 		is(scalar grep({ /could not read blocks \d+\.\.5 in file "$path": read only \d+ of \d+ bytes/ } $alice->notices), $reads - 1, 'DEBUG1 tells of each that was short');
 		$alice->sql('RESET client_min_messages');
 		$aio->evict($t, $alice);
 		is($aio->io_during($alice, $kind ? 'temp relation/normal' : 'relation/normal', sub {
-					$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
-				}), $reads . '/' . $sum * 8192, 'reads and bytes');
+			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])", '2,3,4,5', 'stream');
+		}), $reads . '/' . $sum * 8192, 'reads and bytes');
 		$aio->evict($t, $alice);
 		my $plan = explained($alice, 'BUFFERS', "SELECT * FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4, 5])");
 		is($plan->{ ($kind ? 'Local' : 'Shared') . ' Read Blocks' }, $sum, 'EXPLAIN (BUFFERS) counts the blocks that each read asks for');
@@ -216,8 +216,8 @@ for_each_io_method(sub {
 		my ($reads, $blocks) = (0, 0);
 		for (my $left = 128; $left > 0; $left -= $whole) { $reads++; $blocks += $left }
 		is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub {
-					$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
-				}), $reads . '/' . $blocks * 8192, 'reads and bytes');
+			$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 127, 128)", '128|1', 'StartReadBuffers reads on');
+		}), $reads . '/' . $blocks * 8192, 'reads and bytes');
 		$aio->tell_truth;
 		$aio->proves($t, session => $alice);
 	}), leaves => 'nothing', skip => $aio->no_faults, each => [ combined([ '', 'TEMP' ], [ [ 1, 0 ], [ 32, 1 ], [ 33, 4096 ], [ 64, 0 ], [ 127, 0 ], [ 127, 8191 ] ]) ]);

@@ -18,15 +18,15 @@ sub meet ($aio, $t, $blocks, $during = undef)
 	$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
 	my $io;
 	my $blocks_got = $aio->blocks_during($t, sub {
-			$io = $aio->io_during($bob, 'relation/normal', sub {
-				$bob->starts("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff)"
-					  . " FROM read_stream_for_blocks('$t', ARRAY[$blocks])");
-				$blocks =~ /^2/ ? $bob->waits_on_others_io : $bob->waits_on('AioIoCompletion');
-				$during->($alice, $bob) if $during;
-				$aio->release;
-				$bob->returns($blocks, 'its blocks in order');
-			});
-		}, $bob);
+		$io = $aio->io_during($bob, 'relation/normal', sub {
+			$bob->starts("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff)"
+				  . " FROM read_stream_for_blocks('$t', ARRAY[$blocks])");
+			$blocks =~ /^2/ ? $bob->waits_on_others_io : $bob->waits_on('AioIoCompletion');
+			$during->($alice, $bob) if $during;
+			$aio->release;
+			$bob->returns($blocks, 'its blocks in order');
+		});
+	}, $bob);
 	my ($hits) = $blocks_got =~ /(\d+)$/;
 	return "$io/$hits";
 }
@@ -88,11 +88,11 @@ with_each_io_method(sub {
 	$aio->scenario('an unreferenced read, wanted by another', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 		is($aio->io_during($reader, 'relation/normal', sub {
-					$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
-						'2|3', 'reads');
-				}), '0/0', 'and nothing is read again');
+			$reader->gives("SELECT count(*), min(blocknum) FROM read_stream_for_blocks('$t', ARRAY[3, 4])",
+				'2|3', 'reads');
+		}), '0/0', 'and nothing is read again');
 		$aio->gives("SELECT state, result, raw_result FROM pg_aios", $aio->method eq 'sync' ? '' :
-			'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
+			  'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
 		$aio->proves($t);
 		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
 	}));
@@ -100,12 +100,12 @@ with_each_io_method(sub {
 	$aio->scenario('a wait for one read collects all that have ended', with('owner reader', 10, sub ($owner, $reader, $t) {
 		# the kernel may be slower than the reader
 		ok($aio->poll(sub {
-				$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
-				$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
-				my $states = $aio->sql("SELECT string_agg(state, ' ' ORDER BY off) FROM pg_aios WHERE pid = ${\$owner->pid}");
-				$owner->sql("SELECT evict_rel('$t')");
-				return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
-			}), 'three by one look into the ring');
+			$owner->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 2, 5, 8;
+			$reader->sql("SELECT count(*) FROM read_buffers('$t', 2, 1)");
+			my $states = $aio->sql("SELECT string_agg(state, ' ' ORDER BY off) FROM pg_aios WHERE pid = ${\$owner->pid}");
+			$owner->sql("SELECT evict_rel('$t')");
+			return $states eq 'COMPLETED_SHARED COMPLETED_SHARED COMPLETED_SHARED';
+		}), 'three by one look into the ring');
 	}), skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
 	$aio->scenario('an unreferenced read that fails is nobody\'s error', with('owner reader', 10, sub ($owner, $reader, $t) {
@@ -115,8 +115,8 @@ with_each_io_method(sub {
 		# since 19 the reader joins the read of the first block with io_uring, and then reads that anew
 		my $reads = $aio->method eq 'io_uring' && $aio->major >= 19 ? qr/[12]/ : 1;
 		like($aio->io_during($reader, 'relation/normal', sub {
-					$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
-				}), qr{^$reads/24576$}, 'all three by itself');
+			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
+		}), qr{^$reads/24576$}, 'all three by itself');
 		$aio->proves($t);
 		$aio->tell_truth;
 		$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
@@ -130,8 +130,8 @@ with_each_io_method(sub {
 		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left of the read');
 		is($aio->cached($t), '5,6,7', 'except the blocks that it has read');
 		is($aio->io_during($reader, 'relation/normal', sub {
-					$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
-				}), '0/0', 'without another read');
+			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", '3', 'reads');
+		}), '0/0', 'without another read');
 	}), leaves => 'nothing');
 
 	$aio->scenario('the owner exits before the read has ended', with('owner reader', 10, sub ($owner, $reader, $t) {
@@ -236,21 +236,21 @@ for_each_io_method(sub {
 		$alice->sql("SELECT evict_rel('$t')");
 		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 		$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
-	}), each => ['', 'UNLOGGED', 'TEMP']);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	$aio->scenario('more reads than handles', with_kind('alice', 120, sub ($alice, $t, $) {
 		$alice->sql('SET io_combine_limit = 1');
 		$alice->gives("SELECT count(*), sum(n) FROM generate_series(0, 100, 20) b, LATERAL (SELECT sum(nblocks) AS n FROM start_read_buffers('$t', b, 20)) s", '6|120', 'in one statement');
-	}), each => ['', 'UNLOGGED', 'TEMP']);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	$aio->scenario('the statement fails after it has started reads', with_kind('alice', 20, sub ($alice, $t, $) {
 		$alice->fails("SELECT 1 / (sum(nblocks) - 10) FROM start_read_buffers('$t', 0, 10)", '22012', qr/division by zero/, 'the error is that of the statement');
 		$alice->sql("DO \$\$ BEGIN PERFORM start_read_buffers('$t', 10, 10); PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$");
-	}), each => ['', 'UNLOGGED', 'TEMP']);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	$aio->scenario('the table is dropped after reads of it have started', with_kind('alice', 20, sub ($alice, $t, $) {
 		$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
-	}), each => ['', 'UNLOGGED', 'TEMP']);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	$aio->scenario('in a batch', with('alice', 20, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
@@ -285,7 +285,7 @@ for_each_io_method(sub {
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
 		$aio->release;
 		$alice->returns(4, 'all blocks');
-	}), each => ['', 'TEMP'], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
+	}), each => [ '', 'TEMP' ], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 	$aio->scenario('a read that fails', with('alice', 20, sub ($alice, $t) {
 		$aio->falsify('EIO', relation => $t);

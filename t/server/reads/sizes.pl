@@ -12,15 +12,15 @@ with_each_io_method(sub {
 		$alice->sql("SET io_combine_limit = $limit");
 		$aio->evict($t);
 		is($aio->io_during($alice, 'relation/normal', sub {
-					$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 40)))",
-						'41|820', "limit $limit, stream");
-				}), $reads . '/' . 41 * 8192, 'reads and bytes');
+			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 40)))",
+				'41|820', "limit $limit, stream");
+		}), $reads . '/' . 41 * 8192, 'reads and bytes');
 		$aio->proves($t);
 		$aio->evict($t);
 		is($aio->io_during($alice, 'relation/normal', sub {
-					$alice->gives("SELECT count(*), max(nblocks) FROM read_buffers('$t', 0, 41)",
-						"$reads|" . ($limit > 32 ? 32 : $limit), "limit $limit, StartReadBuffers");
-				}), $reads . '/' . 41 * 8192, 'reads and bytes');
+			$alice->gives("SELECT count(*), max(nblocks) FROM read_buffers('$t', 0, 41)",
+				"$reads|" . ($limit > 32 ? 32 : $limit), "limit $limit, StartReadBuffers");
+		}), $reads . '/' . 41 * 8192, 'reads and bytes');
 		$aio->evict($t);
 		is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT count(*) FROM $t", 41, "limit $limit, scan") }) =~ s{.*/}{}r,
 			41 * 8192, 'bytes');
@@ -39,8 +39,8 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->warm($t, @$there);
 		is($aio->io_during($alice, 'relation/normal', sub {
-					$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[$blocks])", $blocks, $what);
-				}), $reads . '/' . $read * 8192, 'reads and bytes');
+			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[$blocks])", $blocks, $what);
+		}), $reads . '/' . $read * 8192, 'reads and bytes');
 		is($aio->cached($t), join(',', sort { $a <=> $b } keys %{ { map { $_ => 1 } @$there, split /,/, $blocks } }),
 			'these and no others are in the buffer pool');
 		$aio->proves($t);
@@ -70,12 +70,12 @@ for_each_io_method(sub {
 		my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
 		$alice->sql("SET io_combine_limit = $limit");
 		is($aio->io_during($alice, $counted, sub {
-					$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
-				}), split(/,/, $sizes) . '/' . 128 * 8192, 'reads and bytes');
+			$alice->gives("SELECT string_agg(nblocks::text, ',' ORDER BY blockoff) FROM read_buffers('$t', 127, 128)", $sizes, 'StartReadBuffers');
+		}), split(/,/, $sizes) . '/' . 128 * 8192, 'reads and bytes');
 		$aio->evict($t, $alice);
 		is($aio->io_during($alice, $counted, sub {
-					$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 299)))", '300|44850', 'stream');
-				}), $reads . '/' . 300 * 8192, 'reads and bytes');
+			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 299)))", '300|44850', 'stream');
+		}), $reads . '/' . 300 * 8192, 'reads and bytes');
 		$aio->proves($t, session => $alice);
 		$aio->evict($t, $alice);
 		my $read = $aio->io_during($alice, $counted, sub { $alice->gives("SELECT count(*) FROM $t", 300, 'scan') });

@@ -45,8 +45,8 @@ with_each_io_method(sub {
 		$aio->proves($t);
 		$aio->note_state;
 		push @seen, resources($aio);
-	}), each => ['the reader', 'another backend', 'an I/O worker or the checkpointer'], dies => 1);
-  SKIP: {
+	}), each => [ 'the reader', 'another backend', 'an I/O worker or the checkpointer' ], dies => 1);
+	SKIP: {
 		skip 'no /proc to look at', 1 if grep { !defined } @seen;
 		my ($first, $second, $third) = @seen;
 		for my $what (sort keys %$first)
@@ -75,8 +75,8 @@ with_each_io_method(sub {
 		$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 			'0|0|0', 'nothing is held, and nothing in force');
 	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device('30s', keep => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => $aio->lacks('gate'));
-}, leaves => 'nothing', # each crash leaves rings behind, one for each possible process
-	# the device for all relations is not to delay what sessions read of the catalogs
+}, leaves => 'nothing',    # each crash leaves rings behind, one for each possible process
+	  # the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });
 
 # Recovery after a crash, from full page images and from blocks that are read, with and without prefetch, which counts
@@ -128,8 +128,8 @@ with_each_io_method(sub {
 		my $conflicts = $delay eq '-1' ? 0 : 1;
 		$standby->wait_for("SELECT conflicts = $conflicts FROM pg_stat_database WHERE datname = 'postgres'");
 		$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", "$conflicts|0", 'conflicts by their reason');
-		$standby->end_scenario(log => [ qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/ ]);
-	}, each => ['-1', '1ms']);
+		$standby->end_scenario(log => [qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/]);
+	}, each => [ '-1', '1ms' ]);
 
 	# what VACUUM and others note in the visibility map, replay notes as well
 	$aio->scenario('the visibility map on a standby', sub {
@@ -253,7 +253,7 @@ with_each_io_method(sub {
 		$aio->sql('ALTER SYSTEM RESET ALL');
 		$aio->node->restart;
 		$aio->observe;
-	}), each => ['on', 'off'], dies => 1);
+	}), each => [ 'on', 'off' ], dies => 1);
 
 	# the file ends before the block now, so prefetch leaves the block out
 	$aio->scenario('records of a block that has been cut off since', with('alice', sub ($alice) {
@@ -317,5 +317,5 @@ for_each_io_method(sub {
 		unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
 		unlink "$directory/recovery.signal";
 		$aio->start_again;
-	}), each => ['checkpointer', 'background writer', 'io worker 0'], dies => 1);
+	}), each => [ 'checkpointer', 'background writer', 'io worker 0' ], dies => 1);
 }, leaves => 'nothing');

@@ -51,7 +51,7 @@ with_each_io_method(sub {
 		$aio->recovers;
 		is(contents($aio, $has_amcheck), $before, 'all tables and indexes are as they were');
 		$aio->sql("DROP SCHEMA $name CASCADE");
-	}, each => [scripts_in_wal()], dies => 1);
+	}, each => [ scripts_in_wal() ], dies => 1);
 },
 	own => 1,
 	# the images of all blocks are many
@@ -90,7 +90,7 @@ sub shrink_and_grow ($aio)
 # Makes tables of 150 pages, empty from some block on but for the last rows that are given, and truncates them to
 # one of these after the other, after a restart point of the standby.  Nothing but truncations names the empty
 # blocks.  The rows are written with images, and checkpoints between have the standby forget the sizes of files.
-my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [ 31 ]);
+my %last_rows = (t => [ 99, 59, 29 ], u => [ 149, 148, 64, 0 ], v => [31]);
 
 sub truncate_by_and_by ($aio, $standby)
 {

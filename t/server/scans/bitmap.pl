@@ -250,7 +250,7 @@ with_each_io_method(sub {
 			}
 			$alice->sql('DEALLOCATE q');
 		}
-	}), each => [0, 2]);
+	}), each => [ 0, 2 ]);
 }, conf => { shared_buffers => '32MB', max_worker_processes => 8, max_parallel_workers => 4 });
 
 # Scans that begin again, and again before anything was read, or end so: each kind of scan, of which a
@@ -263,7 +263,7 @@ for_each_io_method(sub {
 		$alice->sql(join '; ', map { "SET enable_$_ = off" } qw(seqscan indexscan indexonlyscan bitmapscan tidscan material));
 		$alice->sql("SET enable_$enabled = on");
 		my $from = 'scenario.t' . ($scan =~ /Sample/ ? ' TABLESAMPLE system (100)' : '');
-		for my $asked ([ 1 ], [ 1, 0 ], [ 0, 0, 1, 0, 0 ], [ 1, 0, 0, 1, 0, 0, 0 ], [ 0, 0, 0 ])
+		for my $asked ([1], [ 1, 0 ], [ 0, 0, 1, 0, 0 ], [ 1, 0, 0, 1, 0, 0, 0 ], [ 0, 0, 0 ])
 		{
 			for my $limit ('', ' LIMIT 3')
 			{

@@ -26,7 +26,7 @@ with_each_io_method(sub {
 			$alice->gives(($step > 0 ? "FETCH FORWARD $step" : "FETCH BACKWARD ${\-$step}") . ' FROM c', numbers($first, $last), "on by $step");
 		}
 		$alice->sql('COMMIT');
-	}), each => ['cold', 'cached']);
+	}), each => [ 'cold', 'cached' ]);
 
 	$aio->scenario('each block is read once', with('alice', sub ($alice) {
 		my $t = numbered_table($aio, 'r', 50, 4);
@@ -34,12 +34,12 @@ with_each_io_method(sub {
 		for my $direction ('FORWARD', 'BACKWARD')
 		{
 			my $io = $aio->io_during($alice, 'relation/normal', sub {
-					$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
-					$alice->sql('MOVE FORWARD ALL FROM c') if $direction eq 'BACKWARD';
-					$aio->evict($t);
-					# MOVE BACKWARD ALL would rewind the cursor instead
-					$alice->sql("FETCH $direction ALL FROM c; COMMIT");
-				});
+				$alice->sql("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT n FROM $t");
+				$alice->sql('MOVE FORWARD ALL FROM c') if $direction eq 'BACKWARD';
+				$aio->evict($t);
+				# MOVE BACKWARD ALL would rewind the cursor instead
+				$alice->sql("FETCH $direction ALL FROM c; COMMIT");
+			});
 			is($io =~ s{.*/}{}r, 50 * 8192, "$direction: bytes");
 		}
 		is($aio->blocks_during($t, sub { $alice->sql("SELECT count(*) FROM $t") }, $alice), '50/50', 'a second scan finds all blocks cached');
@@ -228,8 +228,8 @@ for_each_io_method(sub {
 		$aio->evict($t);
 		my $wanted = $last - $first + 1;
 		my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-				$alice->gives($query, join('|', (4 * $wanted) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
-			}, $alice);
+			$alice->gives($query, join('|', (4 * $wanted) x 2, 4 * $first, 4 * $last + 3), "blocks $first to $last: each row once");
+		}, $alice);
 		is_between($fetched, $wanted, $wanted + 2, 'blocks');
 		like($alice->sql("$explain $query"), qr/Workers Launched: 2.*Parallel Tid Range Scan/s, 'in parallel') if $aio->major >= 19 && $wanted > 200;
 	}, each => [ [ 0, 9 ], [ 350, 399 ], [ 100, 355 ], [ 399, 399 ] ]);
@@ -243,12 +243,12 @@ for_each_io_method(sub {
 			# no process gets a second read before each has one
 			$aio->hold(relation => $t) if $can_hold;
 			my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
-					$alice->starts(sprintf $sql, $t);
-					$aio->comes_to_give("SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('AioIoCompletion', 'completion_wait') AND ${\$alice->pid} IN (pid, leader_pid)",
-						3, 'the session and two workers wait for a read') if $can_hold;
-					$aio->release if $can_hold;
-					$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
-				}, $alice);
+				$alice->starts(sprintf $sql, $t);
+				$aio->comes_to_give("SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('AioIoCompletion', 'completion_wait') AND ${\$alice->pid} IN (pid, leader_pid)",
+					3, 'the session and two workers wait for a read') if $can_hold;
+				$aio->release if $can_hold;
+				$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
+			}, $alice);
 			# some of the visibility map
 			is_between($fetched, $pages, $pages + 5, 'blocks that all processes look at');
 			if (!$no_trace)

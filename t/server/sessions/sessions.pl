@@ -96,7 +96,7 @@ with_each_io_method(sub {
 			$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
 			$aio->holds(1, 'the other is held');
 			$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
-		});
+	});
 	my %ends = (
 		'pg_cancel_backend' => [ '57014', qr/canceling statement due to user request/ ],
 		'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
@@ -143,10 +143,10 @@ sub single_user ($aio, @commands)
 	my ($output, $log);
 	# other servers of this user may have all of the locked memory for rings
 	$aio->poll(sub {
-			IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', 'postgres' ], \$input, \$output, \$log,
-				IPC::Run::timeout($TestAio::Oracles::settle * 3));
-			return $log !~ /could not setup io_uring queue: Cannot allocate memory/;
-		});
+		IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', 'postgres' ], \$input, \$output, \$log,
+			IPC::Run::timeout($TestAio::Oracles::settle * 3));
+		return $log !~ /could not setup io_uring queue: Cannot allocate memory/;
+	});
 	return ($? >> 8, [ $output =~ /answer = "([^"]*)"/g ], $log);
 }
 
@@ -228,7 +228,7 @@ for_each_io_method(sub {
 	$aio->scenario('not enough %s', with('', 40, sub ($t, $what, $ulimit, $reason) {
 		while_stopped($aio, sub {
 			my ($status, $log) = runs($aio, $ulimit, 'max_files_per_process=64');
-		  SKIP: {
+			SKIP: {
 				skip 'kernels before 6.15 may not limit the memory of rings', 4 if $what =~ /memory/ && kernel_version() < 6.015 && $log =~ /ready to accept connections/;
 				isnt($status, 0, 'the server does not start');
 				isnt($status, -1, 'it ends');

@@ -119,7 +119,7 @@ with_each_io_method(sub {
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
 		$standby->sql('SELECT io_hold_end()');
-	}, each => ['the hold timeout', 'a release', 'fast shutdown']);
+	}, each => [ 'the hold timeout', 'a release', 'fast shutdown' ]);
 
 },
 	# replay does not read a page whose whole image is in the WAL

@@ -126,8 +126,8 @@ with_each_io_method(sub {
 			$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 	}), skip => $starts_none);
 }, conf => { shared_buffers => '64MB', io_max_combine_limit => '128kB', io_max_concurrency => 64,
-		# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
-		'test_aio.reach_synchronous_reads' => 'on' });
+	# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
+	'test_aio.reach_synchronous_reads' => 'on' });
 
 # Which setting limits a stream: effective_io_concurrency, for VACUUM and ANALYZE
 # maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
@@ -178,8 +178,8 @@ with_each_io_method(sub {
 	$aio->scenario('a lone miss after many hits', with('alice', 60, sub ($alice, $t) {
 		$aio->warm($t, 0 .. 49);
 		$aio->traces_of("'$t', ${\$alice->pid}", sub {
-				$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
-			});
+			$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
+		});
 		$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
 	}), skip => $no_trace);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
@@ -207,7 +207,7 @@ with_each_io_method(sub {
 			$aio->evict($t, $alice);
 			$alice->gives("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 118, 2)), \"full\" => true, nruns => 3, end_at => $end)", 3 * $end, "with many reads in flight, at $end");
 		}
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario('paused', with('alice', 16, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 16');
@@ -298,7 +298,7 @@ sub streams_share ($aio, $scan, $fetches)
 	my ($alice) = $aio->sessions('alice');
 	my @tables = map { $aio->table("t$_", 120) } 1 .. 6;
 	$alice->sql('SET effective_io_concurrency = 32');
-	is($scan->($alice, $fetches, sub {}, @tables), '', 'six streams of a session');
+	is($scan->($alice, $fetches, sub { }, @tables), '', 'six streams of a session');
 	# each session has a share of the pool; each stream has one pin more, and a pin for its current
 	# row; at least 38 processes are not backends
 	my $share = int($aio->sql(<<'END'));
@@ -324,7 +324,7 @@ with_each_io_method(sub {
 		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
 		my @tables = map { $aio->table("t$_", 120, kind => 'TEMP', session => $alice) } 1 .. 8;
 		$aio->table('another', 20, kind => 'TEMP', session => $alice);
-		is(scan_together($alice, 40, sub {}, @tables), '', 'eight streams of a session');
+		is(scan_together($alice, 40, sub { }, @tables), '', 'eight streams of a session');
 		# other tables still get buffers
 		$alice->gives('SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, 0)) FROM another', '20|20', 'and another');
 		$alice->sql('COMMIT');

@@ -15,8 +15,8 @@ with_each_io_method(sub {
 		{
 			$aio->evict($t);
 			my $io = $aio->io_during($alice, "relation/$context", sub {
-					$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $all, context => '$context', ring_size => 128)", '300|2457600', $context);
-				});
+				$alice->gives("SELECT blocks, read_bytes FROM read_stream_run('$t', $all, context => '$context', ring_size => 128)", '300|2457600', $context);
+			});
 			is($io =~ s{.*/}{}r, 300 * 8192, "all bytes in the context $context");
 			next if $aio->lacks('pg_buffercache');
 			my @kept = split /,/, $aio->cached($t);
@@ -90,7 +90,7 @@ with_each_io_method(sub {
 				}
 			}
 		}
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario("split by another session's reads", with('alice bob', 120, sub ($alice, $bob, $t, $flags, $block, $count) {
 		$alice->sql('SET effective_io_concurrency = 64');

@@ -76,5 +76,5 @@ for_each_io_method(sub {
 		$alice->sql("SET temp_buffers = $buffers");
 		my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
 		is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
-	}), each => [100, 133_000]);
+	}), each => [ 100, 133_000 ]);
 }, leaves => 'nothing', conf => { io_max_combine_limit => 32 });

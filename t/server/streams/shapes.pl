@@ -63,7 +63,7 @@ with_each_io_method(sub {
 		$alice->sql("SET $_") for split /, /, $limits;
 		all_shapes($aio, $alice, $aio->table('t', 120, kind => $kind, session => $alice));
 	}), each => [ combined([''], [ '', 'effective_io_concurrency = 0', 'effective_io_concurrency = 1', 'effective_io_concurrency = 1000', 'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5' ]),
-			combined(['TEMP'], [ 'temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000' ]) ]);
+		combined(['TEMP'], [ 'temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000' ]) ]);
 
 	$aio->scenario('two streams at a time', with('alice', [ t => 120 ], [ u => 60, kind => 'UNLOGGED' ], sub ($alice, $t, $u) {
 		$alice->gives("SELECT count(*), sum(t.blk), count(*) FILTER (WHERE t.body = proof('$t', t.blk, 0) AND u.body = proof('$u', u.blk, 0)) FROM $t t JOIN $u u USING (blk)",
@@ -159,7 +159,7 @@ with_each_io_method(sub {
 			push @wrong, "seed $seed: $found" if $found ne 3 * @blocks;
 		}
 		is(join("\n", @wrong), '', 'each stream has its blocks');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario('rescans combine', with('alice', 120, sub ($alice, $t, $scans) {
 		$alice->sql('SET io_combine_limit = 16; SET effective_io_concurrency = 4');
@@ -202,7 +202,7 @@ for_each_io_method(sub {
 				$alice->gives($query, $expected, 'all of it there');
 			}
 		}
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	# a cached block ends the read before it, and stays pinned for the next one
 	$aio->scenario('given up with blocks kept for the next read', with_kind('alice', 60, sub ($alice, $t, $) {
@@ -213,7 +213,7 @@ for_each_io_method(sub {
 			$alice->gives("SELECT count(*) FROM generate_series(0, 59) b, buffer_state('$t', b) WHERE refcount > 0", 0, 'no pin is left');
 			$aio->evict($t, $alice);
 		}
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	# a stream that has read nothing uses one place of its queue
 	$aio->scenario('rescans of a table that is evicted between two of them', with('alice', 40, sub ($alice, $t, $limits) {

@@ -46,7 +46,7 @@ with_each_io_method(sub {
 		is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
 		is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
 		is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	# it is a hit once it is there
 	$aio->scenario('a block that another session reads', with('alice bob', $pages, sub ($alice, $bob, $t) {

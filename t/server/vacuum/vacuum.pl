@@ -212,7 +212,7 @@ with_each_io_method(sub {
 		is($found, '0|3000', 'the number of keys with a row') if $step == 1;
 		like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
 		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
-	}), each => [sort keys %by_index]);
+	}), each => [ sort keys %by_index ]);
 
 	# the root is the only page
 	$aio->scenario('indexes of one page', with('alice', sub ($alice, $kind, @dead) {

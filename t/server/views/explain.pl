@@ -94,10 +94,10 @@ with_each_io_method(sub {
 		$alice->sql("SET io_combine_limit = 1; SET effective_io_concurrency = 16; SELECT count(*) FROM $t");
 		my $io;
 		ok($aio->poll(sub {
-				$aio->evict($t);
-				$io = explained($alice, 'IO', "SELECT blk FROM $t");
-				$io->{'I/O Waits'} < $io->{'I/O Count'};
-			}), 'fewer waits than reads') || diag($io->{plan});
+			$aio->evict($t);
+			$io = explained($alice, 'IO', "SELECT blk FROM $t");
+			$io->{'I/O Waits'} < $io->{'I/O Count'};
+		}), 'fewer waits than reads') || diag($io->{plan});
 	}), skip => $unknown // ($aio->method eq 'sync' ? 'a session waits for each read' : undef));
 
 	$aio->scenario('each worker of %s', with('alice', 64, sub ($alice, $t, $, $node, $query) {
@@ -228,7 +228,7 @@ for_each_io_method(sub {
 		# since 19 a scan also looks at the visibility map
 		is_between($found->{'Shared Read Blocks'}, 120, 123, 'blocks that are read');
 		cmp_ok($found->{'Shared I/O Read Time'}, '>', 0, 'the time');
-	}), each => ['on', 'off']);
+	}), each => [ 'on', 'off' ]);
 
 	$aio->scenario('dirtied blocks, temporary blocks and WAL', with('alice', 40, changes => 1, sub ($alice, $t) {
 		$aio->sql('CHECKPOINT');

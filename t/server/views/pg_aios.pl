@@ -75,7 +75,7 @@ with_each_io_method(sub {
 		$bob->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'another session completes the read');
 		$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 		$aio->gives('SELECT state, raw_result, result FROM pg_aios', 'COMPLETED_SHARED|32768|' . ($zero eq 'on' ? 'WARNING' : 'ERROR'), 'raw and distilled result');
-	}), each => ['off', 'on'], skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
+	}), each => [ 'off', 'on' ], skip => $sync ? 'with sync a read has ended when it is started' : undef, log => qr/LOG:  invalid page in block 4 /);
 
 	$aio->scenario('who may read the view', sub {
 		$aio->sql('CREATE ROLE regress_nobody LOGIN; CREATE ROLE regress_reader LOGIN IN ROLE pg_read_all_stats');
@@ -263,10 +263,10 @@ for_each_io_method(sub {
 		{
 			$aio->evict($t);
 		} while while_stopped_in($aio, $alice, 'write', undef, $read, sub { 1 }, sub {
-				$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
-				my $wrong = $aio->sql($contradictions{pg_aios});
-				is($wrong, '', "stop $stops: a contradiction") if $wrong;
-			}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
+			$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
+			my $wrong = $aio->sql($contradictions{pg_aios});
+			is($wrong, '', "stop $stops: a contradiction") if $wrong;
+		}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
 		$alice->returns(4, "$stops stops, $rows rows");
 		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
 		$alice->sql('RESET log_min_messages');

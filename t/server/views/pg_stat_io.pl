@@ -47,7 +47,7 @@ with_each_io_method(sub {
 		is_between($added->{extends}, 1, $blocks, 'extensions');
 		is($added->{extend_time}, 0, 'no time without track_io_timing');
 		is($counts->("SELECT grow_rel('$t', 50)")->{extend_bytes}, 50 * 8192, 'grow_rel(): bytes of 50 new blocks');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	$aio->scenario('a temporary table larger than temp_buffers', with('alice', sub ($alice) {
 		my $counts = sub ($sql) { return $aio->io_counts_during($alice, 'temp relation/normal', sub { $alice->sql($sql) }) };
@@ -93,7 +93,7 @@ with_each_io_method(sub {
 		# no other session reads in this context
 		$aio->evict($t);
 		is($aio->change_during("SELECT sum(read_bytes) FROM pg_stat_io WHERE backend_type = 'client backend' AND context = 'bulkread'",
-				sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
+			sub { $alice->sql($scan) }, $alice), 800 * 8192, 'bytes in pg_stat_io');
 		$added = $counts->($alice, 'bulkread', $scan);
 		is($added->{hits} + $added->{read_bytes} / 8192, 800, 'hits and reads together are the table');
 		$alice->sql('SET effective_io_concurrency = 0');
@@ -163,11 +163,11 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, block => 20);
 		my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
-				$alice->starts($vacuum);
-				$alice->waits_on_others_io;
-				$aio->release;
-				$alice->ends;
-			}, $alice);
+			$alice->starts($vacuum);
+			$alice->waits_on_others_io;
+			$aio->release;
+			$alice->ends;
+		}, $alice);
 		$bob->ends;
 		is($hits, 1, 'the block counts as a hit in the context vacuum');
 	}), skip => $aio->no_faults);
@@ -216,18 +216,18 @@ with_each_io_method(sub {
 				$aio->evict($t, $alice);
 				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
 				my $io = $aio->io_during($alice, $object, sub {
-						is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
-					});
+					is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
+				});
 				is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
 				my $hits;
 				is($aio->change_during("SELECT coalesce(sum(hits), 0) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object || '/' || context = '$object'",
-						sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
+					sub { $hits = (split m{/}, buffers_of($alice, $query))[ $kind eq 'TEMP' ? 2 : 0 ] }, $alice), $hits, 'hits in pg_stat_io, now that all blocks are cached');
 			}
 		}
 		# a block that repeats is read once and then hit
 		$aio->evict($t, $alice);
 		is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
-	}), each => ['', 'UNLOGGED', 'TEMP']);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	# pg_stat_io adds up the counts and times of sessions by the kind of process
 	$aio->scenario('the sum over sessions', with('alice bob', 40, sub ($alice, $bob, $t, $number) {
@@ -242,10 +242,10 @@ with_each_io_method(sub {
 		$aio->sql($_) for $of_all, $of_these;
 		my $theirs;
 		my $all = $aio->change_during($of_all, sub {
-				$theirs = $aio->change_during($of_these, sub {
-						for my $session ((@backends) x 3) { $aio->evict($t); $session->sql($work) }
-					}, @backends);
-			}, @backends, $aio);
+			$theirs = $aio->change_during($of_these, sub {
+				for my $session ((@backends) x 3) { $aio->evict($t); $session->sql($work) }
+			}, @backends);
+		}, @backends, $aio);
 		my ($reads, $bytes, $extends, @times) = split m{/}, $theirs;
 		my ($all_reads, $all_bytes, $all_extends, @all_times) = split m{/}, $all;
 		is($bytes, $number * 3 * 40 * 8192, 'bytes of the sessions');
@@ -331,5 +331,5 @@ for_each_io_method(sub {
 		is($scan->(), '150/0', 'the second scan makes none dirty');
 	}));
 }, conf => { shared_buffers => '16MB', max_worker_processes => 8, max_parallel_workers => 4,
-		# the background writer reports often, and writes nothing
-		bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0 });
+	# the background writer reports often, and writes nothing
+	bgwriter_delay => '10ms', bgwriter_lru_maxpages => 0 });

@@ -27,9 +27,9 @@ with_each_io_method(sub {
 		# no statement changes a catalog, but each looks up some of its rows
 		$bob->sql('CREATE INDEX o_i ON o (i); SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off');
 		my ($inserted, $updated, $deleted, $fetched) = split m{/}, $aio->change_during("SELECT tup_inserted, tup_updated, tup_deleted, tup_fetched FROM pg_stat_database WHERE datname = 'other'", sub {
-				$bob->sql('INSERT INTO o SELECT generate_series(31, 537); UPDATE o SET i = -i WHERE i BETWEEN 1 AND 20; DELETE FROM o WHERE i BETWEEN 500 AND 510');
-				$bob->sql('SELECT sum(i) FROM o WHERE i BETWEEN 100 AND 399');
-			}, $bob);
+			$bob->sql('INSERT INTO o SELECT generate_series(31, 537); UPDATE o SET i = -i WHERE i BETWEEN 1 AND 20; DELETE FROM o WHERE i BETWEEN 500 AND 510');
+			$bob->sql('SELECT sum(i) FROM o WHERE i BETWEEN 100 AND 399');
+		}, $bob);
 		is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
 		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 	});
@@ -91,7 +91,7 @@ with_each_io_method(sub {
 		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING) $t; SELECT pg_stat_force_next_flush()");
 		my $now = $aio->sql('SELECT clock_timestamp()');
 		my @before = split /\|/, $counts->($now);
-		is(scalar(grep { $_ > 0 } @before[0 .. 3]), 4, 'reads, bytes, time and hits') || diag("@before");
+		is(scalar(grep { $_ > 0 } @before[ 0 .. 3 ]), 4, 'reads, bytes, time and hits') || diag("@before");
 		is($before[4], 'f', 'no reset yet');
 		$aio->sql("SELECT pg_stat_reset_shared('io')");
 		is($counts->($now), '0|0|0|0|t', 'after the reset: none, and its time');

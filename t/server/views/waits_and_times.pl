@@ -65,7 +65,7 @@ with_each_io_method(sub {
 			}
 		}
 	}), leaves => 'nothing');
-# a B-tree's pages are read synchronously
+	# a B-tree's pages are read synchronously
 }, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
 # Time spent on reads, which the server counts only with track_io_timing.
@@ -115,7 +115,7 @@ with_each_io_method(sub {
 		my ($some, $none) = map { $found->{"$_ I/O Read Time"} } $kind ? qw(Local Shared) : qw(Shared Local);
 		cmp_ok($some, '>', 0, 'the time of forty reads');
 		cmp_ok($none, '==', 0, 'no time of the other kind');
-	}), each => ['', 'TEMP']);
+	}), each => [ '', 'TEMP' ]);
 
 	# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
 	$aio->scenario('reads that have ended', with('alice', 90, sub ($alice, $t) {
@@ -137,7 +137,7 @@ with_each_io_method(sub {
 		is($read_time->($alice) - $before, 0, 'they take no time');
 	}), skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 		: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
-}, leaves => 'nothing', # for a look-ahead of a hundred blocks
+}, leaves => 'nothing',    # for a look-ahead of a hundred blocks
 	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });
 
 # Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
@@ -156,14 +156,14 @@ for_each_io_method(sub {
 		$alice->sql('SET track_io_timing = on; SELECT 1');
 		my %ms;
 		@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
-				# no map has a block 40, so a block of the table is held; maps are read in context normal
-				$aio->holds_read_of($alice, sprintf($statement, $t), relation => $t, block => 40);
-				$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
-				# for 50 ms of the server's own clock
-				$aio->wait_seconds(0.05);
-				$aio->release;
-				$alice->ends;
-			}, $alice);
+			# no map has a block 40, so a block of the table is held; maps are read in context normal
+			$aio->holds_read_of($alice, sprintf($statement, $t), relation => $t, block => 40);
+			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+			# for 50 ms of the server's own clock
+			$aio->wait_seconds(0.05);
+			$aio->release;
+			$alice->ends;
+		}, $alice);
 		cmp_ok($ms{$context}, '>=', 50, "$context: the time of the wait");
 		for my $other (grep { $_ ne $context } sort keys %ms)
 		{
@@ -184,5 +184,5 @@ for_each_io_method(sub {
 		$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 AND operations >= 20 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'many take some time, none takes longer');
 	});
 }, workers => 1, conf => { shared_buffers => '16MB',
-		# without, nothing is written back
-		fsync => 'on' });
+	# without, nothing is written back
+	fsync => 'on' });

@@ -148,10 +148,10 @@ for_each_io_method(sub {
 		shrink_to_one($aio);
 		my $until = $aio->sql("SELECT clock_timestamp() + interval '0.2 s'");
 		$aio->poll(sub {
-				$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
-				$aio->evict($t, $alice);
-				return $aio->sql("SELECT clock_timestamp() > '$until'") eq 't';
-			});
+			$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b");
+			$aio->evict($t, $alice);
+			return $aio->sql("SELECT clock_timestamp() > '$until'") eq 't';
+		});
 		is(workers($aio), 1, 'one worker is enough');
 	}), leaves => 'nothing', skip => $fixed);
 
@@ -228,7 +228,7 @@ for_each_io_method(sub {
 			$both = join ',', $aio->pids_of_type('io worker');
 		}
 		like(",$stay,", qr/,$stopped,/, 'the worker that stands still stays');
-	  SKIP: {
+		SKIP: {
 			skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
 			is($stay, $both, 'and so does the one that reads');
 		}

@@ -128,7 +128,7 @@ for_each_io_method(sub {
 		}
 		my @after = workers($aio);
 		is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
-	}), each => [sort keys %signals], log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
+	}), each => [ sort keys %signals ], log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 
 	# only while a worker executes a read does it say so
 	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {

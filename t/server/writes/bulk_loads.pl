@@ -32,7 +32,7 @@ with_each_io_method(sub {
 		for my $n (1 .. $empty) { $insert->($n % 3 ? $bob : $alice) }
 		is(blocks($aio, $t), "$size|0", "$empty further rows fill the table");
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)), count(DISTINCT blk) FROM $t", "$size|$size|${\($rows + 1)}", 'the rows');
-	}), each => [5, 8, 60, 333]);
+	}), each => [ 5, 8, 60, 333 ]);
 
 	# a page of the free space map has 4069 heap blocks; another session knows the map as it was before it grew
 	$aio->scenario('free space behind the first page of the map', with('alice bob', sub ($alice, $bob) {
@@ -114,15 +114,15 @@ with_each_io_method(sub {
 		$aio->end_session($alice);
 		close_files($_, $other) for $aio, $bob;
 		while_full($aio, $aio->file_of($t), sub {
-				# the first failure sets BM_IO_ERROR; the second warns that this may not end
-				for my $failure (1, 2)
-				{
-					$bob->fails("SELECT evict_rel('$t')", '53100', qr/$no_space.*CONTEXT:  writing block \d of relation "base/s, "failure $failure");
-					$bob->warns(qr/could not write block \d of base\S+\nDETAIL:  Multiple failures --- write error might be permanent\./) if $failure == 2;
-					$bob->gives("SELECT count(*) > 0 FROM buffers_in_file(pg_relation_filenode('$t')) WHERE flags \@> '{DIRTY,IO_ERROR}' AND refcount = 0", 't', 'the buffer is dirty still, and not pinned');
-					close_files($bob, $other);
-				}
-			});
+			# the first failure sets BM_IO_ERROR; the second warns that this may not end
+			for my $failure (1, 2)
+			{
+				$bob->fails("SELECT evict_rel('$t')", '53100', qr/$no_space.*CONTEXT:  writing block \d of relation "base/s, "failure $failure");
+				$bob->warns(qr/could not write block \d of base\S+\nDETAIL:  Multiple failures --- write error might be permanent\./) if $failure == 2;
+				$bob->gives("SELECT count(*) > 0 FROM buffers_in_file(pg_relation_filenode('$t')) WHERE flags \@> '{DIRTY,IO_ERROR}' AND refcount = 0", 't', 'the buffer is dirty still, and not pinned');
+				close_files($bob, $other);
+			}
+		});
 		$bob->sql("SELECT evict_rel('$t')");
 		$bob->gives("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$t'))", 0, 'then all are written');
 		$bob->gives("SELECT string_agg(blk::text, ',' ORDER BY blk) FROM $t", '0,1,2', 'and read again');
@@ -133,9 +133,9 @@ with_each_io_method(sub {
 		$alice->sql("UPDATE $t SET body = body WHERE blk = 1");
 		close_files($alice, $other);
 		while_full($aio, $file, sub {
-				$alice->fails("SELECT evict_rel('$t')", '53100', qr/$no_space/, 'fails');
-				close_files($alice, $other);
-			});
+			$alice->fails("SELECT evict_rel('$t')", '53100', qr/$no_space/, 'fails');
+			close_files($alice, $other);
+		});
 		$alice->sql("SELECT evict_rel('$t')");
 		$alice->gives("SELECT count(*) FROM $t WHERE blk = 1", 1, 'it is written, and read again');
 	}), log => qr/client backend alice ERROR:  could not write block/);
@@ -146,8 +146,8 @@ with_each_io_method(sub {
 		$aio->end_session($alice);
 		($alice) = $aio->sessions('alice');
 		while_full($aio, $file, sub {
-				$alice->fails('INSERT INTO scenario.empty VALUES (2)', '53100', qr/could not (?:write|extend) .*"base\S+": No space left on device/, 'an INSERT fails');
-			});
+			$alice->fails('INSERT INTO scenario.empty VALUES (2)', '53100', qr/could not (?:write|extend) .*"base\S+": No space left on device/, 'an INSERT fails');
+		});
 		$aio->end_session($alice);
 		$aio->gives('SELECT count(*) FROM buffers_in_file(pg_relation_filenode(\'scenario.empty\')) WHERE refcount > 0', 0, 'no pin is left');
 		my ($bob) = $aio->sessions('bob');
@@ -175,7 +175,7 @@ for_each_io_method(sub {
 		}
 		# not many more pages than rows
 		$alice->gives("SELECT max(pg_relation_size('scenario.p' || k) / 8192 - n) < 130 FROM (SELECT k, count(*) AS n FROM scenario.p GROUP BY k) s", 't', 'pages that no row needs');
-	}), each => ['i', 'i % 2, i', '(i / 37) % 2, i', '-i']);
+	}), each => [ 'i', 'i % 2, i', '(i / 37) % 2, i', '-i' ]);
 
 	# what the failed extension leaves in the buffers is not taken for a block
 	$aio->scenario('a temporary table that cannot grow, again and again', with('alice', sub ($alice) {

@@ -88,11 +88,11 @@ with_each_io_method(sub {
 		# until the checkpointer has read the settings, and reported
 		my ($syncs, $ms);
 		ok($aio->poll(sub {
-				$alice->sql("UPDATE $t SET gen = gen");
-				$aio->sql('CHECKPOINT');
-				($syncs, $ms) = split /\|/, $aio->sql($time);
-				return $syncs && $ms > $before;
-			}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
+			$alice->sql("UPDATE $t SET gen = gen");
+			$aio->sql('CHECKPOINT');
+			($syncs, $ms) = split /\|/, $aio->sql($time);
+			return $syncs && $ms > $before;
+		}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
 	}));
 
 	# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
@@ -135,10 +135,10 @@ with_each_io_method(sub {
 		is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
 	}, each => [ [ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ] ], skip => $aio->major < 19 ? '18 has no options' : undef);
 }, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
-		# all that is written, checkpoints write
-		bgwriter_lru_maxpages => 0,
-		# without, nothing is written back
-		fsync => 'on' });
+	# all that is written, checkpoints write
+	bgwriter_lru_maxpages => 0,
+	# without, nothing is written back
+	fsync => 'on' });
 
 # What a checkpoint asks of the kernel, as strace shows it: the blocks that it writes, those that it
 # asks to be written back, and the files that it syncs.
@@ -202,10 +202,10 @@ with_each_io_method(sub {
 		is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
 	}), skip => $reason);
 }, conf => { checkpoint_flush_after => '256kB',
-		# all that is written, checkpoints write
-		bgwriter_lru_maxpages => 0,
-		# without, nothing is written back
-		fsync => 'on' });
+	# all that is written, checkpoints write
+	bgwriter_lru_maxpages => 0,
+	# without, nothing is written back
+	fsync => 'on' });
 
 # WAL is flushed up to the last change of a page before the page is written.
 # io_methods: worker
@@ -218,7 +218,7 @@ for_each_io_method(sub {
 				$bob->sql("SELECT count(*) FROM read_stream_for_blocks('$large', ARRAY(SELECT generate_series(0, 2499)))");
 				$aio->cached($t) eq '';
 			}) or fail('all buffers of the table are taken');
-		});
+	});
 	$aio->scenario('a page that %s', with('alice bob', [ t => 20 ], [ l => 2500 ], sub ($alice, $bob, $t, $large, $how) {
 		# sets hint bits, so that no other page becomes dirty
 		$bob->sql("SELECT count(*) FROM $_") for $t, $large;
@@ -229,5 +229,5 @@ for_each_io_method(sub {
 		$writes{$how}->($bob, $t, $large);
 		$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
 		$alice->sql('ROLLBACK');
-	}), each => [sort keys %writes], skip => $aio->lacks('pg_buffercache'));
+	}), each => [ sort keys %writes ], skip => $aio->lacks('pg_buffercache'));
 }, conf => { wal_writer_delay => '10s', bgwriter_lru_maxpages => 0 });
