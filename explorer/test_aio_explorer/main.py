@@ -362,7 +362,7 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
     if comparison:
         print(f"explorer: compared with {comparison.version}: {len(named('same'))} the same, {len(named('known'))} differ as is known,"
               f" {len(summary['differs'])} DIFFER, {len(summary['differed_once'])} differed once, but not again,"
-              f" {len(summary['not_compared'])} not compared")
+              f" {len(summary['not_compared']) + len(summary['failed'])} not compared")
     if bad := summary["failed"] + summary["differs"]:
         print(f"explorer: FAILED on PostgreSQL {version} in {seconds:.0f} s: {', '.join(bad)}")
         return 1

@@ -8,6 +8,7 @@ use v5.36;
 use warnings FATAL => 'all';
 
 use Fcntl qw(F_SETFD);
+use FindBin;
 use IO::Select;
 use IPC::Run ();
 use List::Util qw(max min);
@@ -680,6 +681,14 @@ sub _scenario_of_each ($self, $rows, $name, $body, %params)
 	return;
 }
 
+# The line of the test's file that is being executed.
+sub _line_of_test
+{
+	my $frame = 0;
+	while (my (undef, $file, $line) = caller $frame++) { return $line if $file =~ m{/\Q$FindBin::RealScript\E$} }
+	return '?';
+}
+
 # Runs one scenario with a schema and sessions of its own, and asks the oracles.  TestAio.pm describes the parameters.
 sub scenario ($self, $name, $body, %params)
 {
@@ -691,8 +700,13 @@ sub scenario ($self, $name, $body, %params)
 		TestAio::Pool::note_scenario($self->{slot}, "$0, $name") if $self->{slot};
 		my $state = $self->shared_state;
 		$self->begin_scenario;
-		my $lived = eval { $body->($self); 1 };
-		fail("the scenario runs to its end: $@") if !$lived;
+		my $line;
+		my $lived = eval {
+			local $SIG{__DIE__} = sub { $line = _line_of_test() };
+			$body->($self);
+			1;
+		};
+		fail("the scenario runs to its end: $@") || diag("it ended in line $line") if !$lived;
 		$lived = eval { $self->end_scenario(%params); $self->restore_shared_state($state); 1 };
 		fail("the scenario can be ended: $@") if !$lived;
 		$self->_renew($name) if $self->{slot} && $self->_has_crashed;
