@@ -63,8 +63,10 @@ identify_tree() {
 			tree=$(work_tree) || die "git cannot look through $path"
 			[ "$tree" = "$(git -C "$path" rev-parse "$commit^{tree}")" ] || identity+=-${tree:0:12}
 		fi
+		git_aside cat-file -e "$tree:src/backend" 2>/dev/null || die "there is no source of PostgreSQL in ${1#*:}"
 		return
 	fi
+	[ -d "$path/src/backend" ] || die "there is no source of PostgreSQL in $path"
 	[ -z "$revision" ] || die "$path is no git repository" "without one there is no revision \"$revision\""
 	[ ! -e "$path/config.status" ] || die "$path was configured in place" "run this there: make distclean"
 	identity=files-$(list_files "$path" | (cd "$path" && xargs -0 sha256sum) | sha256sum | cut -c1-12)

@@ -310,6 +310,8 @@ class Sides(unittest.TestCase):
             sides.side("after", "18-stock,")
         with self.assertRaisesRegex(sides.SideError, "no server is called"):
             sides.identity("nosuch")
+        with self.assertRaisesRegex(sides.SideError, "no source of PostgreSQL"):
+            sides.identity(f"source:{project.ROOT / 'bench'}")
         with self.assertRaisesRegex(sides.SideError, "no git repository"):
             changed.functions_of("source:/tmp", "")
 
