@@ -49,12 +49,19 @@ class CommandLine(unittest.TestCase):
     def test_wrong_arguments_set_nothing_up(self) -> None:
         wrong = [["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
                  ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
-                 ["--query", "/nonexistent"]]
+                 ["--query", "/nonexistent"], ["--show", "/nonexistent"], ["--show", __file__, "--only", "x", "r3"], ["d1", "r01_device", "--device", "1ms"]]
         with mock.patch.object(command.project, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
             for argv in wrong:
                 self.assertEqual(command.main(argv), 2, argv)
             self.assertEqual(command.main(["r99", "--bisect", "2"]), 129)
         provide.assert_not_called()
+
+    def test_devices_of_cases_are_not_replaced(self) -> None:
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            given = arguments.parse(["--server", "a", "r3", "--device", "gp3", "d1", "p1"])
+        assert given
+        self.assertEqual([path.stem for path in given.cases], ["r03_repeated_blocks", "p01_index_scan"])
+        self.assertIn("left out: d01_device", said.getvalue())
 
 
 class Failures(unittest.TestCase):

@@ -102,7 +102,7 @@ class Files(unittest.TestCase):
         first = written(self.directory, "18.jsonl", traces.serial(50))
         second = written(self.directory, "19.jsonl", traces.varied())
         names = [self.out("x.png"), self.out("x.svg")]
-        status, said = run(first, second, "--zoom", "5", "--size", "600x500", "-o", names[0], "-o", names[1])
+        status, said = run(first, "--zoom", "5", second, "--size", "600x500", "-o", names[0], "-o", names[1])
         self.assertEqual((status, said.split()), (0, names))
         self.assertEqual(Path(names[0]).read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
         drawn = Path(names[1]).read_text()

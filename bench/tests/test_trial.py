@@ -316,6 +316,7 @@ class Sides(unittest.TestCase):
             changed.functions_of("source:/tmp", "")
 
     def test_cases(self) -> None:
+        self.assertEqual([path.stem for path in arguments.parse(["18-stock", "19-stock", "--parts", "lab", "r9"]).cases], ["r09_backward"])
         names = [path.stem for path in arguments.parse(["18-stock", "19-stock"]).cases]
         self.assertFalse([name for name in names if name[0] in "dk"])
         self.assertIn("r09_backward", names)
@@ -395,6 +396,8 @@ class Status(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as exit:
             arguments.parse(["18-stock"])
         self.assertEqual(exit.exception.code, 2)
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            arguments.parse(["18-stock", "19-stock", "--minutes", "-1"])
 
 
 class Summary(unittest.TestCase):

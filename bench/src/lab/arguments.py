@@ -4,8 +4,10 @@ installed or set up."""
 import argparse
 import os
 import re
+import sys
 import tomllib
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def find_cases(name: str, directory: Path = CASES) -> list[Path]:
     return found
 
 
-def _positive(text: str) -> float:
+def positive(text: str) -> float:
     value = float(text)
     if value <= 0:
         raise argparse.ArgumentTypeError("more than 0")
@@ -85,6 +87,11 @@ def _device(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def _without_own_device(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Returns the cases that --device can put on another device: it would take the place of one that a case is about."""
+    return tuple(path for path in paths if not path.is_file() or not re.search(r'io_device\(|^device = (?!.*"none")', path.read_text(), re.MULTILINE))
 
 
 def _runs(text: str) -> int:
@@ -160,26 +167,33 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
     parser.add_argument("--quick", action="store_true",
                         help=f"{MIN_RUNS} rounds and no more: shows whether it works and which sign it has, not figures to keep")
     parser.add_argument("--most-runs", type=_runs, help="rounds at most (default: what the case says)")
-    parser.add_argument("--seconds", type=_positive, help="no further round of a variant begins later (default: what the case says)")
-    parser.add_argument("--narrow", type=_positive, metavar="SHARE",
+    parser.add_argument("--seconds", type=positive, help="no further round of a variant begins later (default: what the case says)")
+    parser.add_argument("--narrow", type=positive, metavar="SHARE",
                         help="add rounds until the interval's ends are no further apart than this (default: what the case says, 0.1)")
-    parser.add_argument("--bisect", type=_positive, metavar="THRESHOLD",
+    parser.add_argument("--bisect", type=positive, metavar="THRESHOLD",
                         help="bad if the first server's figure is at least THRESHOLD times the second's")
-    parser.add_argument("--show", dest="saved", action="append", type=Path, default=[], metavar="FILE",
-                        help="measure nothing: show saved results, CASE.jsonl, and draw their pictures and page")
-    parsed = parser.parse_args(argv)
+    parser.add_argument("--show", dest="saved", action="extend", nargs="+", type=Path, default=[], metavar="FILE",
+                        help="measure nothing: show saved results, such as build/lab/*.jsonl, and draw their pictures and page; once or several times")
+    parsed = parser.parse_intermixed_args(argv)
     if parsed.list:
         for path, (id, title) in _titles(CASES).items():
             print(f"{id:10} {path.stem:24} {title}")
         return None
     if sum(map(bool, (parsed.cases, parsed.saved, parsed.query))) != 1:
-        parser.error("name a case, which bench/lab --list shows, or all; --show and --query take no case")
+        parser.error("name a case, which bench/lab --list shows, or all; or --show FILE, saved results; or --query FILE: one of the three")
     if parsed.setup and not parsed.query:
         parser.error("--setup goes with --query; a case has its own")
-    for path in filter(None, (parsed.query, parsed.setup)):
+    for path in filter(None, (parsed.query, parsed.setup, *parsed.saved)):
         if not path.is_file():
-            parser.error(f"{path}: no such file")
+            parser.error(f"{path}: no file")
     parsed.cases, parsed.servers, parsed.output = _found(parser, parsed.cases), _servers(parser, parsed), parsed.output.absolute()
+    cases = _without_own_device(parsed.cases) if parsed.device else parsed.cases
+    if parsed.cases != cases:
+        told = f"{', '.join(path.stem for path in parsed.cases if path not in cases)}: --device cannot replace a case's own device"
+        if not cases:
+            parser.error(told)
+        print(f"bench/lab: left out: {told}", file=sys.stderr)
+        parsed.cases = cases
     if parsed.bisect and (len(parsed.servers) != 2 or len(parsed.cases) + bool(parsed.query) != 1):
         parser.error("--bisect needs one case and two servers: the first is judged against the second")
     return parsed

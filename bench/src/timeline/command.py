@@ -47,7 +47,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end this long after the trace's first I/O")
     parser.add_argument("--zoom", type=float, metavar="MS", help="show this many ms from the beginning beside the whole")
     parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="size of a picture in pixels")
-    parsed = parser.parse_args(argv)
+    parsed = parser.parse_intermixed_args(argv)
     if len(parsed.label) > len(parsed.traces):
         parser.error("more labels than traces")
     if len(parsed.traces) > 1 and any(path.suffix == EXPORT for path in parsed.output or ()):

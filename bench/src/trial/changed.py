@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("base", nargs="?", default="", metavar="REVISION", help="what has changed since the branch left this one (default: since the last commit; if nothing has, in the last commit)")
     given = parser.parse_args(argv)
     if not sides.is_tree(given.server):
-        parser.error("CHANGED=… needs a source tree: source:PATH[@REVISION]")
+        parser.error(f"{given.server}: no source tree, source:PATH[@REVISION]")
     try:
         functions = functions_of(given.server, given.base)
     except sides.SideError as error:
