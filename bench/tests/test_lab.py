@@ -161,7 +161,10 @@ class Reports(unittest.TestCase):
 
     def test_devices_are_told(self) -> None:
         made = replace(report(), case=casefile.load(CASES / "p02_index_only_scan.toml"), runs={})
-        self.assertEqual(wording.how_read(made), "direct I/O, or simulated: io2")
+        self.assertEqual(wording.how_read(made), "direct I/O, or simulated device io2")
+        simulated = replace(report(), case=casefile.load(CASES / "d01_device.toml"))
+        self.assertEqual((wording.how_read(simulated), wording.storage(simulated)), ("simulated device", "ext4 on /dev/sda1; not read: reads are simulated"))
+        self.assertIn("one direct read", wording.storage(simulated, report()))
         self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
         self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)
 

@@ -86,7 +86,7 @@ class Bare(unittest.TestCase):
         self.assertIn("r03_repeated_blocks", self.run_bare("lab", "--list").stdout)
 
     def test_one_command_is_printed(self) -> None:
-        for command, arguments in (("timeline", ["x.jsonl"]), ("lab", ["--show", "x.jsonl"]), ("lab", ["r3", "--server", "/nonexistent/pg_config"])):
+        for command, arguments in (("timeline", ["x.jsonl"]), ("lab", ["--show", __file__]), ("lab", ["r3", "--server", "/nonexistent/pg_config"])):
             done = self.run_bare(command, *arguments)
             self.assertEqual(done.returncode, 1, command)
             self.assertEqual(done.stderr.count("pip install -e"), 1, done.stderr)

@@ -99,7 +99,7 @@ class Words(unittest.TestCase):
     def test_what_the_case_is_about_comes_first(self) -> None:
         made = counted(4000, 4000)
         made.runs["worker, forward"] = {server.label: [Run(n, {"ios": 250.0}) for n in range(1, 8)] for server in made.servers}
-        self.assertEqual(wording.finding(made), "Backward has 16 times as many I/Os as forward; no difference between 18.6 and 19rc1")
+        self.assertEqual(wording.finding(made), "Backward has 16 times as many I/Os as forward; no difference in I/Os between 18.6 and 19rc1")
 
     def test_no_headline_is_made_of_noise(self) -> None:
         """24 variants of two identical servers, and their contrasts."""
@@ -113,13 +113,22 @@ class Words(unittest.TestCase):
             made.runs[f"worker, {gate}"] = {server.label: [Run(n, {"instructions": instructions + n}) for n in range(1, 8)] for server in made.servers}
         [found, _] = made.contrasts()
         self.assertEqual(wording.contrast(made, found), "18.6: worker, filter against worker, without: 1.0026  [1.0026, 1.0026]  no difference")
-        self.assertIn("no difference between 18.6 and 19rc1", wording.finding(made).lower())
+        self.assertIn("no difference in instructions in user mode between 18.6 and 19rc1", wording.finding(made).lower())
         self.assertNotIn("…", "".join(shown(made, 80)))
 
     def test_better_and_worse(self) -> None:
         judged = {name: FIGURES[name].judged("higher") for name in ("time", "ios", "mean_blocks", "tps", "value")}
         self.assertEqual(judged, {"time": "worse", "ios": "worse", "mean_blocks": "better", "tps": "better", "value": ""})
         self.assertEqual([FIGURES["time"].judged(sign) for sign in ("lower", "same", None)], ["better", "", ""])
+        self.assertEqual([FIGURES["time"].judged(sign, "slower") for sign in ("higher", "lower", "same", None)], ["better", "worse", "worse", ""])
+        self.assertEqual([FIGURES["time"].judged(sign, "same") for sign in ("higher", "same")], ["worse", ""])
+
+    def test_how_far_an_interval_reaches(self) -> None:
+        made = report()
+        made.runs = {"worker": {server.label: [Run(n, {"time": 100.0 + slow * (n % 2)}) for n in range(1, 8)] for server, slow in zip(made.servers, (30, 0))}}
+        ratio = made.ratio("worker")
+        assert ratio and ratio.sign is None
+        self.assertEqual(wording.finding(made), f"Cannot tell whether 18.6 and 19rc1 differ ({ratio.low:.2f} to {ratio.high:.2f} times)")
 
     def test_finding_of_one_server(self) -> None:
         self.assertEqual(wording.finding(report(1)), "18.6 takes 800 ms (worker), 700 ms (io_uring) and 900 ms (sync)")

@@ -173,6 +173,11 @@ class Case:
     def expected(self) -> dict[str, str]:
         return {words: str(sign) for words, sign in self.file.expect.items() if words not in ("gone_in", "at_least")}
 
+    @property
+    def simulated(self) -> bool:
+        """Whether all reads are from a simulated device: a variant's, or one that the case's statements make."""
+        return all(variant.has_device for variant in self.variants) or "io_device(" in " ".join(self.before + self.statement)
+
     def contrasted(self, variants: Sequence[Variant]) -> list[tuple[Contrast, Variant, Variant]]:
         """Returns the pairs of variants that differ only in the two values of a contrast."""
         pairs = []

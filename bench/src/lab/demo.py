@@ -10,11 +10,11 @@ ZOOM = 30.0
 
 STORY = """\
 A read stream is asked for blocks 1 2 3 4, 2 3 4 5, 3 4 5 6 and so on.  It is already reading three of four.
-A server that waits for each of them reads one block at a time.  A server that does not wait has many reads under way.
+A server that waits for each of them reads one block at a time.  One that goes on has many reads under way when it waits.
 The demo measures this on the machine's storage, then on a simulated device where each read takes 1 ms."""
 
 LEGEND = """\
-The timeline of the statement on the device: a bar is a read, red is time in which the session waits for one."""
+The timeline of the statement on the device: a bar is a read, orange is time in which the session waits for one."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     from rich.text import Text
     from timeline import draw, panels
 
-    from . import casefile, measure, session, stage, table
+    from . import casefile, measure, session, stage, table, wording
     from .output import Output
 
     def body(console: Console) -> int:
@@ -44,9 +44,9 @@ def main(argv: list[str] | None = None) -> int:
                 reports.append(lab.measure(case, effort))
                 # kept at once, so that a later failure does not lose it
                 written.append(output.keep(reports[-1]))
-            drawn = panels.of(lab.trace())
+            drawn = panels.of(lab.trace(traced := cases[-1].variants[0]))
         paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
-        draw.write(drawn, paths, title=cases[-1].title, zoom=ZOOM)
+        draw.write(drawn, paths, title=wording.recorded(reports[-1], traced.label), zoom=ZOOM)
         output.own(*paths)
         for number, report in enumerate(reports):
             # servers and machine are the same the second time

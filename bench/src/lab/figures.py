@@ -20,9 +20,12 @@ class Figure:
     #: ratios within this share of 1 are the same
     same: float = SAME
 
-    def judged(self, sign: str | None) -> str:
-        """Returns "better" or "worse", whichever the sign is for the first of the two, or "" if it is neither."""
+    def judged(self, sign: str | None, expected: str | None = None) -> str:
+        """Returns "better" or "worse", whichever the sign is for the first of the two, or "" if it is neither.  A
+        difference that is expected is none for the worse, and another sign than expected is."""
         word = self.sign(sign)
+        if expected and word:
+            return "worse" if word != expected else "" if word == "same" else "better"
         return "" if not self.good or word in (None, "same") else "better" if word == self.good else "worse"
 
     def sign(self, sign: str | None) -> str | None:

@@ -64,14 +64,6 @@ def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
     return chosen
 
 
-def _first_possible(case: Case, contestants: list[Contestant]) -> Variant:
-    """Returns the first variant that all servers can run."""
-    for variant in case.variants:
-        if variant.value_of("io_method") != "io_uring" or not any(each.cluster.why_no_io_uring() for each in contestants):
-            return variant
-    return case.variants[0]
-
-
 def _with_trace(settings: dict[str, str]) -> dict[str, str]:
     libraries = settings.get("shared_preload_libraries", "")
     preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
@@ -126,19 +118,18 @@ class Session:
                 cluster.stop()
             raise
 
-    def record(self, variant: Variant | None = None) -> list[tuple[list[dict[str, Any]], int]]:
+    def record(self, variant: Variant) -> list[tuple[list[dict[str, Any]], int]]:
         """Runs a variant of the case measured last on each server.  Returns the rows of io_trace and how many more
-        there were.  Without a variant it takes one that all servers can run."""
+        there were."""
         assert self._set_up
         case, contestants = self._set_up
-        chosen = variant or _first_possible(case, contestants)
         found = []
         for contestant in contestants:
             self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
-            found.append(_record(contestant, case, chosen, self.storage.no_direct_io is None))
+            found.append(_record(contestant, case, variant, self.storage.no_direct_io is None))
         return found
 
-    def trace(self, variant: Variant | None = None) -> list[Trace]:
+    def trace(self, variant: Variant) -> list[Trace]:
         """Returns the traces of record()."""
         assert self._set_up
         labels = [contestant.info.label for contestant in self._set_up[1]]

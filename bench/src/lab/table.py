@@ -37,7 +37,7 @@ def _table(report: Report, *figures: str) -> Table:
 
 def _other_figures(report: Report) -> Table:
     """Returns the medians of the figures beside the case's own."""
-    table = _table(report, *(name.replace("_", "\n") for name in report.case.run.also))
+    table = _table(report, *(wording.column(name).replace(" ", "\n") for name in report.case.run.also))
     for variant, by_server in report.runs.items():
         for number, label in enumerate(by_server):
             summaries = [report.summary(variant, label, name) for name in report.case.run.also]
@@ -130,7 +130,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
         notes.append(f"Published: {figures}{case.file.published.source}.")
     if report.quick:
         notes.append("Quick: signs at best, no figures to keep.")
-    notes += [f"Device {line}." for line in wording.devices(report)]
+    notes += [f"{line}." for line in wording.devices(report)]
     notes.append(f"Known: {case.known}")
     for note in notes if whole else notes[-1:]:
         console.print(Text(note, style="dim"))

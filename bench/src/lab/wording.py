@@ -1,12 +1,13 @@
 """Figures and findings in words, for table, picture and page."""
 
 from .casefile import Case
+from .figures import FIGURES
 from .results import ContrastResult, Report
 from .stats import SAME, Ratio
 
 
 def ms(value: float) -> str:
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms" if value >= 1 else f"{value:.2g} ms"
 
 
 def number(value: float) -> str:
@@ -54,6 +55,12 @@ def _as(case: Case) -> str:
     if case.figure.low == "less":
         return "much " + case.figure.title.partition(" (")[0]
     return "long" if is_time(case) else f"many {case.unit.removeprefix('k ')}"
+
+
+def column(name: str) -> str:
+    """Returns the title of a column of this figure."""
+    unit = {"ms": " (ms)", "µs": " (µs)", "k instructions": " (thousands)"}.get(FIGURES[name].unit, "")
+    return name.replace("_", " ") + unit
 
 
 def verb(case: Case) -> str:
@@ -121,11 +128,13 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
     if differing:
         parts.append(f"{first} {verb(report.case)} {_range(differing)} as {_as(report.case)} as {second}")
     if others:
-        parts.append("no difference" + (f" between {first} and {second}" if not differing else "") + (f" with {named_or_counted(others)}" if differing or unclear else ""))
+        # without a figure it reads like time
+        what = "" if is_time(report.case) else f" in {report.case.figure.title.partition(' (')[0].removeprefix('thousands of ')}"
+        parts.append(f"no difference{what}" + (f" between {first} and {second}" if not differing else "") + (f" with {named_or_counted(others)}" if differing or unclear else ""))
     if unclear:
-        widest = max(max(ratio.high, 1 / max(ratio.low, 1e-9)) for ratio in unclear.values())
+        low, high = min(ratio.low for ratio in unclear.values()), max(ratio.high for ratio in unclear.values())
         parts.append("cannot tell " + (f"with {named_or_counted(list(unclear))}" if parts else f"whether {first} and {second} differ")
-                     + f" (up to {factor(widest)} times is possible)")
+                     + f" ({factor(low)} to {factor(high)} times)")
     return parts
 
 
@@ -172,10 +181,12 @@ def promise(report: Report) -> str:
     return told + "; ".join(filter(None, [f"met with {joined(kept)}" if kept else "", f"NOT MET with {joined(broken)}" if broken else ""]))
 
 
-def storage(report: Report) -> str:
-    where = report.storage
+def storage(*reports: Report) -> str:
+    where = reports[0].storage
     words = [where.file_system + (f" on {where.device}" if where.device else "")]
-    if where.no_direct_io:
+    if all(report.case.simulated for report in reports):
+        words.append("not read: reads are simulated")
+    elif where.no_direct_io:
         words.append(f"no direct I/O: {where.no_direct_io}")
     elif where.direct_read_us is not None:
         words.append(f"one direct read of 8 kB: {where.direct_read_us:.0f} µs")
@@ -194,16 +205,18 @@ def number_of_runs(report: Report) -> str:
 
 
 def how_read(report: Report) -> str:
-    if report.direct_io is None:
-        return "direct and buffered I/O"
-    if report.devices():
-        direct = report.direct_io and not all(variant.has_device for variant in report.case.variants)
-        return ("direct I/O, or " if direct else "") + f"simulated: {joined(list(report.devices()))}"
-    return "direct I/O" if report.direct_io else "through the page cache"
+    real = "direct and buffered I/O" if report.direct_io is None else "direct I/O" if report.direct_io else "through the page cache"
+    simulated = f"simulated device {joined(list(report.devices()))}".rstrip()
+    return simulated if report.case.simulated else f"{real}, or {simulated}" if report.devices() else real
+
+
+def recorded(report: Report, variant: str) -> str:
+    """Returns the title of a timeline of one more run."""
+    return f"{report.case.id}: {report.case.title}; {how_read(report)}; {variant}; one more run, slower as it is recorded"
 
 
 def devices(report: Report) -> list[str]:
-    return [f"{name}: {device.told()}" for name, device in report.devices().items()]
+    return [f"Simulated device {name}: {device.told()}" for name, device in report.devices().items()]
 
 
 def machine(report: Report) -> str:
@@ -212,8 +225,11 @@ def machine(report: Report) -> str:
 
 
 def skipped(report: Report) -> list[str]:
-    """Returns what could not be measured and why, each reason once."""
+    """Returns what could not be measured and why, each reason once; also that nothing was read, though the cache was cold."""
     servers: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:
         servers.setdefault((skipped.variant, skipped.reason), []).append(skipped.server)
-    return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()]
+    read = [blocks for variant in report.runs for server in report.servers for blocks in report.values(variant, server.label, "read_blocks")]
+    cold = all((variant.value_of("cache") or "warm") != "warm" for variant in report.case.variants)
+    return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()] + [
+        "no run has read a block: nothing here is about reads"] * (cold and bool(read) and not any(read))

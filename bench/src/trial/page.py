@@ -49,14 +49,13 @@ def _of_interest(trace: Trace) -> Trace:
 def _timelines(report: Report, variant: str, traces: list[Trace]) -> Markup:
     drawn = panels.of(map(_of_interest, traces))
     longest = max(panel.end for panel in drawn)
-    title = f"{report.case.id}: {report.case.title}"
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "timeline.png")
         size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
-        draw.write(drawn, [path], title=f"{title}: {variant}", zoom=float(f"{longest * ZOOM:.1g}"), size=size)
+        draw.write(drawn, [path], title=wording.recorded(report, variant), zoom=float(f"{longest * ZOOM:.1g}"), size=size)
         image = of_lab.embedded(path, "I/Os before and after, over time")
     words = Markup().join(Markup("<li><b>{}</b>, {}: {}</li>").format(panel.trace.label, panel.target, panel.summary()) for panel in drawn)
-    return Markup("<h3>Timeline of {}, {}</h3><ul>{}</ul>{}").format(title, variant, words, image)
+    return Markup("<h3>Timeline of {}</h3><ul>{}</ul>{}").format(wording.recorded(report, variant), words, image)
 
 
 def render(found: Findings) -> str:
