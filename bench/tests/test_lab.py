@@ -144,8 +144,8 @@ class Reports(unittest.TestCase):
         for made in (report(), many()):
             self.assertIn(made.case.told_apart_by, self.drawn(made).splitlines())
         words = self.drawn(report())
-        self.assertIn("18.6 is 2.00 times 19rc1, worse", words)
-        self.assertIn("no difference", words)
+        self.assertIn("18.6 is 2.00 times 19rc1, slower, as expected", words)
+        self.assertIn("no difference, as expected", words)
 
     def test_contrasts_are_drawn(self) -> None:
         words = self.drawn(many())

@@ -45,13 +45,14 @@ def _rows(axes: Axes, names: list[str], least: tuple[float, float], title: str, 
     axes.tick_params(length=0)
 
 
-def _judged(report: Report, ratio: Ratio) -> tuple[str, str]:
+def _judged(report: Report, variant: str, ratio: Ratio) -> tuple[str, str]:
     """Returns the ratio in words, which say no more than its verdict if there is no difference, and their colour."""
+    figure, expected = report.case.figure, report.expected_sign(variant)
+    told, colour = wording.verdict(figure.sign(ratio.sign), expected), JUDGED[figure.judged(ratio.sign, expected)]
     if ratio.sign not in ("higher", "lower"):
-        return wording.verdict(ratio.sign, None), NEITHER
-    judged = report.case.figure.judged(ratio.sign)
+        return told, colour
     first, second = (server.label for server in report.servers)
-    return f"{first} is {wording.times(ratio)} times {second}, {judged or report.case.figure.sign(ratio.sign)}", JUDGED[judged]
+    return f"{first} is {wording.times(ratio)} times {second}, {told if expected else figure.judged(ratio.sign) or told}", colour
 
 
 def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
@@ -107,7 +108,7 @@ def _draw_contrasts(axes: Axes, report: Report, colours: dict[str, str]) -> None
             axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.5)
             axes.scatter([ratio.ratio], [at], s=40, color=colour, zorder=3)
             words = f"{found.server}: {wording.times(ratio)}, {wording.verdict(figure.sign(ratio.sign), found.expected_sign)}"
-            axes.annotate(words, (1.01, at), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=JUDGED[figure.judged(ratio.sign)],
+            axes.annotate(words, (1.01, at), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=JUDGED[figure.judged(ratio.sign, found.expected_sign)],
                           fontweight="bold" if "; expected" in words else "normal")
     axes.axvline(1, color="#444444", linewidth=0.8)
     # a small difference looks small
@@ -143,7 +144,7 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
                 axes.scatter(values, [at] * len(values), marker="|", s=40, color=colour)
                 axes.scatter([median(values)], [at], s=50, color=colour, zorder=3)
         if ratio := report.ratio(variant):
-            words, colour = _judged(report, ratio)
+            words, colour = _judged(report, variant, ratio)
             axes.annotate(
                 words + f"\n{wording.interval(ratio)}", (1.01, position),
                 xycoords=("axes fraction", "data"), va="center", fontsize=9, fontweight="bold" if "times" in words else "normal", color=colour,
@@ -165,21 +166,21 @@ def draw(report: Report, *paths: Path) -> None:
     pyplot.close(figure)
 
 
-def comparisons(reports: list[Report]) -> dict[str, list[tuple[Report, Ratio]]]:
-    """Returns the ratios of the variants, by case and I/O method."""
-    found: dict[str, list[tuple[Report, Ratio]]] = {}
+def comparisons(reports: list[Report]) -> dict[str, list[tuple[Ratio, str]]]:
+    """Returns the ratios of the variants and how they are judged, by case and I/O method."""
+    found: dict[str, list[tuple[Ratio, str]]] = {}
     for report in reports:
         methods = {variant.label: variant.value_of("io_method") or "" for variant in report.case.variants}
         for variant in report.runs:
             if ratio := report.ratio(variant):
-                found.setdefault(f"{report.case.id}  {report.case.title}, {methods[variant]}".rstrip(", "), []).append((report, ratio))
+                found.setdefault(f"{report.case.id}  {report.case.title}, {methods[variant]}".rstrip(", "), []).append((ratio, report.case.figure.judged(ratio.sign, report.expected_sign(variant))))
     return found
 
 
 def told_of_all(reports: list[Report]) -> str:
     """Returns what the picture shows, in a sentence."""
     made = comparisons(reports)
-    signs = [{ratio.sign for _, ratio in ratios} for ratios in made.values()]
+    signs = [{ratio.sign for ratio, _ in ratios} for ratios in made.values()]
     differing = sum(bool(each & {"higher", "lower"}) for each in signs)
     same = sum(each == {"same"} for each in signs)
     servers = wording.joined([server.label for server in reports[0].servers])
@@ -188,24 +189,27 @@ def told_of_all(reports: list[Report]) -> str:
 
 
 def draw_all(reports: list[Report], path: Path) -> None:
-    """Draws an interval for each comparison: green where the first server is better, red where it is worse, grey where
-    there is no difference, and a ring where the interval is too wide to tell."""
+    """Draws an interval for each comparison.  An end outside of the picture is an arrow and a number."""
     made = comparisons(reports)
     figure, axes = pyplot.subplots(figsize=(11, 1.8 + 0.32 * len(made)), layout="constrained")
+    # a wide interval must not hide the others
+    every = [ratio for ratios in made.values() for ratio, _ in ratios]
+    low = max(min(ratio.low for ratio in every), min(0.5, *(ratio.ratio for ratio in every)) / 2) / 1.2
+    high = min(max(ratio.high for ratio in every), max(2, *(ratio.ratio for ratio in every)) * 2) * 1.2
+    axes.set_xscale("log")
+    axes.set_xlim(min(low, 0.5), max(high, 2))
     for position, ratios in enumerate(made.values()):
-        for (report, ratio), at in zip(ratios, _places(position, len(ratios), min(0.2, 0.7 / len(ratios)))):
-            differs = ratio.sign in ("higher", "lower")
-            colour = JUDGED[report.case.figure.judged(ratio.sign)] if differs else SAME
+        for (ratio, judged), at in zip(ratios, _places(position, len(ratios), min(0.2, 0.7 / len(ratios)))):
+            colour = JUDGED[judged] if judged or ratio.sign in ("higher", "lower") else SAME
+            for end, edge, words, side in ((ratio.low, low, "← {}", "left"), (ratio.high, high, "{} →", "right")):
+                if not low <= end <= high:
+                    axes.annotate(words.format(wording.factor(end)), (edge, at), fontsize=7, color=colour, ha=side, va="bottom")
             axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.2, zorder=2)
             axes.scatter([ratio.ratio], [at], s=22, facecolor=colour if ratio.sign else "white", edgecolor=colour, zorder=3)
     axes.axvline(1, color="#444444", linewidth=0.8)
-    # a wide interval must not hide the others
-    middles = [ratio.ratio for ratios in made.values() for _, ratio in ratios]
-    axes.set_xscale("log")
-    axes.set_xlim(min(0.5, *middles) / 1.2, max(2, *middles) * 1.2)
     first, second = (server.label for server in reports[0].servers)
     _rows(axes, list(made), axes.get_xlim(), f"{first} to {second}: ratio of each case's figure (time, I/Os, …)", 9)
-    axes.set_title(f"red: {first} is worse, green: better, grey: no difference, ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
+    axes.set_title(f"green: {first} is better, or as the case expects; red: worse, or not as expected\ngrey: no difference; ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
     figure.suptitle(told_of_all(reports), fontsize=14, fontweight="bold")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
