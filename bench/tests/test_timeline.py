@@ -77,6 +77,7 @@ class Panels(unittest.TestCase):
         self.assertEqual(panels.covered(waits, Window(0, 4), 4), [1, 0.5, 0, 0.5])
         self.assertEqual(panels.covered(waits, Window(0, 4), 1), [0.5])
         self.assertEqual(panels.covered(waits, Window(3, 4), 2), [1, 0])
+        self.assertEqual(panels.highest([(0, 1), (0.5, 9), (0.9, 2), (3, 4)], Window(0, 4), 4), [(0, 9), (3, 4)])
 
     def test_a_part(self) -> None:
         [panel] = panels.of([trace.from_rows("x", traces.serial(10, 2, 0))])

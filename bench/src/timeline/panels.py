@@ -118,6 +118,16 @@ def covered(waits: list[Wait], window: Window, pieces: int) -> list[float]:
     return [min(1.0, share) for share in shares]
 
 
+def highest(steps: Steps, window: Window, pieces: int) -> Steps:
+    """Returns the highest value of each piece of the window, as a line of more steps than pixels is an area."""
+    length = (window.end - window.begin) / pieces
+    found: dict[int, int] = {}
+    for at, value in steps:
+        piece = int((at - window.begin) // length)
+        found[piece] = max(found.get(piece, 0), value)
+    return [(window.begin + piece * length, value) for piece, value in found.items()]
+
+
 def duration(ms: float) -> str:
     return f"{ms / 1000:.2f} s" if ms >= 10000 else f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 1 else f"{ms * 1000:.0f} µs"
 

@@ -113,14 +113,14 @@ def _scale(panels: list[Panel]) -> Scale:
     )
 
 
-def _draw_steps(axes: Axes, panel: Panel, scale: Scale) -> Axes | None:
+def _draw_steps(axes: Axes, panel: Panel, window: Window, scale: Scale, pixels: int) -> Axes | None:
     """Draws one figure as an area and the other as a line, which need no colours to be told apart.  Returns the axes
     of the line."""
     steps = panel.in_progress()
     axes.fill_between([at for at, _ in steps], [value for _, value in steps], step="post", color=IN_PROGRESS, linewidth=0, zorder=2)
     axes.set_ylim(0, scale.in_progress * 1.15)
     axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
-    steps = panel.lookahead()
+    steps = content.highest(panel.lookahead(), window, pixels // 4)
     if not steps:
         return None
     beside = axes.twinx()
@@ -181,7 +181,7 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     margin = max(0.5, (high - low) * 0.03)
     _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
     _draw_waits(waits, panel, window, pixels[1])
-    lookahead = _draw_steps(steps, panel, scale)
+    lookahead = _draw_steps(steps, panel, window, scale, pixels[1])
     bars.set_ylim(low - margin, high + margin)
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     if first:
