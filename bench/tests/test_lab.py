@@ -75,12 +75,14 @@ class Failures(unittest.TestCase):
                 mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
                 mock.patch.object(stage, "Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
             ):
-                self.assertEqual(command.main(["r3", "r9", "r10", "--output", directory, "--work", directory]), 130)
+                self.assertEqual(command.main(["r3", "r9", "r10", "r12", "--output", directory, "--work", directory]), 130)
             self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),
                              [f"{name}.{suffix}" for name in ("r03_repeated_blocks", "r14_index_patterns") for suffix in ("jsonl", "png", "svg")] + ["report.html"])
             text = Path(directory, "report.html").read_text()
             self.assertIn("R9 could not be measured: OperationalError: gone", text)
             self.assertIn('id="r03_repeated_blocks"', text)
+            self.assertIn("R12 could not be measured: interrupted", text)
+            self.assertNotIn("R10 could not", text)
 
 
     def test_interrupted_variants_are_dropped(self) -> None:

@@ -185,9 +185,10 @@ class Saved(unittest.TestCase):
             again = results.load(path)
             self.assertEqual(again.as_json_lines(), made.as_json_lines())
             self.assertEqual(shown(again, 80), shown(made, 80))
-            path.write_text("{}\n")
-            with self.assertRaises(ValueError):
-                results.load(path)
+            for wrong in ("{}\n", "", "no JSON"):
+                path.write_text(wrong)
+                with self.assertRaisesRegex(ValueError, "x.jsonl: not the results"):
+                    results.load(path)
 
     def test_ratios(self) -> None:
         lines = [json.loads(line) for line in report(2, "io_uring").as_json_lines().splitlines()]

@@ -413,8 +413,10 @@ class Summary(unittest.TestCase):
     def test_tells_both(self) -> None:
         told = summary.text(made())
         self.assertIn("fail after, passed before: 1: t/b.pl", told)
-        self.assertIn("2 better, 1 worse", told)
-        self.assertIn("no time for 1 case: t05_vacuum", told)
+        self.assertIn("2 cases, 3 comparisons: 2 better, 1 worse", told)
+        self.assertNotIn("left out", told)
+        self.assertIn("left out, as --parts says: suite, changes, lines, bugs", summary.text(replace(made(), parts=("lab",))))
+        self.assertIn("not measured yet: 1 case: t05_vacuum", told)
         for line in ("what else changed, by recordings and schedules: differences", "  b.c:12: y is never true: if (y)",
                      "bugs in them: 2 tried, 1 noticed, 1 not; no time for 1", "  1 never reached, such as b.c:7 f(): always: x < 1", "  b.c:12 f(): always: y"):
             self.assertIn(line, told)
@@ -442,7 +444,7 @@ class Page(browser.PageTest):
     def test_what_is_told(self) -> None:
         text = self.browser.run("return document.documentElement.textContent")
         for words in ("2 of 9 statements", "the <differences>", "By schedules: nothing else", "y is never true", "9 of 10 lines are executed", "2 tried, 1 noticed, 1 not",
-                      "fails after, passed before", "the <log>", "Quick", "There was no time for t05_vacuum", "--enable-cassert"):
+                      "fails after, passed before", "the <log>", "Quick", "Not measured yet: t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
 
     def test_relations_that_are_hardly_read_are_not_drawn(self) -> None:

@@ -50,10 +50,13 @@ def _measured(given: Namespace, console: Console, reports: list[Report], failure
                 # a report whose picture fails stays out of the page, which would fail as well
                 Output(given.output).keep(report)
                 reports.append(report)
-            except measure.Interrupted as cut_short:
-                if any(cut_short.report.runs.values()):
-                    Output(given.output).keep(cut_short.report)
-                    reports.append(cut_short.report)
+            except KeyboardInterrupt as interrupt:
+                left = cases[cases.index(case):]
+                if isinstance(interrupt, measure.Interrupted) and any(interrupt.report.runs.values()):
+                    Output(given.output).keep(interrupt.report)
+                    reports.append(interrupt.report)
+                    del left[0]
+                failures += [(each.id, "interrupted") for each in left if reports]
                 raise
             except Exception as error:
                 failures.append((case.id, told(error)))
@@ -80,8 +83,10 @@ def run(given: Namespace) -> int:
             written = None
             if not given.bisect and (reports or failures):
                 written = Output(given.output).write_page(reports, failures, given.quick)
-                if sys.exc_info()[0]:
-                    console.print(f"kept: {written}", soft_wrap=True, markup=False)
+            if written and sys.exc_info()[0]:
+                console.print(f"kept: {written}", soft_wrap=True, markup=False)
+            elif isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                console.print("nothing was kept: no variant's runs were finished")
         if given.bisect:
             return _tell_decision(reports[0], given.only, given.bisect, console) if reports else results.CANNOT_TELL
         for report in reports:

@@ -181,8 +181,8 @@ class Report:
 def load(path: Path) -> Report:
     """Returns the report of a file of as_json_lines().  Raises ValueError or casefile.CaseError if it is no such
     file."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     try:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
         first = lines[0]
         servers = [Server(**{**server, "settings": tuple(Setting(**each) for each in server["settings"])}) for server in first["servers"]]
         report = Report(casefile.from_data(first["name"], first["case"], str(path)), first["project_commit"], first["started"],
@@ -194,6 +194,6 @@ def load(path: Path) -> Report:
                 by_server.setdefault(line["server"], []).append(Run(line["round"], line["figures"]))
             elif line["line"] == "skipped":
                 report.skipped.append(Skipped(line["server"], line["variant"], line["reason"]))
-    except (IndexError, KeyError, TypeError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not the results of bench/lab: {error!r}") from error
     return report

@@ -100,6 +100,8 @@ class Session:
         """Tells the progress bar how many runs there will be, and the reports how many comparisons."""
         servers = len(self._clusters)
         self._comparisons = sum(case.number_of_comparisons(variants(case, only), servers) for case in cases)
+        seconds = sum(effort.limits(case).seconds * len(measure.groups(case, variants(case, only))) for case in cases)
+        self.progress.phase(f"measuring, about {-(-seconds // 60):.0f} min at most, unless the first {casefile.MIN_RUNS} rounds of a variant take longer")
         self.progress.expect(sum(len(variants(case, only)) * servers * (effort.limits(case).runs + 1) for case in cases))
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:

@@ -273,7 +273,7 @@ def main(argv: list[str] | None = None) -> int:
         store = Kept(_directory(given))
         if given.show and not store.read("trial"):
             raise sides.SideError(f"there is no trial in {store.directory} to show")
-        if store.begin(_key(given), given.again):
+        if store.begin(_key(given), given.again) and not given.show:
             print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     except (sides.SideError, kept.OtherTrial) as error:
         print(f"bench/trial: {error}", file=sys.stderr)

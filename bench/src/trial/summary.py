@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lab import wording
 
+from .arguments import PARTS
 from .findings import Findings
 from .sides import Build
 
@@ -26,7 +27,7 @@ def _names(names: Sequence[str], most: int = 6) -> str:
 
 def right(found: Findings) -> list[str]:
     if not found.suites:
-        return ["suite: could not be run"]
+        return ["suite: has not been run on both servers"]
     lines = [f"suite, {role}: could not be run" for role in found.broken]
     if lines:
         return lines
@@ -90,15 +91,22 @@ def number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def compared(found: Findings) -> str:
+    """Returns how many figures have been compared: between the servers, and of two variants on each."""
+    told = f"{number(len(found.reports), 'case')}, {number(found.verdicts.total(), 'comparison')}"
+    contrasts = sum(len(report.contrasts()) for report in found.reports)
+    return told + f" and {number(contrasts, 'contrast')}" * bool(contrasts)
+
+
 def effect(found: Findings, lines_left: int) -> list[str]:
     """Returns the lines about the lab, at most this many."""
     if not found.reports:
         return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
-    lines = [f"lab{' (quick)' if found.quick else ''}: {number(len(found.reports), 'case')}, {number(found.verdicts.total(), 'comparison')}: {counts(found)}"]
+    lines = [f"lab{' (quick)' if found.quick else ''}: {compared(found)}: {counts(found)}"]
     if found.failures:
         lines.append(f"  could not be measured: {_names(list(found.failures))}")
     if found.left_out:
-        lines.append(f"  no time for {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+        lines.append(f"  not measured yet: {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
     return lines + _some([f"{report.case.id}: {wording.finding(report)}" for report in found.changed], max(lines_left - len(lines), 1), "cases that changed")
 
 
@@ -110,6 +118,8 @@ def text(found: Findings) -> str:
         report = found.reports[0]
         busy = f", {report.machine.cpu_in_use:.0%} of it in use" if report.machine.is_busy else ""
         lines.append(f"on      {report.machine.cpus} x {report.machine.cpu_model}{busy}, {report.machine.kernel}")
+    if others := [part for part in PARTS if part not in found.parts]:
+        lines.append(f"left out, as --parts says: {', '.join(others)}")
     # as many examples as there is room for
     for most in (4, 3, 2, 1):
         parts = {"suite": right(found), "changes": changes(found, most), "lines": uncovered(found, most), "bugs": unnoticed(found, most)}
