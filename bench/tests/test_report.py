@@ -137,6 +137,10 @@ class Words(unittest.TestCase):
 
     def test_a_reason_is_said_once(self) -> None:
         self.assertEqual(wording.skipped(report(2, "io_uring")), ["io_uring skipped on 18.6 and 19rc1: a reason"])
+        cold = replace(report(), case=casefile.load(CASE.with_name("p01_index_scan.toml")))
+        self.assertEqual(wording.skipped(cold), [])
+        cold.runs = {"worker": {"18.6": [Run(1, {"time": 0.02, "read_blocks": 0.0})]}}
+        self.assertEqual(wording.skipped(cold), ["no run has read a block: nothing here is about reads"])
 
     def test_verdict(self) -> None:
         self.assertEqual(wording.verdict("slower", "slower"), "slower, as expected")
