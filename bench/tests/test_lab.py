@@ -84,7 +84,6 @@ class Failures(unittest.TestCase):
             self.assertIn("R12 could not be measured: interrupted", text)
             self.assertNotIn("R10 could not", text)
 
-
     def test_interrupted_variants_are_dropped(self) -> None:
         made = many()
         first, second = (group[0].label for group in measure.groups(made.case, made.case.variants))

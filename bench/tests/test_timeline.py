@@ -69,6 +69,8 @@ class Panels(unittest.TestCase):
         self.assertEqual(made[0].target, "a")
         self.assertEqual(made[0].left_out, "not shown: d, e")
         self.assertEqual([panel.target for panel in panels.of([trace.from_rows("x", rows)], "e")], ["e"])
+        hardly = trace.from_rows("x", traces.parallel(40) + [dict(traces.row(41, 0, 1, 0), relation="pg_proc")])
+        self.assertEqual([(panel.target, panel.left_out) for panel in panels.of([hardly])], [("large", "not shown: pg_proc")])
         with self.assertRaises(trace.TraceError):
             panels.of([trace.from_rows("x", rows)], "f")
 

@@ -7,7 +7,6 @@ import re
 import sys
 import tomllib
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -89,9 +88,9 @@ def _device(text: str) -> str:
     return text
 
 
-def _without_own_device(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Returns the cases that --device can put on another device: it would take the place of one that a case is about."""
-    return tuple(path for path in paths if not path.is_file() or not re.search(r'io_device\(|^device = (?!.*"none")', path.read_text(), re.MULTILINE))
+def _has_own_device(path: Path) -> bool:
+    """Returns whether the case is about a device, so that --device must not replace it."""
+    return path.is_file() and re.search(r'io_device\(|^device = (?!.*"none")', path.read_text(), re.MULTILINE) is not None
 
 
 def _runs(text: str) -> int:
@@ -187,13 +186,12 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
         if not path.is_file():
             parser.error(f"{path}: no file")
     parsed.cases, parsed.servers, parsed.output = _found(parser, parsed.cases), _servers(parser, parsed), parsed.output.absolute()
-    cases = _without_own_device(parsed.cases) if parsed.device else parsed.cases
-    if parsed.cases != cases:
-        told = f"{', '.join(path.stem for path in parsed.cases if path not in cases)}: --device cannot replace a case's own device"
-        if not cases:
+    if parsed.device and (own := [path for path in parsed.cases if _has_own_device(path)]):
+        told = f"{', '.join(path.stem for path in own)}: --device cannot replace a case's own device"
+        if len(own) == len(parsed.cases):
             parser.error(told)
         print(f"bench/lab: left out: {told}", file=sys.stderr)
-        parsed.cases = cases
+        parsed.cases = tuple(path for path in parsed.cases if path not in own)
     if parsed.bisect and (len(parsed.servers) != 2 or len(parsed.cases) + bool(parsed.query) != 1):
         parser.error("--bisect needs one case and two servers: the first is judged against the second")
     return parsed

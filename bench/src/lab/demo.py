@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
 
     from rich.console import Console
     from rich.text import Text
-    from timeline import draw, panels
+    from timeline import draw, panels, trace
 
     from . import casefile, measure, session, stage, table, wording
     from .output import Output
@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
                 reports.append(lab.measure(case, effort))
                 # kept at once, so that a later failure does not lose it
                 written.append(output.keep(reports[-1]))
-            drawn = panels.of(lab.trace(traced := cases[-1].variants[0]))
+            recorded = lab.record(traced := cases[-1].variants[0])
+            drawn = panels.of(trace.from_rows(server.label, *each) for server, each in zip(reports[-1].servers, recorded))
         paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
         draw.write(drawn, paths, title=wording.recorded(reports[-1], traced.label), zoom=ZOOM)
         output.own(*paths)

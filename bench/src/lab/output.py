@@ -34,22 +34,18 @@ def document(title: str, body: str, style: str = STYLE) -> str:
 """
 
 
-def embedded(path: Path, told: str) -> Markup:
-    """Returns a picture's file as an image within the page.  SVG is not inline, because the names inside of several
-    pictures are the same."""
-    kind = "svg+xml" if path.suffix == ".svg" else "png"
-    return Markup(f'<img alt="{escape(told)}" src="data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}">')
-
-
-def _drawn(draw: Callable[[Path], None], told: str) -> Markup:
+def drawn(draw: Callable[[Path], None], told: str, kind: str = "svg") -> Markup:
+    """Returns a picture as an image within the page.  SVG is not inline, because the names inside of several pictures
+    are the same."""
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "picture.svg")
+        path = Path(directory, f"picture.{kind}")
         draw(path)
-        return embedded(path, told)
+        data = base64.b64encode(path.read_bytes()).decode()
+    return Markup(f'<img alt="{escape(told)}" src="data:image/{kind.replace("svg", "svg+xml")};base64,{data}">')
 
 
 def image(report: Report) -> Markup:
-    return _drawn(lambda path: picture.draw(report, path), wording.finding(report))
+    return drawn(lambda path: picture.draw(report, path), wording.finding(report))
 
 
 def environment(directory: Path) -> Environment:
@@ -60,7 +56,7 @@ _macros: Any = environment(Path(__file__).parent).get_template("page.html", glob
 
 
 def _forest(reports: list[Report]) -> Markup:
-    return _drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else Markup("")
+    return drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else Markup("")
 
 
 def cases(reports: list[Report]) -> Markup:

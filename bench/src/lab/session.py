@@ -17,7 +17,6 @@ from typing import Any
 
 from rich.console import Console
 from timeline import trace
-from timeline.trace import Trace
 
 from . import casefile, machine, measure, project, stage
 from .arguments import ServerName
@@ -64,17 +63,13 @@ def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
     return chosen
 
 
-def _with_trace(settings: dict[str, str]) -> dict[str, str]:
-    libraries = settings.get("shared_preload_libraries", "")
-    preloaded = libraries if "test_aio" in libraries else ",".join(filter(None, [libraries, "test_aio"]))
-    return settings | {"shared_preload_libraries": preloaded}
-
-
 def _record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:
     """Runs a variant in the database that was set up to measure the case.  Returns the rows of io_trace and how many
     more there were."""
     cluster = contestant.cluster
-    cluster.start(_with_trace(measure.settings_of(case, direct_io, cluster, variant)))
+    settings = measure.settings_of(case, direct_io, cluster, variant)
+    libraries = filter(None, [*settings.get("shared_preload_libraries", "").split(","), "test_aio"])
+    cluster.start(settings | {"shared_preload_libraries": ",".join(dict.fromkeys(libraries))})
     # the first run is not typical: it fills caches and starts I/O workers
     run_once(cluster, case, variant, 0)
     execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
@@ -101,7 +96,7 @@ class Session:
         servers = len(self._clusters)
         self._comparisons = sum(case.number_of_comparisons(variants(case, only), servers) for case in cases)
         seconds = sum(effort.limits(case).seconds * len(measure.groups(case, variants(case, only))) for case in cases)
-        self.progress.phase(f"measuring, about {-(-seconds // 60):.0f} min at most, unless the first {casefile.MIN_RUNS} rounds of a variant take longer")
+        self.progress.phase(f"measuring, about {-(-seconds // 60):.0f} min at most, unless a variant's first rounds take longer")
         self.progress.expect(sum(len(variants(case, only)) * servers * (effort.limits(case).runs + 1) for case in cases))
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
@@ -130,12 +125,6 @@ class Session:
             self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
             found.append(_record(contestant, case, variant, self.storage.no_direct_io is None))
         return found
-
-    def trace(self, variant: Variant) -> list[Trace]:
-        """Returns the traces of record()."""
-        assert self._set_up
-        labels = [contestant.info.label for contestant in self._set_up[1]]
-        return [trace.from_rows(label, rows, lost) for label, (rows, lost) in zip(labels, self.record(variant))]
 
 
 @contextmanager

@@ -1,8 +1,5 @@
 """The trial as one HTML file that needs no other file.  page.html is its template."""
 
-import tempfile
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 from lab import output as of_lab
@@ -37,25 +34,14 @@ WIDTH, HEIGHT_OF_PANEL, HEIGHT_OF_REST = 1500, 400, 140
 # the share of a timeline that is shown beside the whole
 ZOOM = 0.06
 
-# relations with a smaller share of a trace's I/Os are left out, such as catalogs
-OF_INTEREST = 0.05
-
-
-def _of_interest(trace: Trace) -> Trace:
-    numbers = Counter(io.target for io in trace.ios)
-    return replace(trace, ios=tuple(io for io in trace.ios if numbers[io.target] >= OF_INTEREST * len(trace.ios)))
-
 
 def _timelines(report: Report, variant: str, traces: list[Trace]) -> Markup:
-    drawn = panels.of(map(_of_interest, traces))
-    longest = max(panel.end for panel in drawn)
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "timeline.png")
-        size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
-        draw.write(drawn, [path], title=wording.recorded(report, variant), zoom=float(f"{longest * ZOOM:.1g}"), size=size)
-        image = of_lab.embedded(path, "I/Os before and after, over time")
+    drawn, title = panels.of(traces), wording.recorded(report, variant)
+    zoom = float(f"{max(panel.end for panel in drawn) * ZOOM:.1g}")
+    size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
+    image = of_lab.drawn(lambda path: draw.write(drawn, [path], title=title, zoom=zoom, size=size), "I/Os before and after, over time", "png")
     words = Markup().join(Markup("<li><b>{}</b>, {}: {}</li>").format(panel.trace.label, panel.target, panel.summary()) for panel in drawn)
-    return Markup("<h3>Timeline of {}</h3><ul>{}</ul>{}").format(wording.recorded(report, variant), words, image)
+    return Markup("<h3>Timeline of {}</h3><ul>{}</ul>{}").format(title, words, image)
 
 
 def render(found: Findings) -> str:

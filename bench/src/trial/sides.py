@@ -106,4 +106,3 @@ def describe(server: str) -> Build:
     if done.returncode != 0 or len(lines) < 3:
         raise SideError(f"{server}: {done.stderr.strip()}")
     return Build(server, identity(server), lines[0], lines[1], lines[2], _subject(server) if is_tree(server) else "")
-
