@@ -172,6 +172,7 @@ def reach(tier: str) -> None:
         map_of(tier, job).unlink(missing_ok=True)
         print(f"left out, since it fails without a bug: {job}: {reason}")
     (reach_of(tier) / "seconds.json").write_text(json.dumps(seconds))
+    (reach_of(tier) / "left_out.json").write_text(json.dumps(sorted(failed)))
     maps = [path.read_bytes() for path in reach_of(tier).glob("*.map")]
     if not maps:
         sys.exit("each test fails without a bug, or none reaches a switch")

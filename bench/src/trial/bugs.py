@@ -60,6 +60,10 @@ class Switched(engine.Engine):
         self.must("mutants/inside", "template")
         return super().reach(tier)
 
+    def left_out(self) -> list[str]:
+        """Returns the tests that fail without a bug, and are not tried."""
+        return json.loads((self.work / "reach-short/left_out.json").read_text())
+
 
 def run(server: Switched, to_do: Sequence[points.Point], results: Path, minutes: float, note: Callable[[str], None]) -> None:
     """Tries bugs in random order, and keeps a line for each in results."""

@@ -181,12 +181,15 @@ class _Trial:
                 self._note("after: the suite, to learn which tests reach which bug")
                 kept = sorted(server.reach() & {point.number for point in chosen})
                 self._store.write("reached", kept)
+                self._store.write("left_out", server.left_out())
             minutes = min(self._given.minutes, max(self._deadline - time.monotonic(), 0) / 60)
             self._note(f"after: {len(to_do())} bugs, for {minutes:.0f} minutes at most")
             bugs.run(server, to_do(), results, minutes, self._note)
             if not to_do():
                 shutil.rmtree(directory)
         if kept is not None:
+            if left_out := self._store.read("left_out"):
+                found.notes["bugs"].append(f"what only tests notice that fail with the patch counts as not noticed: {', '.join(left_out)}")
             found.bugs = bugs.tried(chosen, results)
             found.bugs_reached, found.bugs_unreached = len(kept), [point for point in chosen if point.number not in kept]
 

@@ -80,6 +80,7 @@ def unnoticed(found: Findings, most: int = 4) -> list[str]:
     told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
     told += f"; no time for {rest}" * (rest > 0)
     unreached = [f"{len(found.bugs_unreached)} never reached, such as {_without_directory(found.bugs_unreached[0])}"] if found.bugs_unreached else []
+    unreached += found.notes["bugs"][:1]
     return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
 
 
