@@ -61,8 +61,8 @@ class InTree(unittest.TestCase):
         modules.mkdir(parents=True)
         (modules / "Makefile").write_text("SUBDIRS = test_aio\n")
         pkglibdir = subprocess.check_output([os.environ["PG_CONFIG"], "--pkglibdir"], text=True).strip()
-        for command in (["git", "init", "-q", tree], [project.ROOT / "servers/in-tree", tree]):
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for command in (f"git init -q {tree}", f"{project.ROOT}/servers/in-tree {tree}"):
+            subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
         found = sorted(modules.glob("test_aio/t/**/*.pl"))
         self.assertGreater(len(found), 50)
         for test in found[::9]:
