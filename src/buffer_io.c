@@ -25,7 +25,6 @@
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -282,11 +281,6 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
-	/* replication commands pass our hooks, and a shutdown waits for them */
-	if (am_walsender)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot start I/O on a buffer in a replication connection")));
 	if (io != NULL && wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

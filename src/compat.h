@@ -106,6 +106,15 @@ extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
 #define PLANNED_RELATION_ARGUMENTS root, relid, inhparent, rel
 #endif
 
+/* planner_hook */
+#if PG_VERSION_NUM >= 190000
+#define PLANNER_PARAMETERS Query *parse, const char *query_string, int cursorOptions, ParamListInfo boundParams, struct ExplainState *es
+#define PLANNER_ARGUMENTS parse, query_string, cursorOptions, boundParams, es
+#else
+#define PLANNER_PARAMETERS Query *parse, const char *query_string, int cursorOptions, ParamListInfo boundParams
+#define PLANNER_ARGUMENTS parse, query_string, cursorOptions, boundParams
+#endif
+
 /* The class of wait events that are about buffers. */
 #if PG_VERSION_NUM >= 190000
 #define WAIT_CLASS_BUFFER PG_WAIT_BUFFER

@@ -3,8 +3,8 @@
  *
  * Others wait for what is staged and for that buffer, and some of them listen to no
  * cancel.  So the session must not wait for them in the same way, as for the lock of
- * a page.  It locks pages where it plans and runs queries that read tables, in
- * utility commands, and in C functions of other libraries.  All of these run outside
+ * a page.  It locks pages where it plans, where it runs queries that read tables, in
+ * utility commands, in triggers, and in C functions of other libraries.  All of these run outside
  * of the batch, and those that could meet a buffer with started I/O are refused
  * (buffer_io.c says which).  Nothing is left staged when a query has run that another
  * one has called.
@@ -23,17 +23,19 @@
 #include "miscadmin.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
-#include "replication/walsender.h"
+#include "optimizer/planner.h"
 #include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/waiteventset.h"
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 static planned_relation_hook_type prev_planned_relation;
+static planner_hook_type prev_planner;
 static ExecutorStart_hook_type prev_executor_start;
 static ExecutorRun_hook_type prev_executor_run;
 static ExecutorFinish_hook_type prev_executor_finish;
@@ -199,6 +201,27 @@ require_watched_statement(FunctionCallInfo fcinfo)
 }
 
 /*
+ * Raises an error where the session may lock pages later without any of these hooks:
+ * in triggers, which others may follow, at the commit as well, and in processes that
+ * apply changes or vacuum.  A function that the client calls by the fast path is in no
+ * statement at whose end something would be submitted.
+ */
+static void
+require_statement_of_client(FunctionCallInfo fcinfo)
+{
+	if (MyBackendType != B_BACKEND && MyBackendType != B_STANDALONE_BACKEND)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot execute %s() in a %s", get_func_name(fcinfo->flinfo->fn_oid),
+						GetBackendTypeDesc(MyBackendType))));
+	if (ActivePortal == NULL || DatumGetInt32(OidFunctionCall0(F_PG_TRIGGER_DEPTH)) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s() in a trigger or outside of a statement",
+						get_func_name(fcinfo->flinfo->fn_oid))));
+}
+
+/*
  * Enters batch mode, unless that would be within what runs outside of it.
  */
 void
@@ -206,11 +229,7 @@ enter_batch(FunctionCallInfo fcinfo)
 {
 	/* replay would wait for what is staged */
 	PreventCommandDuringRecovery("a batch");
-	/* a fast shutdown ends them last, and others may wait for what is staged */
-	if (am_walsender)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot start a batch in a replication connection")));
+	require_statement_of_client(fcinfo);
 	if (running.table_query || calls_of_others > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -231,7 +250,32 @@ require_started_io_allowed(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot start I/O on a buffer in a command that changes something")));
+	require_statement_of_client(fcinfo);
 	require_watched_statement(fcinfo);
+}
+
+/* planner_hook: evaluates functions, and then looks into indexes */
+static PlannedStmt *
+plan_query(PLANNER_PARAMETERS)
+{
+	const Running outer = running;
+	bool		batch_was_open;
+	PlannedStmt *plan;
+
+	batch_was_open = suspend_batch();
+	running = (Running) {.table_query = true, .change = true, .nested = true};
+	PG_TRY();
+	{
+		plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS);
+	}
+	PG_FINALLY();
+	{
+		running = outer;
+	}
+	PG_END_TRY();
+	resume_batch(batch_was_open);
+
+	return plan;
 }
 
 /* planned_relation_hook: the planner may look into indexes, of partitions as well */
@@ -322,6 +366,8 @@ finish_query(QueryDesc *queryDesc)
 
 	if (changes_something(queryDesc->plannedstmt))
 		submit_staged();
+	running.table_query |= reads_tables(queryDesc->plannedstmt);
+	running.change |= changes_something(queryDesc->plannedstmt);
 	running.nested = true;
 	PG_TRY();
 	{
@@ -582,6 +628,8 @@ session_init(void)
 			unwatched_in = MyProc->vxid.lxid;
 	}
 
+	prev_planner = planner_hook;
+	planner_hook = plan_query;
 	prev_planned_relation = planned_relation_hook;
 	planned_relation_hook = check_planned_relation;
 	prev_executor_start = ExecutorStart_hook;

@@ -43,6 +43,21 @@ with_each_io_method(sub {
 		$aio->end_session($alice);
 	}), skip => $no_pages);
 
+	# simple expressions of PL/pgSQL pass no hook
+	$aio->scenario('what comes before a page is locked', with('alice', 20, sub ($alice, $t, $what, $define, $sql) {
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 5)");
+		for my $call ('batch_start()', "buffer_call_start_io($b, true, false)")
+		{
+			$aio->sql("CREATE OR REPLACE FUNCTION scenario.f() RETURNS int STABLE LANGUAGE plpgsql AS \$\$ BEGIN IF $call IS NULL THEN END IF; RETURN 1000; END \$\$");
+			$aio->sql("CREATE OR REPLACE FUNCTION scenario.g() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF scenario.f() IS NULL THEN END IF; RETURN NULL; END \$\$");
+			$aio->sql($define =~ s/TABLE/$t/gr) if $define && $call eq 'batch_start()';
+			$alice->fails($sql =~ s/TABLE/$t/gr, '55000', qr/cannot (?:start|execute)/, $call);
+		}
+	}), each => [
+		[ 'a plan', '', 'EXPLAIN SELECT FROM TABLE WHERE blk > scenario.f()' ],
+		[ 'a trigger', 'CREATE TRIGGER g AFTER UPDATE ON TABLE FOR EACH ROW EXECUTE FUNCTION scenario.g()', 'UPDATE TABLE SET gen = 0 WHERE blk = 7' ],
+		[ 'a commit', 'CREATE CONSTRAINT TRIGGER g AFTER UPDATE ON TABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION scenario.g()', 'UPDATE TABLE SET gen = 0 WHERE blk = 7' ] ]);
+
 	# nothing tells when the session needs a page of these next
 	$aio->scenario('what is left staged: reads of tables', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX i ON $t (blk); CREATE SEQUENCE scenario.s");
