@@ -210,7 +210,7 @@ class NotCompiledIn(unittest.TestCase):
     def test_too_old(self) -> None:
         said = self.probe_server_saying('FATAL:  unrecognized configuration parameter "io_method"')
         self.assertEqual(said.returncode, 1)
-        self.assertRegex(said.stdout, "^not compiled in: .*/postgres belongs to .*, and io_method came with 18: name another server's pg_config\n$")
+        self.assertRegex(said.stdout, "^too old: .*/postgres belongs to .*, and io_method came with 18: name another server's pg_config\n$")
 
     def test_anything_else_is_no_answer(self) -> None:
         said = self.probe_server_saying("FATAL:  out of luck")
