@@ -123,7 +123,7 @@ submit_staged(void)
  * Leaves batch mode, if the session is in it, before something is waited for
  * that the waiting itself may stage: nobody would submit that.
  */
-bool
+pg_noinline bool				/* a variable that setjmp() might clobber */
 suspend_batch(void)
 {
 	bool		was_open = pgaio_my_backend != NULL && pgaio_my_backend->in_batchmode;
@@ -212,7 +212,7 @@ require_statement_of_client(FunctionCallInfo fcinfo)
 	if (MyBackendType != B_BACKEND && MyBackendType != B_STANDALONE_BACKEND)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot execute %s() in a %s", get_func_name(fcinfo->flinfo->fn_oid),
+				 errmsg("cannot execute %s() in a \"%s\" process", get_func_name(fcinfo->flinfo->fn_oid),
 						GetBackendTypeDesc(MyBackendType))));
 	if (ActivePortal == NULL || DatumGetInt32(OidFunctionCall0(F_PG_TRIGGER_DEPTH)) > 0)
 		ereport(ERROR,
@@ -263,7 +263,10 @@ plan_query(PLANNER_PARAMETERS)
 	PlannedStmt *plan;
 
 	batch_was_open = suspend_batch();
-	running = (Running) {.table_query = true, .change = true, .nested = true};
+	running = (Running)
+	{
+		.table_query = true,.change = true,.nested = true
+	};
 	PG_TRY();
 	{
 		plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS);

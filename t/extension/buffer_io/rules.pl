@@ -95,10 +95,10 @@ for_each_io_method(sub {
 		my $sender = $aio->session('sender', replication => 'database');
 		my $t = $aio->table('t', 4);
 		my $b = $aio->sql("SELECT buffer_create_toy('$t', 2)");
-		$sender->fails("SELECT buffer_call_start_io($b, true, true)", '0A000', qr/cannot execute buffer_call_start_io\(\) in a walsender/, 'is refused');
-		$sender->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true)", '0A000', qr/cannot execute read_rel_block_ll\(\) in a walsender/, 'and so is a batch');
+		$sender->fails("SELECT buffer_call_start_io($b, true, true)", '0A000', qr/cannot execute buffer_call_start_io\(\) in a "walsender" process/, 'is refused');
+		$sender->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true)", '0A000', qr/cannot execute read_rel_block_ll\(\) in a "walsender" process/, 'and so is a batch');
 		$aio->end_session($sender);
-	}, log => qr/walsender sender ERROR:  cannot execute \w+\(\) in a walsender/);
+	}, log => qr/walsender sender ERROR:  cannot execute \w+\(\) in a "walsender" process/);
 
 	$aio->scenario('what the transaction has done', with('alice', 4, sub ($alice, $t) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
