@@ -263,10 +263,7 @@ plan_query(PLANNER_PARAMETERS)
 	PlannedStmt *plan;
 
 	batch_was_open = suspend_batch();
-	running = (Running)
-	{
-		.table_query = true,.change = true,.nested = true
-	};
+	running.table_query = running.change = running.nested = true;
 	PG_TRY();
 	{
 		plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS);
