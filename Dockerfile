@@ -1,7 +1,7 @@
 # PostgreSQL with test_aio, for experiments and tests; podman takes the same commands:
 #
 #   docker build -t test_aio .
-#   docker run --rm --name aio -e POSTGRES_HOST_AUTH_METHOD=trust test_aio
+#   docker run -d --rm --name aio -e POSTGRES_HOST_AUTH_METHOD=trust test_aio
 #   docker exec -it aio psql -U postgres          # and there: CREATE EXTENSION test_aio;
 #
 # With io_method=io_uring, which the container's profile forbids without the first option:
@@ -9,7 +9,7 @@
 #   docker run … --security-opt seccomp=unconfined --ulimit memlock=-1 test_aio \
 #     postgres -c shared_preload_libraries=test_aio -c io_method=io_uring
 #
-# Can it be used here?  docker run … --entrypoint io_uring_probe test_aio --explain
+# Can it be used here?  docker run, with the same options, --entrypoint io_uring_probe test_aio --explain
 # --build-arg PG=19 for another version.
 ARG PG=18
 FROM docker.io/library/postgres:${PG} AS build
