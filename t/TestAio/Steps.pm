@@ -56,6 +56,9 @@ sub progress ($self, $session)
 		my ($key, $value) = split /\|/;
 		$shown{$key} = defined $shown{$key} ? "$shown{$key} or $value" : $value;
 	}
+	# the snapshots that are waited for include those of queries that look at the session, too, by luck;
+	# the number of them is not reset for the next phases
+	delete @shown{qw(lockers_done lockers_total)} if ($shown{phase} // '') !~ /^waiting for writers/;
 	return \%shown;
 }
 
