@@ -153,14 +153,10 @@ worker_is_ready(void)
 bool
 gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
-	GateDevice *device = io->device >= 0 ? &gate->devices[io->device] : NULL;
+	GateDevice *device = gate_device_of(io);
 
-	/*
-	 * The device may have ended, and another one have begun, since the read
-	 * was staged; the worker may have gone.
-	 */
-	if (device == NULL || !device->in_use || device->id != io->device_id ||
-		!worker_is_ready())
+	/* either may have gone since the read was staged */
+	if (device == NULL || !worker_is_ready())
 	{
 		io->device = -1;
 		return false;
@@ -212,8 +208,10 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
 	if (io->device < 0)
 		return;
 
-	device = &gate->devices[io->device];
-	device->in_flight--;
+	gate->devices[io->device].in_flight--;
+	device = gate_device_of(io);
+	if (device == NULL)
+		return;
 	device->reads++;
 	device->bytes += read_length(ioh);
 	if (!by_worker)
@@ -335,8 +333,8 @@ require_worker(void)
 }
 
 /*
- * Replaces the device for the same relation, or puts the device in a free
- * place.
+ * Replaces the device for the same relation, whose reads are performed at once, or
+ * puts the device in a free place.
  */
 static void
 add_device(const GateDevice *new_device)
@@ -365,8 +363,10 @@ add_device(const GateDevice *new_device)
 		gate->devices[place] = *new_device;
 		gate->devices[place].id = ++gate->last_device_id;
 		gate->devices[place].in_flight = in_flight;
+		gate_hurry_due();
 	}
 	LWLockRelease(gate->lock);
+	gate_wake_worker();
 
 	if (place < 0)
 		ereport(ERROR,

@@ -73,12 +73,12 @@ gate_first_due(IoTime until)
 static bool
 must_hurry(const GateIo *io)
 {
-	return gate->closing || io->device < 0 || !gate->devices[io->device].in_use;
+	return gate->closing || gate_device_of(io) == NULL;
 }
 
 /*
- * Makes the reads due at once whose devices are no longer in use, or all when the
- * server shuts down.  The owners of those into local memory are woken.
+ * Makes the reads due at once whose devices have ended or been replaced, or all when
+ * the server shuts down.  The owners of those into local memory are woken.
  */
 void
 gate_hurry_due(void)

@@ -178,6 +178,15 @@ gate_is_local(PgAioHandle *ioh)
 	return (ioh->flags & PGAIO_HF_REFERENCES_LOCAL) != 0;
 }
 
+/* the device that serves a read, or NULL if it has ended or been replaced */
+static inline GateDevice *
+gate_device_of(const GateIo *io)
+{
+	GateDevice *device = io->device >= 0 ? &gate->devices[io->device] : NULL;
+
+	return device != NULL && device->in_use && device->id == io->device_id ? device : NULL;
+}
+
 /* held by inj_io_completion_wait() */
 static inline bool
 gate_is_injected(const GateIo *io)

@@ -247,6 +247,30 @@ for_each_io_method(sub {
 		$other->gives('SELECT io_device_end()', 1);
 	}), leaves => 'nothing');
 
+	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$alice->sql("SELECT io_device('50s', rel => '$t')");
+		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
+		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
+		$bob->returns('', 'reads at once');
+		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'which the new device has not served');
+		$aio->end_gate;
+	}));
+
+	# the lock of a page of the index, while the row that has the key is read
+	$aio->scenario('a session that has locked a page does not wait for longer than for a hold', with('bob', sub ($bob) {
+		# three blocks
+		$bob->sql("CREATE TABLE scenario.k WITH (autovacuum_enabled = off) AS SELECT i, repeat('x', 1900) FROM generate_series(0, 9) i; CREATE UNIQUE INDEX ON scenario.k (i);"
+			  . "SET enable_seqscan = off; SELECT count(*) FROM scenario.k WHERE i = 9; SELECT invalidate_rel_block('scenario.k', 0), invalidate_rel_block('scenario.k', 1)");
+		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => 'scenario.k')");
+		$bob->fails('INSERT INTO scenario.k VALUES (0)', '23505', qr/duplicate key/, 'reads it now, not in hours');
+		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
+		$bob->waits("SELECT i FROM scenario.k WHERE ctid = '(1,1)'", 'IoDevice');
+		$aio->wait_seconds(1.5);
+		ok(!$bob->has_ended, 'without such a lock it waits');
+		$aio->end_gate;
+		$bob->returns(4, 'until the device ends');
+	}));
+
 	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
 		$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
 		$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
