@@ -73,6 +73,8 @@ filters_holder_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (PG_ARGISNULL(arg) || !PG_GETARG_BOOL(arg))
 		return MyProcPid;
+	/* replay drops extensions and databases without a word */
+	PreventCommandDuringRecovery("keep => true");
 
 	extension = get_extension_oid("test_aio", false);
 	LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);

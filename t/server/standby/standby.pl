@@ -27,6 +27,7 @@ with_each_io_method(sub {
 		$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
 		is($reader->sql("SELECT problems('$t')"), '', 'as written');
 		$reader->fails('SELECT batch_start()', '25006', qr/cannot execute a batch during recovery/, 'not in batches');
+		$reader->fails("SELECT $_, keep => true)", '25006', qr/cannot execute keep => true during recovery/, 'and nothing is kept') for $standby->lacks('gate') ? () : ("io_hold('$t'", "io_device('1 ms'");
 		$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
 		$reader->fails("SELECT $_()", '25006', qr/cannot execute $_\(\) during recovery/, $_) for split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_(en|dis)able_data_checksums'");
 
