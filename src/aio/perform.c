@@ -110,6 +110,7 @@ open_and_read(PgAioHandle *ioh)
 										  td->smgr.forkNum);
 	char		path[MAXPGPATH];
 	int			flags = O_RDONLY | O_CLOEXEC;
+	CommandDest dest;
 	int			fd;
 	int			result;
 
@@ -120,7 +121,10 @@ open_and_read(PgAioHandle *ioh)
 	if (io_direct_flags & IO_DIRECT_DATA)
 		flags |= PG_O_DIRECT;
 
-	fd = open(path, flags);
+	/* closes another file, and logs that, if too many are open */
+	dest = io_silence_client();
+	fd = BasicOpenFile(path, flags);
+	whereToSendOutput = dest;
 	if (fd < 0)
 		return -errno;
 	result = read_file(ioh, fd);

@@ -16,7 +16,7 @@
 bool
 server_is_stopping(void)
 {
-	char		contents[MAXPGPATH];
+	char		contents[3 * MAXPGPATH];	/* two of its lines are paths */
 	const char *line = contents;
 	ssize_t		length;
 	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);

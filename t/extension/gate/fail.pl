@@ -77,6 +77,17 @@ with_each_io_method(sub {
 		$alice->sql('SELECT io_fail_end()');
 	}), log => qr/LOG:  could not read blocks/);
 
+	$aio->scenario('whoever performs a read and has no descriptor left closes another file', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
+		$bob->sql('SELECT count(*) FROM pg_class');
+		my $limit = 0;
+		$limit++ while -l "/proc/${\$bob->pid}/fd/$limit";
+		system 'prlimit', "--pid=${\$bob->pid}", "--nofile=$limit:$limit" and die "prlimit: $?\n";
+		$bob->gives('SELECT io_release_all()', 1);
+		$alice->returns('', 'reads');
+		$aio->gate_release;
+	}));
+
 	$aio->scenario('bad input', with('alice', 2, sub ($alice, $t) {
 		$alice->sql('CREATE TEMP VIEW v AS SELECT 1');
 		for my $case ([ "io_fail('$t', -4096)", '22023', qr/smallest errno is -4095/ ],
