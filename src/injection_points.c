@@ -35,6 +35,16 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
 											  void *arg);
 
 /*
+ * Returns whether filters may be about this read.  As with the gate, they are not about
+ * reads of the startup process, which is an auxiliary process.
+ */
+static bool
+is_filtered(PgAioHandle *ioh)
+{
+	return io_is_read(ioh) && ioh->owner_procno < MaxBackends;
+}
+
+/*
  * Holds the calling process until no filter holds the read any more, at most for
  * the hold timeout.  The process cannot be interrupted, so it looks once a
  * second whether the server stops.
@@ -45,7 +55,7 @@ hold_completion(PgAioHandle *ioh)
 	IoTime		begin = io_now();
 	Filter		filter;
 
-	if (!io_is_read(ioh))
+	if (!is_filtered(ioh))
 		return;
 
 	while (filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter))
@@ -80,7 +90,7 @@ falsify_result(PgAioHandle *ioh)
 {
 	Filter		filter;
 
-	if (!io_is_read(ioh) || !filters_first_match(FILTER_SHORT_READ, ioh, &filter) || !filter.has_result)
+	if (!is_filtered(ioh) || !filters_first_match(FILTER_SHORT_READ, ioh, &filter) || !filter.has_result)
 		return;
 
 	if (filter.result < 0)
@@ -113,7 +123,7 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 	PgAioHandle *ioh = arg;
 	Filter		filter;
 
-	if (filters_first_match(FILTER_REOPEN, ioh, &filter))
+	if (is_filtered(ioh) && filters_first_match(FILTER_REOPEN, ioh, &filter))
 		ereport(ERROR,
 				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
 }
