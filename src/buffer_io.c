@@ -23,6 +23,7 @@
 
 #include "access/xact.h"
 #include "catalog/catalog.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -181,10 +182,10 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 }
 
 /*
- * before_shmem_exit callback
+ * Ends all I/O on shared buffers, since the session waits where nobody can end it.
  */
-static void
-end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+void
+end_started_io(void)
 {
 	for (int i = 0; i < MAX_STARTED; i++)
 		if (started[i].buffer > 0)
@@ -192,16 +193,32 @@ end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * Has this session end its I/O when it exits.
+ * before_shmem_exit callback
+ */
+static void
+end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	end_started_io();
+}
+
+/*
+ * Has this session end its I/O when it exits, before it removes its temporary objects:
+ * triggers, for example, of a table that somebody uses who waits for the I/O.  What is
+ * registered last is called first.
  */
 static void
 watch_exit(void)
 {
 	static bool watched = false;
+	static bool watched_temp = false;
+	Oid			temp;
+	Oid			temp_toast;
 
-	if (!watched)
+	GetTempNamespaceState(&temp, &temp_toast);
+	if (!watched || (OidIsValid(temp) && !watched_temp))
 		before_shmem_exit(end_all_at_exit, 0);
 	watched = true;
+	watched_temp |= OidIsValid(temp);
 }
 
 static void

@@ -26,13 +26,14 @@ PG_FUNCTION_INFO_V1(start_read_buffers);
 #define READ_BUFFERS_MAX_BLOCKS 131072
 
 /*
- * Submits what was staged of anything but a user's table: this session may need a page of
- * it where no hook tells, as nextval() and catalog lookups do.
+ * Submits what was staged if this session may need a page of it where no hook tells: of
+ * anything but a user's table, as nextval() and catalog lookups do, and of a table
+ * outside of a query of the client, as the checks of keys behind a trigger do.
  */
 static void
-submit_unless_table(Relation rel)
+submit_if_needed(Relation rel)
 {
-	if (IsCatalogRelation(rel) ||
+	if (!in_query_of_client() || IsCatalogRelation(rel) ||
 		(rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW))
 		submit_staged();
 }
@@ -65,7 +66,7 @@ stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buff
 	}
 	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
 	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
-	submit_unless_table(rel);
+	submit_if_needed(rel);
 }
 
 /*
@@ -335,7 +336,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 		CHECK_FOR_INTERRUPTS();
 		reads = lappend(reads, start_read(rel, start, done, nblocks, buffers));
 	}
-	submit_unless_table(rel);
+	submit_if_needed(rel);
 
 	/* the retry of a short read must not be staged */
 	if (wait)

@@ -6,8 +6,8 @@
  * a page.  It locks pages where it plans, where it runs queries that read tables, in
  * utility commands, in triggers, and in C functions of other libraries.  All of these run outside
  * of the batch, and those that could meet a buffer with started I/O are refused
- * (buffer_io.c says which).  Nothing is left staged when a query has run that another
- * one has called.
+ * (buffer_io.c says which).  Only the query that the client has sent leaves anything
+ * staged, not what that query calls.
  *
  * The server's own functions are not looked at: those that lock pages of user's tables,
  * as gin_clean_pending_list() and currtid2() do, are left to the user's care.
@@ -55,6 +55,7 @@ typedef struct Running
 								 * command */
 	bool		change;			/* one that changes something, or may */
 	bool		nested;			/* a query or command that may run others */
+	bool		query_of_client;	/* the query that the client has sent */
 } Running;
 static Running running;
 
@@ -92,6 +93,16 @@ bool
 has_shared_io(void)
 {
 	return check_started != NULL;
+}
+
+/*
+ * Returns whether what runs is a query that the client has sent, and nothing that it
+ * has called, such as another query, a command or a trigger.
+ */
+bool
+in_query_of_client(void)
+{
+	return running.query_of_client;
 }
 
 /*
@@ -263,7 +274,10 @@ plan_query(PLANNER_PARAMETERS)
 	PlannedStmt *plan;
 
 	batch_was_open = suspend_batch();
-	running.table_query = running.change = running.nested = true;
+	running = (Running)
+	{
+		.table_query = true,.change = true,.nested = true
+	};
 	PG_TRY();
 	{
 		plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS);
@@ -337,6 +351,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 
 	running.table_query |= reads_tables(plan);
 	running.change |= changes_something(plan);
+	running.query_of_client = !outer.nested;
 	running.nested = true;
 	PG_TRY();
 	{
@@ -354,7 +369,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	 * is staged, and warns; a cursor or a portal of the extended protocol may
 	 * last until checks of the commit read pages
 	 */
-	if (running.nested || ActivePortal == NULL || ActivePortal->visible)
+	if (ActivePortal == NULL || ActivePortal->visible)
 		submit_staged();
 }
 
@@ -369,6 +384,7 @@ finish_query(QueryDesc *queryDesc)
 	running.table_query |= reads_tables(queryDesc->plannedstmt);
 	running.change |= changes_something(queryDesc->plannedstmt);
 	running.nested = true;
+	running.query_of_client = false;
 	PG_TRY();
 	{
 		(prev_executor_finish ? prev_executor_finish : standard_ExecutorFinish) (queryDesc);
@@ -404,13 +420,18 @@ leaves_buffers_alone(Node *command)
 
 				return kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED;
 			}
+		case T_ExplainStmt:
+			{
+				Query	   *query = castNode(Query, ((ExplainStmt *) command)->query);
+
+				return query->utilityStmt == NULL || leaves_buffers_alone(query->utilityStmt);
+			}
 		case T_CallStmt:
 		case T_ClosePortalStmt:
 		case T_DeallocateStmt:
 		case T_DeclareCursorStmt:
 		case T_DoStmt:
 		case T_ExecuteStmt:
-		case T_ExplainStmt:
 		case T_FetchStmt:
 		case T_ListenStmt:
 		case T_LoadStmt:
@@ -444,6 +465,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	running.table_query |= may_lock_pages;
 	running.change |= may_lock_pages;
 	running.nested = true;
+	running.query_of_client = false;
 	PG_TRY();
 	{
 		(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
@@ -584,11 +606,24 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 		resume_batch(left_batch_for_call);
 }
 
+/* so much the kernel takes of a message if it takes anything */
+#define TAKEN_AT_ONCE 4096
+
+/*
+ * Returns whether a message can be sent without waiting for the client to read.
+ */
 static bool
-client_reads(void)
+client_takes(const ErrorData *edata)
 {
+	const char *const parts[] = {edata->message, edata->detail, edata->hint, edata->context, edata->internalquery};
 	WaitEvent	events[FeBeWaitSetNEvents];
+	size_t		length = 0;
 	int			nevents;
+
+	for (size_t i = 0; i < lengthof(parts); i++)
+		length += parts[i] ? strlen(parts[i]) : 0;
+	if (length > TAKEN_AT_ONCE)
+		return false;
 
 	ModifyWaitEvent(FeBeWaitSet, FeBeWaitSetSocketPos, WL_SOCKET_WRITEABLE, NULL);
 	nevents = WaitEventSetWait(FeBeWaitSet, 0, events, lengthof(events), 0);
@@ -602,16 +637,24 @@ client_reads(void)
 /*
  * emit_log_hook: a session that uses this library does not say to a client that does not
  * read what it warns of while it cannot be interrupted, nor its last word.  It would wait
- * for the client, and others for what it has staged or started.
+ * for the client, and others for what it has staged or started.  An error has to be
+ * said; then nobody waits for the session any more.
  */
 static void
 spare_client(ErrorData *edata)
 {
 	if (uses_library && edata->output_to_client && FeBeWaitSet != NULL &&
-		(edata->elevel >= FATAL ||
-		 (edata->elevel < ERROR && (InterruptHoldoffCount > 0 || CritSectionCount > 0))) &&
-		!client_reads())
-		edata->output_to_client = false;
+		(edata->elevel >= ERROR || InterruptHoldoffCount > 0 || CritSectionCount > 0) &&
+		!client_takes(edata))
+	{
+		if (edata->elevel != ERROR)
+			edata->output_to_client = false;
+		else
+		{
+			submit_staged();
+			end_started_io();
+		}
+	}
 	if (prev_emit_log)
 		prev_emit_log(edata);
 }
