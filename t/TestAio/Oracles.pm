@@ -145,17 +145,12 @@ sub lacks ($self, $what)
 	return $self->unless_required($what, $self->{lacks}{$what});
 }
 
-# Test: these queries find nothing, now or soon.  They are one statement, and prepared, since the suite
-# sends it a thousand times.
+# Test: these queries find nothing, now or soon.
 sub _finds_nothing ($self, $name, @queries)
 {
 	my $query = join ' UNION ALL ', @queries;
-	my $prepared = $self->{observer}{prepared} //= {};
-	my $number = $prepared->{$query} // keys %$prepared;
-	$self->sql("PREPARE nothing$number AS $query") if !exists $prepared->{$query};
-	$prepared->{$query} = $number;
 	my $rows;
-	$self->poll(sub { $rows = $self->sql("EXECUTE nothing$number"); $rows eq '' }, $settle);
+	$self->poll(sub { $rows = $self->prepared($query); $rows eq '' }, $settle);
 	my $right = is($rows, '', $name);
 	diag($self->sql('SELECT b FROM pg_buffercache b WHERE pinning_backends > 0')) if !$right && !$self->lacks('pg_buffercache');
 	return $right;

@@ -213,7 +213,8 @@ sub is_method ($self, $method) { return is($self->setting('io_method'), $method,
 sub _begins_to_run ($self)
 {
 	my $node = $self->{node};
-	local %ENV = $node->_get_env(PGAPPNAME => undef);
+	# or each of its processes looks up by itself which functions of libraries it calls
+	local %ENV = $node->_get_env(PGAPPNAME => undef, LD_BIND_NOW => 1);
 	# the server inherits an end of the pipe, which closes when the server ends
 	pipe $self->{ended}, my $inherited or die "pipe: $!";
 	fcntl $inherited, F_SETFD, 0 or die "fcntl: $!";
@@ -472,6 +473,16 @@ sub watch ($self)
 # Runs a statement in the observer.
 sub sql ($self, $sql) { return $self->{observer}->sql($sql) }
 
+# Runs a query in the observer that the suite sends a thousand times.
+sub prepared ($self, $query)
+{
+	my $prepared = $self->{observer}{prepared} //= {};
+	my $number = $prepared->{$query} // keys %$prepared;
+	$self->sql("PREPARE prepared$number AS $query") if !exists $prepared->{$query};
+	$prepared->{$query} = $number;
+	return $self->sql("EXECUTE prepared$number");
+}
+
 # Test: the observer gets these rows.
 sub gives ($self, $sql, $expected, $name = undef) { return is($self->sql($sql), $expected, $name // $sql) }
 
@@ -625,7 +636,7 @@ sub _altered ($self)
 # Returns the databases and tablespaces, as DROP names them, databases first.
 sub _databases_and_tablespaces ($self)
 {
-	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
+	return split /\n/, $self->prepared(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
 }
 
 # Returns what a scenario may change that is not in its schema, for restore_shared_state().
