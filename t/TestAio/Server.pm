@@ -477,10 +477,9 @@ sub sql ($self, $sql) { return $self->{observer}->sql($sql) }
 sub prepared ($self, $query)
 {
 	my $prepared = $self->{observer}{prepared} //= {};
-	my $number = $prepared->{$query} // keys %$prepared;
-	$self->sql("PREPARE prepared$number AS $query") if !exists $prepared->{$query};
-	$prepared->{$query} = $number;
-	return $self->sql("EXECUTE prepared$number");
+	my $name = $prepared->{$query} // 'prepared' . keys %$prepared;
+	$self->sql("PREPARE $name AS $query") if !$prepared->{$query};
+	return $self->sql('EXECUTE ' . ($prepared->{$query} = $name));
 }
 
 # Test: the observer gets these rows.
