@@ -66,7 +66,6 @@ stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buff
 	}
 	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
 	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
-	submit_if_needed(rel);
 }
 
 /*
@@ -76,11 +75,17 @@ static void
 start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks)
 {
 	for (int i = 0; i < nblocks; i++)
-		if (!start_buffer_io(buffers[i], true, false))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("block %u of relation \"%s\" is being read by another session",
-							first + i, RelationGetRelationName(rel))));
+	{
+		if (start_buffer_io(buffers[i], true, false))
+			continue;
+		/* before the client is told, which may not read */
+		for (int j = 0; j < i && !BufferIsLocal(buffers[j]); j++)
+			TerminateBufferIO(get_buffer_descriptor(buffers[j]), false, 0, true, false);
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("block %u of relation \"%s\" is being read by another session",
+						first + i, RelationGetRelationName(rel))));
+	}
 }
 
 /*
@@ -176,6 +181,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	stage_read(ioh, rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);
+	submit_if_needed(rel);
 
 	if (PG_GETARG_BOOL(5))
 		smgrreleaseall();
@@ -230,6 +236,8 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
 	hand_over_started(buffer);
+	/* which may wait, and be cancelled */
+	submit_if_needed(rel);
 
 	relation_close(rel, AccessShareLock);
 

@@ -54,6 +54,23 @@ for_each_io_method(sub {
 		}), log => $aio->terminated('bob'));
 	}
 
+	# the session looks for bob when it submits what it has staged, and waits with him
+	$aio->scenario('a read into the buffer that is cancelled', with('alice bob', [ t => 8 ], [ u => 8 ], sub ($alice, $bob, $t, $u) {
+		$aio->sql(q{CREATE FUNCTION scenario.f(int) RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM buffer_call_read($1) WHERE $1 > 0; END'});
+		$alice->sql("SELECT scenario.f(0) FROM generate_series(1, 9)");
+		my $b = starts_io($alice, $u);
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->waits("SELECT batch_start(), read_rel_block_ll('$t', 5, wait_complete => false), (${\$aio->pause}), scenario.f($b)", 'advisory');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", 'AioIoCompletion');
+		$aio->resume;
+		$alice->waits_on('IoGateHeld');
+		$aio->cancels($alice);
+		$alice->fails("SELECT buffer_call_terminate_io($b, true, true, false, true)", '55000', qr/no I\/O/, 'it belongs to the read');
+		$aio->gives("SELECT count(*) FROM read_buffers('$u', 2, 1)", 1, 'which ends');
+		$aio->gate_release;
+		$bob->returns(1, 'goes on');
+	}), leaves => 'COMPLETED_SHARED', skip => $aio->lacks('gate') // ($aio->method ne 'io_uring' ? 'only with io_uring does a session wait for what it submits' : undef));
+
 	for my $what (sort keys %waits)
 	{
 		my ($statement, $output) = @{ $waits{$what} };
