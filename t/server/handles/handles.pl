@@ -260,10 +260,10 @@ with_each_io_method(sub {
 	# it may wait for a page whose owner waits for what is staged, and nobody could end that
 	$aio->scenario('a batch is open: %s', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u, $command) {
 		$aio->evict($t, $alice);
-		my ($open, $pause) = ($command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '', $aio->pause =~ s/^SELECT //r);
-		$alice->starts("DO \$\$ DECLARE c refcursor; row record; BEGIN $open"
-			  . " PERFORM batch_start(), read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false); $command;"
-			  . " PERFORM read_rel_block_ll('$t', 2, wait_complete => false), $pause; PERFORM batch_end(); END \$\$");
+		my $open = $command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '';
+		$aio->sql("CREATE FUNCTION scenario.f() RETURNS void LANGUAGE plpgsql AS \$\$ DECLARE c refcursor; row record; BEGIN $open $command; END \$\$");
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)", 'SELECT scenario.f()',
+			"SELECT read_rel_block_ll('$t', 2, wait_complete => false)", $aio->pause));
 		$alice->waits_on('advisory');
 		is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
 		$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
