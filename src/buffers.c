@@ -71,8 +71,9 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 }
 
 /*
- * Sleeps until a shared buffer's other I/O has ended.  Returns false if it does not
- * in time: another session may have started it by buffer_call_start_io().
+ * Sleeps until a shared buffer's other I/O has ended, or has become AIO's, whose end
+ * nobody may tell.  Returns false if neither happens in time: another session may have
+ * started it by buffer_call_start_io().
  */
 static bool
 wait_for_buffer_io(BufferDesc *desc)
@@ -82,8 +83,9 @@ wait_for_buffer_io(BufferDesc *desc)
 	bool		ended;
 
 	ConditionVariablePrepareToSleep(cv);
-	while (!(ended = !(buffer_state_read(desc) & BM_IO_IN_PROGRESS)) && io_now() < until)
-		(void) ConditionVariableTimedSleep(cv, IO_PATIENCE, WAIT_EVENT_BUFFER_IO);
+	while (!(ended = !(buffer_state_read(desc) & BM_IO_IN_PROGRESS) || pgaio_wref_valid(&desc->io_wref)) &&
+		   io_now() < until)
+		(void) ConditionVariableTimedSleep(cv, PIN_LOOK_EVERY, WAIT_EVENT_BUFFER_IO);
 	ConditionVariableCancelSleep();
 
 	return ended;
