@@ -145,6 +145,8 @@ check_started_not_used(void)
 					 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
+static void end_started_io(void);
+
 /*
  * Counts I/O on shared buffers, of which session.c is told whether there is any.
  */
@@ -152,7 +154,10 @@ static void
 count_shared(int change)
 {
 	nshared += change;
-	session_has_started_io(nshared > 0 ? check_started_not_used : NULL);
+	if (nshared > 0)
+		session_has_started_io(check_started_not_used, end_started_io);
+	else
+		session_has_started_io(NULL, NULL);
 }
 
 /*
@@ -184,7 +189,7 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 /*
  * Ends all I/O on shared buffers, since the session waits where nobody can end it.
  */
-void
+static void
 end_started_io(void)
 {
 	for (int i = 0; i < MAX_STARTED; i++)

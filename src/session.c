@@ -46,7 +46,10 @@ static fmgr_hook_type prev_fmgr;
 static emit_log_hook_type prev_emit_log;
 
 /* Raises an error if the transaction uses a buffer with started I/O; NULL: there is none. */
-static StartedIOCheck check_started;
+static StartedIOCallback check_started;
+
+/* Ends all I/O on shared buffers that this session has started, if there is any. */
+static StartedIOCallback end_started;
 
 /* What is being run, perhaps by way of others. */
 typedef struct Running
@@ -78,12 +81,13 @@ static LocalTransactionId unwatched_in = InvalidLocalTransactionId;
 static TimestampTz loaded_at = 0;
 
 /*
- * Tells that this session has I/O started on shared buffers, or none (NULL).
+ * Tells what checks and what ends the I/O started on shared buffers; NULL: there is none.
  */
 void
-session_has_started_io(StartedIOCheck check)
+session_has_started_io(StartedIOCallback check, StartedIOCallback end)
 {
 	check_started = check;
+	end_started = end;
 }
 
 /*
@@ -652,7 +656,8 @@ spare_client(ErrorData *edata)
 		else
 		{
 			submit_staged();
-			end_started_io();
+			if (end_started)
+				end_started();
 		}
 	}
 	if (prev_emit_log)

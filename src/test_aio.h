@@ -76,11 +76,10 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 extern bool buffer_io_is_ours(Buffer buffer);
 extern Oid	started_input(Buffer buffer, BlockNumber *blockno);
 extern void hand_over_started(Buffer buffer);
-extern void end_started_io(void);
 
 /* session.c: what a session does not do meanwhile, or outside of a batch only */
-typedef void (*StartedIOCheck) (void);
-extern void session_has_started_io(StartedIOCheck check);
+typedef void (*StartedIOCallback) (void);
+extern void session_has_started_io(StartedIOCallback check, StartedIOCallback end);
 extern bool has_shared_io(void);
 extern void require_started_io_allowed(FunctionCallInfo fcinfo);
 extern void enter_batch(FunctionCallInfo fcinfo);
