@@ -134,8 +134,8 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 /*
  * Decides what a process that waits for a read on a device does next.  The
  * worker performs the read when it is due; a read into local memory only its
- * owner can perform.  A process that has locked a page, or that replays WAL, does not
- * wait for longer than for a hold: whoever has made the device may wait for it.
+ * owner can perform.  A process that has locked a page, or that replays WAL, waits no
+ * longer than for a hold: the session that has made the device may need that page.
  */
 static WaitAction
 look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now, bool others_depend,

@@ -77,7 +77,7 @@ with_each_io_method(sub {
 		$alice->sql('SELECT io_fail_end()');
 	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('whoever performs a read and has no descriptor left closes another file', with('alice bob', 20, sub ($alice, $bob, $t) {
+	$aio->scenario('a process without a free descriptor closes a file to perform a read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->sql('SELECT count(*) FROM pg_class');
 		my $limit = 0;
