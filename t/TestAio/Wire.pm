@@ -10,7 +10,6 @@ package TestAio::Wire;
 use v5.36;
 use warnings FATAL => 'all';
 
-use IO::Select;
 use IO::Socket::INET;
 use IO::Socket::UNIX;
 
@@ -89,7 +88,8 @@ sub messages { return @{ $_[0]->{messages} } }
 sub receive ($self, $wait)
 {
 	return if $self->{lost} || $self->{stopped};
-	return if !IO::Select->new($self->{socket})->can_read($wait);
+	vec(my $readable = '', fileno $self->{socket}, 1) = 1;
+	return if select($readable, undef, undef, $wait) <= 0;
 	my $n = sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer};
 	$self->{lost} = 'the server closed the connection' if !$n;
 	while (length $self->{buffer} >= 5)
