@@ -330,10 +330,31 @@ sub recovers ($self)
 # Closes all sessions and waits until their backends have gone.
 sub end_sessions ($self)
 {
-	my @sessions = values %{ $self->{sessions} };
+	my @sessions = map { values %{ delete $self->{$_} // {} } } qw(sessions resting);
 	$_->disconnect for @sessions;
 	$_->quit for @sessions;
-	$self->{sessions} = {};
+	return;
+}
+
+# Closes the sessions of earlier scenarios.
+sub end_resting ($self)
+{
+	return if !$self->{resting};
+	my $sessions = delete $self->{sessions};
+	$self->end_sessions;
+	$self->{sessions} = $sessions;
+	return;
+}
+
+# Leaves the sessions from which nothing is left for the file's next scenario, since to connect takes longer than many
+# a scenario; closes the others.
+sub rest_sessions ($self)
+{
+	my %resting = map { $_->rests ? ($_->name => $_) : () } values %{ $self->{sessions} };
+	delete @{ $self->{sessions} }{ keys %resting };
+	%resting = (%{ delete $self->{resting} // {} }, %resting);
+	$self->end_sessions;
+	$self->{resting} = \%resting;
 	return;
 }
 
@@ -378,6 +399,7 @@ sub end_stop ($self)
 # waits until the server has stopped.  Returns true if it was a clean shutdown.
 sub smart_stop ($self, $function)
 {
+	$self->end_resting;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = $self->signal('TERM');
 	$function->();
@@ -397,6 +419,7 @@ sub stop ($self)
 # Stops the server by a signal while sessions are at work.  Returns true if it was a clean shutdown.
 sub stop_with_sessions ($self, $signal)
 {
+	$self->end_resting;
 	$self->{observer}->disconnect;
 	$self->{stop_began} = $self->log_size;
 	$self->{stopping} = $self->signal($signal);
@@ -471,7 +494,12 @@ sub watch ($self)
 }
 
 # Runs a statement in the observer.
-sub sql ($self, $sql) { return $self->{observer}->sql($sql) }
+sub sql ($self, $sql)
+{
+	# a database that is copied must not be in use
+	$self->end_resting if $sql =~ /^CREATE DATABASE/;
+	return $self->{observer}->sql($sql);
+}
 
 # Runs a query in the observer that the suite sends a thousand times.
 sub prepared ($self, $query)
@@ -533,7 +561,7 @@ sub has_assertions ($self) { return $self->setting('debug_assertions') eq 'on' }
 # Sessions of these names, connected now or already.
 sub sessions ($self, @names)
 {
-	my @new = map { $self->{sessions}{$_} ? () : TestAio::Session->connecting($self, $_) } @names;
+	my @new = map { $self->{sessions}{$_} ? () : delete $self->{resting}{$_} // TestAio::Session->connecting($self, $_) } @names;
 	$self->{sessions}{ $_->name } = $_->connected for @new;
 	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
 }
@@ -635,13 +663,18 @@ sub _altered ($self)
 # Returns the databases and tablespaces, as DROP names them, databases first.
 sub _databases_and_tablespaces ($self)
 {
-	return split /\n/, $self->prepared(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
+	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
 }
+
+# Returns the directories of databases and tablespaces, which tell faster than a query that there is no other.
+sub _directories ($self) { my $data = $self->node->data_dir; return join ' ', glob "$data/base/* $data/pg_tblspc/* $data/pg_tblspc/*/*/*" }
 
 # Returns what a scenario may change that is not in its schema, for restore_shared_state().
 sub shared_state ($self)
 {
-	return { altered => $self->_altered, objects => { map { $_ => 1 } $self->_databases_and_tablespaces } };
+	my ($last, $directories) = ($self->{last_state}, $self->_directories);
+	my $objects = $last && $last->{directories} eq $directories ? $last->{objects} : { map { $_ => 1 } $self->_databases_and_tablespaces };
+	return $self->{last_state} = { altered => $self->_altered, objects => $objects, directories => $directories };
 }
 
 # Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and tablespaces.
@@ -650,6 +683,7 @@ sub restore_shared_state ($self, $state)
 	my ($before, $now) = ($state->{altered}, $self->_altered);
 	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
 	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
+	return if $self->_directories eq $state->{directories};
 	my @new = grep { !$state->{objects}{$_} } $self->_databases_and_tablespaces or return;
 	eval { $self->sql($_) } // fail("the scenario leaves nothing: $@") for 'DROP SCHEMA IF EXISTS scenario CASCADE', map { "DROP $_" } @new;
 	return;
@@ -709,6 +743,7 @@ sub scenario ($self, $name, $body, %params)
 		note("scenario: $name");
 		TestAio::Pool::note_scenario($self->{slot}, "$0, $name") if $self->{slot};
 		my $state = $self->shared_state;
+		$self->end_resting if $params{dies};
 		$self->begin_scenario;
 		my $line;
 		my $lived = eval {

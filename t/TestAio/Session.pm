@@ -21,7 +21,7 @@ sub connecting ($class, $server, $name, %params)
 		application_name => $name, client_encoding => 'UTF8', map { $_ => $params{$_} } grep { exists $params{$_} } 'replication');
 	return bless {
 		server => $server, name => $name, wire => $wire, statement => 'connect', collected => 0,
-		warnings => [], notices => [], error => undef, result => undef,
+		warnings => [], notices => [], error => undef, result => undef, is_plain => !%params,
 	}, $class;
 }
 
@@ -112,6 +112,15 @@ sub has_ended ($self, $wait = undef)
 
 # Returns true if the session can run a statement that sees what other sessions do.
 sub is_free ($self) { return $self->{collected} && !$self->has_gone && !$self->in_transaction }
+
+# Makes the session one that might be new, if it can be.  Returns true if it is.
+sub rests ($self)
+{
+	return 0 if !$self->{is_plain} || $self->{temporary} || $self->{unread} || $self->{stuck} || !$self->is_free;
+	$self->starts('DISCARD ALL')->wait_for_end->forget_warnings;
+	$self->{notices} = [];
+	return !$self->{error};
+}
 
 # Waits until the statement has ended, with or without an error.
 sub wait_for_end ($self)
