@@ -11,7 +11,7 @@ use File::Temp ();
 use POSIX ();
 use Test::More;
 
-our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped);
+our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still);
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
 sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
@@ -41,6 +41,17 @@ sub while_stopped ($aio, $function = sub { })
 	ok($aio->stop, 'the server stops');
 	$function->();
 	$aio->start_again;
+	return;
+}
+
+# Calls a function while a process stands still, by SIGSTOP.
+sub while_still ($pid, $function)
+{
+	kill 'STOP', $pid;
+	my $lived = eval { $function->(); 1 };
+	my $error = $@;
+	kill 'CONT', $pid;
+	die $error if !$lived;
 	return;
 }
 
