@@ -387,8 +387,8 @@ sub run_conflict ($aio, $standby, $wait_name, $conflict_name, $has_worker)
 		}
 		$party->sql('ROLLBACK');
 		$party->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'reads later');
-		$standby->end_scenario(log => qr/ERROR:  canceling statement due to conflict with recovery/);
-	}, skip => $wait->{skip} ? $wait->{skip}->($standby) : undef);
+		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
+	}, leaves => 'COMPLETED_SHARED', skip => $wait->{skip} ? $wait->{skip}->($standby) : undef);
 	return;
 }
 

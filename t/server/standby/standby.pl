@@ -16,9 +16,58 @@ sub on_both ($aio, $standby, $nblocks = 40)
 	return $t;
 }
 
+# Returns a session of the standby whose cursor stands on block 2 of a table, and the number there.
+sub stand_on_block_2 ($aio, $standby)
+{
+	my $reader = $standby->session('reader');
+	$aio->sql('CREATE TABLE scenario.p (n int) WITH (fillfactor = 50); INSERT INTO scenario.p SELECT generate_series(1, 400); VACUUM (FREEZE) scenario.p');
+	my $n = $aio->sql('SELECT n FROM scenario.p WHERE ctid = \'(2,1)\'');
+	$aio->replayed_by($standby);
+	$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM scenario.p WHERE ctid >= '(2,1)'");
+	$reader->gives('FETCH 1 FROM c', $n, 'a cursor stands on block 2');
+	return ($reader, $n);
+}
+
+# Returns the blocks of the table of which the WAL has whole pages.
+sub whole_pages_since ($aio, $from)
+{
+	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
+	my $file = $aio->sql("SELECT pg_relation_filenode('scenario.p')");
+	return join ',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to);
+}
+
+# Waits on a standby, with and without the gate's worker.  Replay of a truncation does not wait
+# for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
+sub waits ($aio, $standby, $has_worker)
+{
+	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");
+	$standby->node->reload;
+	$aio->scenario('replay of a truncation', sub {
+		my $t = on_both($aio, $standby);
+		my ($reader) = $standby->sessions('reader');
+		# only the truncation is left to be replayed while the read is held
+		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");
+		$aio->replayed_by($standby);
+		$standby->evict($t);
+		$standby->sql("SELECT io_hold('$t')");
+		$reader->sql("SELECT read_rel_block_ll('$t', 35, nblocks => 2, wait_complete => false)");
+		$standby->gate_holds(1);
+		$aio->sql("VACUUM (TRUNCATE) $t");
+		$aio->replayed_by($standby);
+		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'the table is truncated');
+		$standby->gate_holds(0, 'the read is no longer held');
+		$standby->end_gate;
+		$standby->end_session($reader);
+	}, leaves => 'nothing');
+
+	run_conflict($aio, $standby, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, conflicts());
+	return;
+}
+
 with_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
+	my $reason = $aio->lacks('gate') // $aio->lacks('trace');
 
 	$aio->scenario('the same on both', sub {
 		my $t = on_both($aio, $standby, 100);
@@ -52,19 +101,16 @@ with_each_io_method(sub {
 
 	# replay copies files, after it has written what its own buffers have of them
 	$aio->scenario('a database that is copied', sub {
-		$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
-		my $bob = $aio->session('bob', dbname => 'original');
-		$bob->sql("CREATE TABLE c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON c (i); UPDATE c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM c WHERE i % 4 = 1 AND i < 1000");
-		my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM c';
-		my $expected = $bob->sql($look);
-		$aio->end_session($bob);
-		$aio->sql('CREATE DATABASE copy TEMPLATE original STRATEGY file_copy');
+		$aio->sql("CREATE TABLE scenario.c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON scenario.c (i); UPDATE scenario.c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM scenario.c WHERE i % 4 = 1 AND i < 1000");
+		my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM scenario.c';
+		my $expected = $aio->sql($look);
+		$aio->sql('CREATE DATABASE copy TEMPLATE postgres STRATEGY file_copy');
 		$aio->replayed_by($standby);
 		my $reader = $standby->session('reader', dbname => 'copy');
 		$reader->gives($look, $expected, 'the rows');
-		$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM c WHERE i >= 1000', '100|119800', 'by the index');
+		$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM scenario.c WHERE i >= 1000', '100|119800', 'by the index');
 		$standby->end_session($reader);
-		$aio->sql("DROP DATABASE $_") for qw(copy original);
+		$aio->sql('DROP DATABASE copy');
 		# or the standby replays that once more when it is restarted, and warns
 		$aio->sql('CHECKPOINT');
 		$aio->replayed_by($standby);
@@ -86,7 +132,7 @@ with_each_io_method(sub {
 		$standby->end_session($_) for $controller, $issuer, $waiter;
 		$standby->evict($t);
 		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
-	});
+	}, skip => $reason);
 
 	# replay does not read a block of which it has an image, but waits for the read of another process
 	$aio->scenario('an image of a block that a session reads', sub {
@@ -104,7 +150,7 @@ with_each_io_method(sub {
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)) FROM $t", '39|39', 'the replayed rows');
 		$standby->end_session($reader);
-	});
+	}, skip => $reason);
 
 	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
 		my $t = on_both($aio, $standby);
@@ -120,41 +166,14 @@ with_each_io_method(sub {
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
 		$standby->sql('SELECT io_hold_end()');
-	}, each => [ 'the hold timeout', 'a release', 'fast shutdown' ]);
+	}, each => [ 'the hold timeout', 'a release', 'fast shutdown' ], skip => $reason);
 
-},
-	# replay does not read a page whose whole image is in the WAL
-	leaves => 'nothing', needs => 'gate trace', streaming => 1, conf => { autovacuum_worker_slots => 1, full_page_writes => 'off',
-		'test_aio.reach_synchronous_reads' => 'on' });
+	$aio->alter_system(full_page_writes => 'on');
+	$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq 't' });
 
-# Replay that needs a page for itself waits until no session has it pinned, whether it changes the
-# page or writes a whole one, and the log says once that it waits, and once that it no longer does.
-# Replay that need not keep anybody off the page does not wait.
-
-# Returns a session of the standby whose cursor stands on block 2 of a table, and the number there.
-sub stand_on_block_2 ($aio, $standby)
-{
-	my $reader = $standby->session('reader');
-	$aio->sql('CREATE TABLE scenario.p (n int) WITH (fillfactor = 50); INSERT INTO scenario.p SELECT generate_series(1, 400); VACUUM (FREEZE) scenario.p');
-	my $n = $aio->sql('SELECT n FROM scenario.p WHERE ctid = \'(2,1)\'');
-	$aio->replayed_by($standby);
-	$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM scenario.p WHERE ctid >= '(2,1)'");
-	$reader->gives('FETCH 1 FROM c', $n, 'a cursor stands on block 2');
-	return ($reader, $n);
-}
-
-# Returns the blocks of the table of which the WAL has whole pages.
-sub whole_pages_since ($aio, $from)
-{
-	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
-	my $file = $aio->sql("SELECT pg_relation_filenode('scenario.p')");
-	return join ',', map { m{/$file blk (\d+) FPW}g } $aio->wal_records($from, $to);
-}
-
-with_each_io_method(sub {
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
-
+	# Replay that needs a page for itself waits until no session has it pinned, whether it changes the
+	# page or writes a whole one, and the log says once that it waits, and once that it no longer does.
+	# Replay that need not keep anybody off the page does not wait.
 	$aio->scenario('%s', sub ($, $what) {
 		my $whole = $what eq 'a whole page';
 		my ($reader, $n) = stand_on_block_2($aio, $standby);
@@ -193,17 +212,9 @@ with_each_io_method(sub {
 		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
 		$standby->end_session($reader);
 	}, each => [ 'a change', 'a whole page' ]);
-}, streaming => 1, leaves => 'nothing',
-	# or the change would find that the page is in the WAL already, because of hint bits
-	no_data_checksums => 1, conf => { wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
 
-# Replay waits for snapshots of a standby for which the primary has removed rows, or which do not see
-# rows that VACUUM takes for visible to all: in its first pass, in its second one, or when it freezes.
-# io_methods: sync; long: all
-with_each_io_method(sub {
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
-
+	# Replay waits for snapshots of a standby for which the primary has removed rows, or which do not see
+	# rows that VACUUM takes for visible to all: in its first pass, in its second one, or when it freezes.
 	# A row that nobody ever saw concerns no snapshot.  It stays as a dead item until VACUUM's second
 	# pass, so it keeps the first one from taking the page for visible to all.
 	my $aborted = 'BEGIN; INSERT INTO scenario.p SELECT generate_series(1000, 1010); ROLLBACK';
@@ -233,15 +244,23 @@ with_each_io_method(sub {
 		$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
 		$standby->end_session($reader);
 	}, each => \@cases);
-}, streaming => 1, leaves => 'nothing', conf => { max_standby_streaming_delay => '1min', hot_standby_feedback => 'off' });
 
-# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
-# blocks that are cached.
-# io_methods: io_uring; long: all
-with_each_io_method(sub {
+	waits($aio, $standby, 1) if !$reason;
+},
+	# or a change would find that its page is in the WAL already, because of hint bits
+	no_data_checksums => 1, leaves => 'nothing', streaming => 1, conf => {
+		# replay does not read a page whose whole image is in the WAL
+		full_page_writes => 'off',
+		autovacuum_worker_slots => 1, wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off'
+});
+
+# io_methods: sync; long: all
+for_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
+	# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
+	# blocks that are cached.
 	$aio->scenario('replay waits for a pin', sub {
 		# four rows a page
 		my ($pinned, $ahead) = qw(scenario.pinned scenario.ahead);
@@ -269,47 +288,8 @@ with_each_io_method(sub {
 		$reader->sql('ROLLBACK');
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
-	});
-	ok($standby->stop, 'the standby stops');
-}, streaming => 1, conf => { max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', maintenance_io_concurrency => 10 });
-
-# Waits on a standby, with and without the gate's worker.  Replay of a truncation does not wait
-# for held reads.  A recovery conflict cancels a session at each wait of TestAio/Waits.pm.
-sub scenarios ($aio, $has_worker)
-{
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
-	$standby->node->append_conf('postgresql.conf', "max_standby_streaming_delay = 100ms\nhot_standby_feedback = off\n");
-	$standby->node->reload;
-	$aio->scenario('replay of a truncation', sub {
-		my $t = on_both($aio, $standby);
-		my ($reader) = $standby->sessions('reader');
-		# only the truncation is left to be replayed while the read is held
-		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");
-		$aio->replayed_by($standby);
-		$standby->evict($t);
-		$standby->sql("SELECT io_hold('$t')");
-		$reader->sql("SELECT read_rel_block_ll('$t', 35, nblocks => 2, wait_complete => false)");
-		$standby->gate_holds(1);
-		$aio->sql("VACUUM (TRUNCATE) $t");
-		$aio->replayed_by($standby);
-		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'the table is truncated');
-		$standby->gate_holds(0, 'the read is no longer held');
-		$standby->end_gate;
 		$standby->end_session($reader);
-	}, leaves => 'nothing');
+	});
 
-	run_conflict($aio, $standby, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, conflicts());
-	return;
-}
-
-# io_methods: sync; long: all
-for my $has_worker (1, 0)
-{
-	with_each_io_method(
-		sub { scenarios($_[0], $has_worker) },
-		needs => 'gate trace', streaming => 1, suffix => $has_worker ? 'worker' : 'alone',
-		conf => { 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
-}
-
-done_testing();
+	waits($aio, $standby, 0) if !$aio->lacks('gate') && !$aio->lacks('trace');
+}, streaming => 1, conf => { 'test_aio.reach_synchronous_reads' => 'off', max_worker_processes => 0, maintenance_io_concurrency => 10 });
