@@ -74,7 +74,7 @@ with_each_io_method(sub {
 		$aio->restarted;
 		$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 			'0|0|0', 'nothing is held, and nothing in force');
-	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device('30s', keep => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => $aio->lacks('gate'));
+	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device('30s', keep => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => sub ($who, @) { $aio->lacks('gate') // ($who =~ /controller|waiter|io worker/ ? only_long() : undef) });
 }, leaves => 'nothing',    # each crash leaves rings behind, one for each possible process
 	  # the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });
@@ -217,7 +217,7 @@ with_each_io_method(sub {
 		$aio->evict($t);
 		$aio->evict($new);
 		$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
-	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], $aio->repeats ? () : [ 'off', 'off' ] ], dies => 1);
+	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ] ], dies => 1, skip => sub ($prefetch, $) { $prefetch eq 'on' ? undef : $aio->repeats ? 'the same with each io_method' : only_long() });
 
 	$aio->scenario('crash after DROP, TRUNCATE and extension', with('alice', [ t => 40 ], [ u => 40 ], [ v => 40 ], sub ($alice, $t, $u, $v) {
 		$aio->sql('CHECKPOINT');
@@ -231,50 +231,6 @@ with_each_io_method(sub {
 	}), dies => 1);
 }, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
 
-# Recovery with a buffer pool that is smaller than the blocks that it works on: a buffer in which
-# prefetch finds a block may hold another block when the record is replayed.
-# io_methods: worker
-with_each_io_method(sub {
-	$aio->scenario('recovery_prefetch = %s', with('alice', sub ($alice, $prefetch) {
-		# forty rows a page, and records that come to the pages at random
-		my $t = 'scenario.s';
-		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100);"
-			  . "INSERT INTO $t SELECT i, rpad(i::text, 160, 'x') FROM generate_series(0, 2399) i; VACUUM (FREEZE) $t; CHECKPOINT");
-		cmp_ok($aio->sql("SELECT pg_relation_size('$t') / 8192"), '>', 50, 'more pages than buffers');
-		$alice->sql("DO \$\$ BEGIN FOR i IN 0 .. 1199 LOOP DELETE FROM $t WHERE ctid = (SELECT format('(%s,%s)', (i * 7919) % 53, i / 53 + 1)::tid); END LOOP; END \$\$");
-		my $look = "SELECT count(*), sum(n), sum(hashtext(ctid::text || body)) FROM $t";
-		my $expected = $aio->sql($look);
-		$aio->sql("ALTER SYSTEM SET recovery_prefetch = $prefetch; ALTER SYSTEM SET shared_buffers = '256kB'; SELECT txid_current()");
-		$aio->recovers;
-		$aio->gives($look, $expected, 'the rows');
-		my ($hits, $prefetched) = split /\|/, $aio->sql('SELECT hit, prefetch FROM pg_stat_recovery_prefetch');
-		$prefetch eq 'on' ? ok($hits > 100 && $prefetched > 100, "prefetch finds $hits blocks and reads $prefetched") : is($hits + $prefetched, 0, 'no prefetch');
-		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-		$aio->sql('ALTER SYSTEM RESET ALL');
-		$aio->node->restart;
-		$aio->observe;
-	}), each => [ 'on', 'off' ], dies => 1);
-
-	# the file ends before the block now, so prefetch leaves the block out
-	$aio->scenario('records of a block that has been cut off since', with('alice', sub ($alice) {
-		my $t = 'scenario.c';
-		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100); INSERT INTO $t SELECT i, repeat('x', 160) FROM generate_series(0, 9999) i; VACUUM (FREEZE) $t");
-		my $last = $aio->sql("SELECT pg_relation_size('$t') / 8192 - 2");
-		$alice->sql("DELETE FROM $t WHERE ctid > '($last,65535)'; VACUUM (TRUNCATE on) $t; CHECKPOINT");
-		$alice->sql("DO \$\$ BEGIN FOR i IN 1 .. 40 LOOP DELETE FROM $t WHERE ctid = format('($last,%s)', i)::tid; END LOOP; END \$\$; DELETE FROM $t WHERE ctid >= '($last,0)'; VACUUM (TRUNCATE on) $t");
-		$aio->gives("SELECT pg_relation_size('$t') / 8192", $last, 'the block is cut off');
-		my $expected = $aio->sql("SELECT count(*), sum(n) FROM $t");
-		$alice->sql('SELECT txid_current()');
-		$aio->recovers;
-		$aio->gives("SELECT count(*), sum(n) FROM $t", $expected, 'the rows');
-		my $new = $aio->sql('SELECT skip_new FROM pg_stat_recovery_prefetch');
-		cmp_ok($new, '>=', 40, "skip_new: $new");
-	}), dies => 1);
-}, conf => { shared_buffers => '16MB', full_page_writes => 'off', maintenance_io_concurrency => 32, max_connections => 10, autovacuum => 'off' });
-
-# A server whose startup process fails: it ends only after all its other processes.  Guards server commit
-# 9b43e6793f.
-# io_methods: worker
 # Returns the processes whose current directory is the server's, by what ps shows of them.
 sub processes_of ($directory)
 {
@@ -287,7 +243,45 @@ sub processes_of ($directory)
 	return \%processes;
 }
 
+# Recovery with a buffer pool that is smaller than the blocks that it works on: a buffer in which
+# prefetch finds a block may hold another block when the record is replayed.
+# io_methods: worker
 for_each_io_method(sub {
+	$aio->scenario('recovery_prefetch = %s', with('alice', sub ($alice, $prefetch) {
+		# forty rows a page, and records that come to the pages at random
+		my $t = 'scenario.s';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100);"
+			  . "INSERT INTO $t SELECT i, rpad(i::text, 160, 'x') FROM generate_series(0, 2399) i; VACUUM (FREEZE) $t; CHECKPOINT");
+		cmp_ok($aio->sql("SELECT pg_relation_size('$t') / 8192"), '>', 50, 'more pages than buffers');
+		$alice->sql("DO \$\$ BEGIN FOR i IN 0 .. 599 LOOP DELETE FROM $t WHERE ctid = (SELECT format('(%s,%s)', (i * 7919) % 53, i / 53 + 1)::tid); END LOOP; END \$\$");
+		my $look = "SELECT count(*), sum(n), sum(hashtext(ctid::text || body)) FROM $t";
+		my $expected = $aio->sql($look);
+		$aio->sql("ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT txid_current()");
+		$aio->recovers;
+		$aio->gives($look, $expected, 'the rows');
+		my ($hits, $prefetched, $all) = split /\|/, $aio->sql('SELECT hit, prefetch, hit + prefetch + skip_init + skip_new + skip_fpw + skip_rep FROM pg_stat_recovery_prefetch');
+		$prefetch eq 'on' ? ok($hits > 100 && $prefetched > 100, "prefetch finds $hits blocks and reads $prefetched") : is($all, 0, 'no prefetch');
+		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+	}), each => [ 'on', 'off' ], dies => 1);
+
+	# the file ends before the block now, so prefetch leaves the block out
+	$aio->scenario('records of a block that has been cut off since', with('alice', sub ($alice) {
+		my $t = 'scenario.c';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100); INSERT INTO $t SELECT i, repeat('x', 160) FROM generate_series(0, 1999) i; VACUUM (FREEZE) $t");
+		my $last = $aio->sql("SELECT pg_relation_size('$t') / 8192 - 2");
+		$alice->sql("DELETE FROM $t WHERE ctid > '($last,65535)'; VACUUM (TRUNCATE on) $t; CHECKPOINT");
+		$alice->sql("DO \$\$ BEGIN FOR i IN 1 .. 40 LOOP DELETE FROM $t WHERE ctid = format('($last,%s)', i)::tid; END LOOP; END \$\$; DELETE FROM $t WHERE ctid >= '($last,0)'; VACUUM (TRUNCATE on) $t");
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", $last, 'the block is cut off');
+		my $expected = $aio->sql("SELECT count(*), sum(n) FROM $t");
+		$alice->sql('SELECT txid_current()');
+		$aio->recovers;
+		$aio->gives("SELECT count(*), sum(n) FROM $t", $expected, 'the rows');
+		my $new = $aio->sql('SELECT skip_new FROM pg_stat_recovery_prefetch');
+		cmp_ok($new, '>=', 40, "skip_new: $new");
+	}), dies => 1);
+
+	# A server whose startup process fails: it ends only after all its other processes.  Guards server commit
+	# 9b43e6793f.
 	$aio->scenario('while the %s stands still', with('', 20, sub ($t, $stopped) {
 		ok($aio->stop, 'the server stops');
 		my ($directory, $log, $go) = map { $aio->node->$_ } qw(data_dir basedir basedir);
@@ -317,5 +311,5 @@ for_each_io_method(sub {
 		unlike($text, qr/TRAP|PANIC|was terminated by signal/, 'nothing else');
 		unlink "$directory/recovery.signal";
 		$aio->start_again;
-	}), each => [ 'checkpointer', 'background writer', 'io worker 0' ], dies => 1);
-}, leaves => 'nothing');
+	}), each => [ 'checkpointer', 'background writer', 'io worker 0' ], dies => 1, skip => sub ($stopped) { $stopped =~ /writer/ ? only_long() : undef });
+}, conf => { shared_buffers => '256kB', full_page_writes => 'off', maintenance_io_concurrency => 32, max_connections => 10 });
