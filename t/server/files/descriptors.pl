@@ -24,13 +24,13 @@ with_each_io_method(sub {
 		$alice->sql($start->($u, 0, 4));
 		($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
 		# uses files and buffers again
-		my $v = $aio->table('v', 60, gen => 1);
+		my $v = $aio->table('v', 30, gen => 1);
 		$aio->proves($v, gen => 1);
 		$aio->proves($u);
 		$aio->proves($t) if $stays;
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
 		$aio->sql("DROP TABLE $t") if $sql =~ /TABLESPACE/;
-	}), each => [ combined([ 'itself', 'another' ], \@ends) ]);
+	}), each => [ combined([ 'itself', 'another' ], \@ends) ], skip => sub ($who, $sql, $) { $who eq 'another' && $sql =~ /ROLLBACK|FULL/ ? only_long() : undef });
 
 	$aio->scenario('DROP DATABASE', with('alice', sub ($alice) {
 		my $carol = $aio->session('carol', dbname => 'gone');
@@ -45,13 +45,13 @@ with_each_io_method(sub {
 
 	# more backends than processors, at once and one after another
 	$aio->scenario('backends come and go', with('', 60, sub ($t) {
-		for my $round (1 .. 3)
+		for my $round (1, 2)
 		{
 			my @all = $aio->sessions(map { "s$round$_" } 1 .. 6);
 			my $i = 0;
 			$_->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + " . $i++ . ') % 60 FROM generate_series(0, 119) i))') for @all;
 			$_->returns(120, 'reads') for @all;
-			$all[0]->sql($start->($t, 20, 4)) if $round < 3;
+			$all[0]->sql($start->($t, 20, 4)) if $round == 1;
 			$aio->end_session($_) for @all;
 			$aio->evict($t);
 		}
@@ -106,9 +106,11 @@ sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 }
 
 with_each_io_method(sub {
-	# the session opens a file before an I/O worker does
-	$aio->scenario('what is used between all others stays open', with('alice', sub ($alice) {
-		my ($often, $once, @others) = map { $aio->table("t$_", 2) } 1 .. 60;
+	$aio->scenario('more tables than descriptors', with('alice bob', sub ($alice, $bob) {
+		my $n = 60;
+		my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
+		my ($often, $once, @others) = @tables;
+		# the session opens a file before an I/O worker does
 		my $read = sub ($t, $block) { return $alice->sql("SELECT invalidate_rel_block('$t', $block), read_rel_block_ll('$t', $block)") };
 		my %file = map { $_ => $aio->file_of($_) } $often, $once;
 		my $is_open = sub ($t) { return scalar(() = descriptors($alice->pid, qr/^\Q$file{$t}\E$/)) };
@@ -123,26 +125,15 @@ with_each_io_method(sub {
 		}
 		is($closed, 0, 'the one that is read from again and again is never closed');
 		is($is_open->($once), 0, 'the other one has made room');
-	}));
 
-	$aio->scenario('more tables than descriptors', with('alice bob', sub ($alice, $bob) {
-		my $n = 60;
-		my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
-		# the session has opened each file
+		# stages reads, then opens the other files without waiting
+		my ($first, $last) = (7, 16);
+		$alice->sql($aio->batch(
+			(map { "SELECT read_rel_block_ll('$tables[$_]', 1, nblocks => 2, wait_complete => false)" } $first .. $last),
+			(map { "SELECT invalidate_rel_block('$_', 2)" } @tables[ $last + 1 .. $#tables ])));
+		$alice->sql("SELECT read_rel_block_ll('$_', 0, wait_complete => false)") for @tables;
+		$aio->proves($_) for @tables[ $first .. $last ];
 		$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
-		for my $round (1 .. 2)
-		{
-			# stages reads, then opens the other files without waiting
-			my $first = $round * 7;
-			my @others = @tables[ $first + 10 .. $#tables ];
-			$alice->starts($aio->batch(
-				(map { "SELECT read_rel_block_ll('$tables[$_]', 1, nblocks => 2, wait_complete => false)" } $first .. $first + 9),
-				(map { "SELECT invalidate_rel_block('$_', 2)" } @others)));
-			$alice->ends;
-			$alice->sql("SELECT read_rel_block_ll('$_', 0, wait_complete => false)") for @tables;
-			$aio->proves($_) for @tables[ $first .. $first + 9 ];
-			$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
-		}
 		for my $t (@tables[ 0, 40, 59 ]) { $aio->proves($t); $aio->evict($t) }
 		$aio->end_session($alice);
 

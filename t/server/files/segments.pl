@@ -50,18 +50,18 @@ with_each_io_method(sub {
 				my ($distance, $count) = @$case;
 				my $first = $boundary + $distance;
 				my $last = $first + $count - 1;
-				for my $way ([ 16, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-					[ 3, "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))" ],
-					[ 16, "read_buffers('$t', $first, $count)" ])
+				my $stream = "read_stream_for_blocks('$t', ARRAY(SELECT generate_series($first, $last)))";
+				my @ways = ([ 16, $stream ], [ 16, "read_buffers('$t', $first, $count)" ], $count > 4 ? [ 3, $stream ] : ());
+				my @all;
+				for my $way (@ways)
 				{
 					my ($limit, $read) = @$way;
 					my @reads = reads_of($first, $count, $limit, $segment);
+					push @all, @reads;
 					my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
-					$alice->sql("SET io_combine_limit = $limit");
-					$aio->evict($t, $alice);
+					$alice->sql("SET io_combine_limit = $limit; SELECT evict_rel('$t')");
 					$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
-					is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql("SELECT count(*) FROM $read") }),
-						@reads . '/' . $count * 8192, "$name: reads and bytes");
+					$alice->sql("SELECT count(*) FROM $read");
 					if (!$aio->lacks('trace'))
 					{
 						$aio->end_trace;
@@ -71,22 +71,16 @@ with_each_io_method(sub {
 					}
 					is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
 				}
+				my $again = join '; ', map { "SET io_combine_limit = $_->[0]; SELECT evict_rel('$t'); SELECT count(*) FROM $_->[1]" } @ways;
+				is($aio->io_during($alice, ($kind ? 'temp relation' : 'relation') . '/normal', sub { $alice->sql($again) }), @all . '/' . @ways * $count * 8192, "$first to $last: reads and bytes");
 			}
 			# reads of each size that begin at each block before the boundary
-			my @wrong;
+			my @splits = map { my $count = $_; map { [ $count, $_ ] } grep { $count - $_ <= SIDE } 1 .. ($count > SIDE ? SIDE : $count - 1) } 2 .. 8;
 			$alice->sql('SET io_combine_limit = 16');
-			for my $count (2 .. 8)
-			{
-				for my $before (grep { $_ <= SIDE && $count - $_ <= SIDE } 1 .. $count - 1)
-				{
-					my $expected = join ',', $boundary - $before . ":$before", "$boundary:" . ($count - $before);
-					$aio->evict($t, $alice);
-					my $parts = $alice->starts("SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) FROM read_buffers('$t', $boundary - $before, $count)")->wait_for_end;
-					my $found = $parts->error ? $parts->error->{message} : $parts->result;
-					push @wrong, "wanted $expected: $found" if $found ne $expected;
-				}
-			}
-			is(join("\n", @wrong), '', 'a read of each size is split at the boundary');
+			$alice->gives("SELECT parts FROM (VALUES ${\join ', ', map { '(' . join(', ', @$_) . ')' } @splits}) v(n, b),"
+				  . " LATERAL (SELECT count(evict_rel(CASE WHEN n > x THEN '$t'::regclass END)) AS done FROM (VALUES (0)) w(x)) e,"
+				  . " LATERAL (SELECT string_agg(blocknum || ':' || nblocks, ',' ORDER BY blocknum) AS parts FROM read_buffers('$t', $boundary - b, n + 0 * done::int)) p",
+				join("\n", map { my ($count, $before) = @$_; $boundary - $before . ":$before,$boundary:" . ($count - $before) } @splits), 'a read of each size is split at the boundary');
 			$alice->fails("SELECT read_rel_block_ll('$t', $boundary - 1, nblocks => 2)", '22023', qr/cannot be read by one I\/O/, 'not in one read');
 			for my $block ($boundary - 1, $boundary)
 			{
