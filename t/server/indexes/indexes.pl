@@ -36,9 +36,9 @@ with_each_io_method(sub {
 
 	# with a ring, but for the metapage
 	$aio->scenario('bloom indexes', with('alice', sub ($alice) {
-		$aio->sql('CREATE TABLE scenario.b (n int, k int) WITH (autovacuum_enabled = off); INSERT INTO scenario.b SELECT i, -i FROM generate_series(1, 20000) i; CREATE INDEX b_i ON scenario.b USING bloom (n, k)');
+		$aio->sql('CREATE TABLE scenario.b (n int, k int) WITH (autovacuum_enabled = off); INSERT INTO scenario.b SELECT i, -i FROM generate_series(1, 8000) i; CREATE INDEX b_i ON scenario.b USING bloom (n, k)');
 		$alice->sql('SET enable_seqscan = off; SET track_io_timing = off');
-		$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 20000;
+		$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 8000;
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.b_i') / 8192");
 		$aio->evict('scenario.b_i');
 		is($aio->io_counts_during($alice, 'relation/bulkread', sub { $alice->sql('SELECT count(*) FROM scenario.b WHERE n = 7 AND k = -7') })->{read_bytes}, ($pages - 1) * 8192, "all $pages pages but one, in context bulkread");
@@ -66,7 +66,7 @@ with_each_io_method(sub {
 	$aio->scenario('each kind of index, %s workers', with('alice', sub ($alice, $workers) {
 		my $t = 'scenario.c';
 		$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-			  . "INSERT INTO $t SELECT i, (i * 7919) % 1600, point(i, 0), repeat('x', 1800) FROM generate_series(0, 1599) i; DELETE FROM $t WHERE n % 16 = 5");
+			  . "INSERT INTO $t SELECT i, (i * 7919) % 800, point(i, 0), repeat('x', 1800) FROM generate_series(0, 799) i; DELETE FROM $t WHERE n % 16 = 5");
 		$alice->sql("SET max_parallel_maintenance_workers = $workers; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
 		my @indexes = (
 			[ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ],
@@ -78,16 +78,16 @@ with_each_io_method(sub {
 			my ($am, $column, $condition) = @$index;
 			$aio->evict($t);
 			my $fetched = $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_$am ON $t USING $am ($column)") }, $alice) =~ s{/.*}{}r;
-			cmp_ok($fetched, '>=', 400, "$am: CREATE INDEX reads the whole table");
-			cmp_ok($fetched, '<=', 405, 'it reads each block once') if !$workers;
+			cmp_ok($fetched, '>=', 200, "$am: CREATE INDEX reads the whole table");
+			cmp_ok($fetched, '<=', 205, 'it reads each block once') if !$workers;
 			# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
 			my $counts = $am ne 'brin' && !($am eq 'gin' && $workers);
-			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 1500, 'reltuples') if $counts;
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_$am'::regclass", 750, 'reltuples') if $counts;
 			$aio->sql("SELECT evict_rel('scenario.c_$am')");
 			$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
 			# a search by BRIN reads a hundred pages
-			my ($step, $found) = $am eq 'brin' ? (53, 29) : (1, 1500);
-			$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 1599, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
+			my ($step, $found) = $am eq 'brin' ? (53, 15) : (1, 750);
+			$alice->gives("SELECT count(*), sum(s.found) FROM generate_series(0, 799, $step) i, LATERAL (SELECT count(*) AS found FROM $t WHERE $condition) s WHERE s.found > 0",
 				"$found|$found", "$am: each key is found once");
 			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
 			$aio->sql("DROP INDEX scenario.c_$am");
@@ -105,15 +105,15 @@ with_each_io_method(sub {
 		$bob->gives($query, '30|590', 'the rows that are left');
 	}), each => [ 'btree', 'hash' ]);
 
-	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 200, sub ($alice, $bob, $t) {
-		$bob->sql("BEGIN; CALL add_pages('$t', 200, 209)");
+	$aio->scenario('CREATE INDEX CONCURRENTLY while another session inserts', with('alice bob', 50, sub ($alice, $bob, $t) {
+		$bob->sql("BEGIN; CALL add_pages('$t', 50, 59)");
 		$alice->waits("CREATE INDEX CONCURRENTLY t_i ON $t (blk)", 'virtualxid');
 		$aio->evict($t);
 		$bob->sql('COMMIT');
 		$alice->ends;
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-		$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '210|21945', 'the rows, by the index');
-		$aio->proves($t, blocks => 210);
+		$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '60|1770', 'the rows, by the index');
+		$aio->proves($t, blocks => 60);
 	}));
 });
 
@@ -189,7 +189,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('a B-tree that grows meanwhile', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.g';
-		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 2999) i; DELETE FROM $t WHERE k % 30 = 0");
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 1499) i; DELETE FROM $t WHERE k % 30 = 0");
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
 		$aio->sql("SELECT evict_rel('scenario.g_i')");
 		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
@@ -197,12 +197,12 @@ with_each_io_method(sub {
 		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
 		$aio->holds(1, 'it has come to the last page');
 		# not into the last page, which has the largest keys
-		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 8000) i WHERE i % 10 <> 0");
+		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 4000) i WHERE i % 10 <> 0");
 		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
 		$aio->release;
 		$alice->ends('VACUUM');
 		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '9200|58800000', 'the rows by the index');
+		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '4600|14700000', 'the rows by the index');
 		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
 	}), skip => $aio->no_faults);
 });
@@ -227,15 +227,15 @@ with_each_io_method(sub {
 
 	$aio->scenario('of indexes', sub {
 		my $t = 'scenario.i';
-		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 20000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k);"
-			  . "DELETE FROM $t WHERE k BETWEEN 5000 AND 15000; VACUUM $t; SELECT evict_rel('scenario.i_b'), evict_rel('scenario.i_h')");
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k);"
+			  . "DELETE FROM $t WHERE k BETWEEN 2500 AND 7500; VACUUM $t; SELECT evict_rel('scenario.i_b'), evict_rel('scenario.i_h')");
 		my ($pages, $deleted) = split /\|/, $aio->sql("SELECT internal_pages + leaf_pages + empty_pages + deleted_pages + 1, deleted_pages FROM pgstatindex('scenario.i_b')");
 		is($pages, $aio->sql("SELECT pg_relation_size('scenario.i_b') / 8192"), 'btree: each page is of one kind');
 		is($deleted, $aio->sql("SELECT count(*) FROM generate_series(1, $pages - 1) b, bt_page_stats('scenario.i_b', b) s WHERE s.type IN ('d', 'D')"), 'deleted pages') if !$aio->lacks('pageinspect');
 		cmp_ok($deleted, '>', 10, 'there are some');
 		my ($hash_pages, $items) = split /\|/, $aio->sql("SELECT bucket_pages + overflow_pages + bitmap_pages + unused_pages + 1, live_items + dead_items FROM pgstathashindex('scenario.i_h')");
 		is($hash_pages, $aio->sql("SELECT pg_relation_size('scenario.i_h') / 8192"), 'hash: each page is of one kind');
-		is($items, 20000 - 10001, 'entries');
+		is($items, 10000 - 5001, 'entries');
 	}, skip => $aio->lacks('pgstattuple'));
 }, conf => { shared_buffers => '16MB' });
 
@@ -261,10 +261,10 @@ for_each_io_method(sub {
 		$aio->sql("SELECT evict_rel('scenario.t_i'); DELETE FROM scenario.t WHERE n % 2 = 1 AND n > 1000");
 		$aio->sql('VACUUM (INDEX_CLEANUP on) scenario.t');
 		$alice->gives($query, $rows, 'after VACUUM');
-		$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 12000) i');
+		$aio->sql('INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(2000, 5000) i');
 		$alice->gives($query, $rows, 'after many more rows');
 		$aio->sql("SELECT bt_index_check('scenario.t_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
 		$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
-		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/11999/gr =~ s/< 100/< 12000/r)}", $rows == 1 ? 1 : 11500, 'all rows');
+		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/4999/gr =~ s/< 100/< 5000/r)}", $rows == 1 ? 1 : 4500, 'all rows');
 	}), each => \@methods);
 }, leaves => 'nothing');
