@@ -125,7 +125,7 @@ with_each_io_method(sub {
 # Tables of three segments: pages beside the boundaries are written, the table is extended over
 # a boundary, truncated (mdtruncate) and recovered after a crash.
 # io_methods: worker; long: all
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my @boundaries = boundaries($aio);
 	my $segment = $boundaries[0];
 
@@ -198,13 +198,8 @@ with_each_io_method(sub {
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', $segment - 5, 10)", 10, 'read again');
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows that stay');
 	}), skip => only_long());
-});
 
-# Tables of three segments: reads at a boundary of segments that are held, are short or fail, and
-# a segment that is gone.
-with_each_io_method(sub {
-	my $segment = (boundaries($aio))[0];
-
+	# reads at a boundary of segments that are held, are short or fail, and a segment that is gone
 	$aio->scenario('a read that is held, is short, or fails', with('alice bob', sub ($alice, $bob) {
 		my ($t) = long_table($aio, 't');
 		$aio->evict($t);
@@ -265,13 +260,11 @@ with_each_io_method(sub {
 		rename "$file.away", "$file.2" or die "$file.2: $!";
 		$alice->sql('ROLLBACK');
 		is(right_rows($alice, $t, $first, 2 * SIDE), 2 * SIDE, 'the rows, when it is there again');
-	}), leaves => 'nothing');
-});
+	}));
 
-# Forks other than a table's main fork: each block belongs to its fork.
-# Pages of the free space and visibility maps can be made anew; the server reads them with
-# RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
-for_each_io_method(sub {
+	# Forks other than a table's main fork: each block belongs to its fork.
+	# Pages of the free space and visibility maps can be made anew; the server reads them with
+	# RBM_ZERO_ON_ERROR and zeroes a bad one with a warning, whatever the settings.
 	$aio->scenario('forks', with('alice', sub ($alice) {
 		my $t = $aio->table('t', 40, kind => 'UNLOGGED');
 		# the init fork of a heap is empty, that of an index is not

@@ -65,7 +65,20 @@ my @statements = (
 	[ 'pg_prewarm, prefetch' => "SELECT pg_prewarm('S.t', 'prefetch')", $refused ],
 	[ 'get_raw_page' => "SELECT get_raw_page('S.t', 7)", $refused ]);
 
-with_each_io_method(sub {
+# Names of temporary tables' files (doc/reports.md#temporary-file-names).  A server that has the bug takes
+# the process number of the session that looks, in place of the owner's.
+
+# Test: a text names the owner's file; with the bug, the file of the session that looks.
+sub names_file ($aio, $text, $path, $name)
+{
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($found) = $text =~ m{"(base/\d+/t\d+_\d+)"} or return fail("$name: names a file: $text");
+	my $right = $found eq $path ? 1 : 0;
+	is($right, $aio->has_bug('temporary-file-names') ? 0 : 1, "$name: whether it is the owner's file");
+	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
+}
+
+for_each_io_method(sub {
 	my %without = map { $_ => $aio->lacks($_) } qw(pg_prewarm pageinspect);
 	# corrected in 18.5 and in the second beta version of 19
 	my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
@@ -100,22 +113,7 @@ with_each_io_method(sub {
 		$bob->sql('SET temp_buffers = 100');
 		my $own = $aio->table('own', 150, kind => 'TEMP', session => $bob);
 	}));
-}, conf => { shared_buffers => '16MB' });
 
-# Names of temporary tables' files (doc/reports.md#temporary-file-names).  A server that has the bug takes
-# the process number of the session that looks, in place of the owner's.
-
-# Test: a text names the owner's file; with the bug, the file of the session that looks.
-sub names_file ($aio, $text, $path, $name)
-{
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my ($found) = $text =~ m{"(base/\d+/t\d+_\d+)"} or return fail("$name: names a file: $text");
-	my $right = $found eq $path ? 1 : 0;
-	is($right, $aio->has_bug('temporary-file-names') ? 0 : 1, "$name: whether it is the owner's file");
-	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
-}
-
-for_each_io_method(sub {
 	$aio->scenario('pg_aios', with('alice', 10, kind => 'TEMP', sub ($alice, $t) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		$aio->holds_read_of($alice, "SELECT count(*) FROM read_buffers('$t', 5, 2)", pid => $alice->pid);

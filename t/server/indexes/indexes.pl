@@ -59,10 +59,8 @@ with_each_io_method(sub {
 		is($fetches->(), 0, 'all-visible again');
 		$alice->gives("SELECT count(*), sum(n) FROM $t WHERE n < 300", '298|44730', 'the same rows');
 	}));
-}, conf => { shared_buffers => '32MB' });
 
-# CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its entry.
-with_each_io_method(sub {
+	# CREATE INDEX, serial, parallel and concurrently: it reads each block once, and each row has its entry.
 	$aio->scenario('each kind of index, %s workers', with('alice', sub ($alice, $workers) {
 		my $t = 'scenario.c';
 		$aio->sql("CREATE TABLE $t (n int, k int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
@@ -117,11 +115,51 @@ with_each_io_method(sub {
 	}));
 });
 
+# VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new
+# pages, too, and ends.
+# io_methods: io_uring; long: all
+with_each_io_method(sub {
+	# hashbulkdelete() begins with the copy of the metapage that the session has
+	$aio->scenario('a hash index that another session has split', with('alice bob', sub ($alice, $bob) {
+		my $t = 'scenario.h';
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
+		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
+		$alice->gives("SELECT count(*) FROM $t WHERE k = 7", 1, 'the session has the metapage');
+		my $pages = $aio->sql("SELECT pg_relation_size('scenario.h_i') / 8192");
+		$bob->sql("INSERT INTO $t SELECT generate_series(200, 5999); DELETE FROM $t WHERE k % 3 = 0");
+		$aio->gives("SELECT pg_relation_size('scenario.h_i') / 8192 > 2 * $pages", 't', 'there are more buckets now');
+		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 2000, 'rows removed');
+		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.h_i'::regclass", 4000, 'entries that remain in the index');
+		$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
+		$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
+			'0|6000', 'each key has its row, and deleted keys have none');
+	}));
+
+	$aio->scenario('a B-tree that grows meanwhile', with('alice bob', sub ($alice, $bob) {
+		my $t = 'scenario.g';
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 1499) i; DELETE FROM $t WHERE k % 30 = 0");
+		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
+		$aio->sql("SELECT evict_rel('scenario.g_i')");
+		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
+		$aio->hold(relation => 'scenario.g_i', block => $pages - 1, pid => $alice->pid);
+		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
+		$aio->holds(1, 'it has come to the last page');
+		# not into the last page, which has the largest keys
+		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 4000) i WHERE i % 10 <> 0");
+		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
+		$aio->release;
+		$alice->ends('VACUUM');
+		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
+		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '4600|14700000', 'the rows by the index');
+		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
+	}), skip => $aio->no_faults);
+});
+
 # Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a scan was there,
 # VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a stream since 19, has to begin
 # anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM has freed are used again.
-# io_methods: worker
-with_each_io_method(sub {
+# io_methods: worker; long: all
+for_each_io_method(sub {
 	$aio->scenario('a scan in the bucket that is split', with('alice bob carol', sub ($alice, $bob, $carol) {
 		my ($t, $i) = ('scenario.h', 'scenario.h_i');
 		# a key of bucket 1, before and after the split, with more entries than a page holds
@@ -165,51 +203,8 @@ with_each_io_method(sub {
 		$alice->gives('SELECT count(*) FROM h WHERE k = ' . $_, 2000, "rows of key $_, from disk") for 0, 1;
 		$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
 	}), each => [ '', 'TEMP' ]);
-}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
 
-# VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new
-# pages, too, and ends.
-# io_methods: io_uring; long: all
-with_each_io_method(sub {
-	# hashbulkdelete() begins with the copy of the metapage that the session has
-	$aio->scenario('a hash index that another session has split', with('alice bob', sub ($alice, $bob) {
-		my $t = 'scenario.h';
-		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX h_i ON $t USING hash (k); INSERT INTO $t SELECT generate_series(0, 199)");
-		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-		$alice->gives("SELECT count(*) FROM $t WHERE k = 7", 1, 'the session has the metapage');
-		my $pages = $aio->sql("SELECT pg_relation_size('scenario.h_i') / 8192");
-		$bob->sql("INSERT INTO $t SELECT generate_series(200, 5999); DELETE FROM $t WHERE k % 3 = 0");
-		$aio->gives("SELECT pg_relation_size('scenario.h_i') / 8192 > 2 * $pages", 't', 'there are more buckets now');
-		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/tuples: (\d+) removed/), 2000, 'rows removed');
-		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.h_i'::regclass", 4000, 'entries that remain in the index');
-		$bob->sql("INSERT INTO $t SELECT generate_series(10000, 11999)");
-		$alice->gives("SELECT count(*) FILTER (WHERE s.found <> (i % 3 <> 0 OR i >= 10000)::int), sum(s.found) FROM (SELECT generate_series(0, 5999) UNION ALL SELECT generate_series(10000, 11999)) g(i), LATERAL (SELECT count(*) AS found FROM $t WHERE k = i) s",
-			'0|6000', 'each key has its row, and deleted keys have none');
-	}));
-
-	$aio->scenario('a B-tree that grows meanwhile', with('alice bob', sub ($alice, $bob) {
-		my $t = 'scenario.g';
-		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); CREATE INDEX g_i ON $t (k); INSERT INTO $t SELECT i * 10 FROM generate_series(0, 1499) i; DELETE FROM $t WHERE k % 30 = 0");
-		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
-		$aio->sql("SELECT evict_rel('scenario.g_i')");
-		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
-		$aio->hold(relation => 'scenario.g_i', block => $pages - 1, pid => $alice->pid);
-		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-		$aio->holds(1, 'it has come to the last page');
-		# not into the last page, which has the largest keys
-		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 4000) i WHERE i % 10 <> 0");
-		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
-		$aio->release;
-		$alice->ends('VACUUM');
-		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
-		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '4600|14700000', 'the rows by the index');
-		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.g_i', true)) c", 1, 'amcheck finds nothing') if !$aio->lacks('amcheck');
-	}), skip => $aio->no_faults);
-});
-
-# pgstattuple's functions, which read by streams since 19, count what is there, whatever they skip.
-# io_methods: worker
-with_each_io_method(sub {
+	# pgstattuple's functions, which read by streams since 19, count what is there, whatever they skip
 	$aio->scenario('of a table whose pages are visible to all in part', with('', 100, changes => 1, sub ($t) {
 		# VACUUM notes the free space that is left
 		$aio->sql("DELETE FROM $t WHERE blk = 50; VACUUM (TRUNCATE off) $t");
@@ -237,13 +232,10 @@ with_each_io_method(sub {
 		is($hash_pages, $aio->sql("SELECT pg_relation_size('scenario.i_h') / 8192"), 'hash: each page is of one kind');
 		is($items, 10000 - 5001, 'entries');
 	}, skip => $aio->lacks('pgstattuple'));
-}, conf => { shared_buffers => '16MB' });
 
-# Indexes with pages that have never been written, as after a crash that followed an extension: they
-# count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
-# 684a745f55.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+	# Indexes with pages that have never been written, as after a crash that followed an extension: they
+	# count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
+	# 684a745f55.
 	# access method, column, condition, number of rows, whether pgstattuple knows it
 	my @methods = (
 		[ 'btree', 'n', 'n < 100', 100, 1 ], [ 'hash', 'n', 'n = 7', 1, 1 ], [ 'gist', 'p', "p <@ box '((0,0),(99,99))'", 100, 1 ],

@@ -110,10 +110,39 @@ with_each_io_method(sub {
 	}), each => [ 0, 1 ]);
 }, conf => { shared_buffers => '16MB' });
 
-# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
-# all-visible pages keep their old xmin.
-# io_methods: worker
-with_each_io_method(sub {
+# io_methods: io_uring; long: all
+
+# Rows that are dead: one of every seventh page.
+my $is_dead = '(n / 2) % 7 = 3 AND n % 2 = 1';
+
+# Makes a table of 1200 pages with two rows each.  Returns its name, and the numbers of live and of dead rows.
+sub table_with_dead_rows ($aio)
+{
+	my $t = 'scenario.a';
+	$aio->sql("CREATE UNLOGGED TABLE $t (n int, ten int, maybe int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
+		  . "INSERT INTO $t SELECT i, i % 10, CASE WHEN i % 4 = 0 THEN i END, repeat('x', 3900) FROM generate_series(0, 2399) i;"
+		  . "DELETE FROM $t WHERE $is_dead"
+		  # counts of rows that are flushed later would be added to those of ANALYZE
+		  . '; SELECT pg_stat_force_next_flush()');
+	return ($t, split /\|/, $aio->sql("SELECT count(*) FILTER (WHERE NOT ($is_dead)), count(*) FILTER (WHERE $is_dead) FROM generate_series(0, 2399) n"));
+}
+
+# Test: ANALYZE reads a sample of so many pages, each once.  Returns what it reports.
+sub analyze ($aio, $session, $t, $target, $pages)
+{
+	$session->sql("SET default_statistics_target = $target");
+	$aio->evict($t);
+	$session->notices;
+	my ($reads, $bytes) = split m{/}, $aio->io_during($session, 'relation/vacuum', sub { $session->sql("ANALYZE (VERBOSE) $t") });
+	my ($report) = grep { /scanned/ } $session->notices;
+	is($bytes, $pages * 8192, 'each block of the sample is read once');
+	like($report, qr/scanned $pages of 1200 pages/, 'VERBOSE reports the pages');
+	return $report;
+}
+
+for_each_io_method(sub {
+	# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
+	# all-visible pages keep their old xmin.
 	# VACUUM cannot freeze the row, and does not wait for the page
 	$aio->scenario('a page that a cursor has pinned', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.p';
@@ -192,40 +221,8 @@ with_each_io_method(sub {
 		[ 'skips no short range', 20, '' ],
 		[ 'skips all but the last page', 199, '' ],
 		[ 'eager', 150, 'SET vacuum_max_eager_freeze_failure_rate = 1' ] ]);
-}, conf => { shared_buffers => '16MB' });
 
-# ANALYZE: the blocks that it reads, and the statistics that it makes of their rows.
-# io_methods: io_uring; long: all
-
-# Rows that are dead: one of every seventh page.
-my $is_dead = '(n / 2) % 7 = 3 AND n % 2 = 1';
-
-# Makes a table of 1200 pages with two rows each.  Returns its name, and the numbers of live and of dead rows.
-sub table_with_dead_rows ($aio)
-{
-	my $t = 'scenario.a';
-	$aio->sql("CREATE UNLOGGED TABLE $t (n int, ten int, maybe int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);"
-		  . "INSERT INTO $t SELECT i, i % 10, CASE WHEN i % 4 = 0 THEN i END, repeat('x', 3900) FROM generate_series(0, 2399) i;"
-		  . "DELETE FROM $t WHERE $is_dead"
-		  # counts of rows that are flushed later would be added to those of ANALYZE
-		  . '; SELECT pg_stat_force_next_flush()');
-	return ($t, split /\|/, $aio->sql("SELECT count(*) FILTER (WHERE NOT ($is_dead)), count(*) FILTER (WHERE $is_dead) FROM generate_series(0, 2399) n"));
-}
-
-# Test: ANALYZE reads a sample of so many pages, each once.  Returns what it reports.
-sub analyze ($aio, $session, $t, $target, $pages)
-{
-	$session->sql("SET default_statistics_target = $target");
-	$aio->evict($t);
-	$session->notices;
-	my ($reads, $bytes) = split m{/}, $aio->io_during($session, 'relation/vacuum', sub { $session->sql("ANALYZE (VERBOSE) $t") });
-	my ($report) = grep { /scanned/ } $session->notices;
-	is($bytes, $pages * 8192, 'each block of the sample is read once');
-	like($report, qr/scanned $pages of 1200 pages/, 'VERBOSE reports the pages');
-	return $report;
-}
-
-for_each_io_method(sub {
+	# ANALYZE: the blocks that it reads, and the statistics that it makes of their rows.
 	$aio->scenario('a sample of all pages', with('alice', sub ($alice) {
 		my ($t, $live, $dead) = table_with_dead_rows($aio);
 		my $report = analyze($aio, $alice, $t, 100, 1200);
