@@ -5,7 +5,7 @@
 # io_methods: worker; long: all
 use TestAio;
 
-# Has sessions look for rounds in which a scan of a table of 200 pages does not give each page once and
+# Has sessions look for rounds in which a scan of a table of 120 pages does not give each page once and
 # in order.  In each, some runs of blocks are cached; in every second one, the settings change after some
 # rows.  Several sessions read what others of them are about to read.  Returns what is wrong.
 sub wrong_rounds ($t, $rounds, @sessions)
@@ -29,9 +29,9 @@ BEGIN
 		first := 0;
 		-- the shorter the queue, the more often reads reach its end
 		longest := CASE WHEN round % 3 = 0 THEN 40 ELSE 5 END;
-		WHILE first < 200 LOOP
+		WHILE first < 120 LOOP
 			size := 1 + random() ^ 2 * longest;
-			IF random() < 0.55 THEN PERFORM FROM read_buffers('$t', first, least(size, 200 - first)); END IF;
+			IF random() < 0.55 THEN PERFORM FROM read_buffers('$t', first, least(size, 120 - first)); END IF;
 			first := first + size;
 		END LOOP;
 		PERFORM set_config('io_combine_limit', (ARRAY[2, 2, 3, 4, 7, 16, 32])[1 + floor(random() * 7)]::text, false),
@@ -49,7 +49,7 @@ BEGIN
 			END IF;
 		END LOOP;
 		CLOSE c;
-		IF seen <> 200 THEN wrong := wrong || format('round %s: block %s in place of %s', round, page, seen); END IF;
+		IF seen <> 120 THEN wrong := wrong || format('round %s: block %s in place of %s', round, page, seen); END IF;
 	END LOOP;
 	RAISE NOTICE 'wrong: %', array_to_string(wrong, '; ');
 END \$\$
@@ -67,14 +67,14 @@ for_each_io_method(sub {
 	my $rounds = only_long() ? 50 : 1000;
 
 	# with others, a block that was to be read becomes valid meanwhile
-	$aio->scenario('shared buffers', with('', 200, sub ($t, $names) {
+	$aio->scenario('shared buffers', with('', 120, sub ($t, $names) {
 		is(wrong_rounds($t, $rounds, $aio->sessions(split ' ', $names)), '', "$rounds rounds");
 	}), each => [ 'alice', 'alice bob carol' ]);
 
 	# with more local buffers than 16 bits count in a quarter of them
 	$aio->scenario('%s local buffers', with('alice', sub ($alice, $buffers) {
 		$alice->sql("SET temp_buffers = $buffers");
-		my $t = $aio->table('t', 200, kind => 'TEMP', session => $alice);
+		my $t = $aio->table('t', 120, kind => 'TEMP', session => $alice);
 		is(wrong_rounds($t, $rounds / 2 + 25, $alice), '', 'all rounds');
 	}), each => [ 100, 133_000 ]);
 }, leaves => 'nothing', conf => { io_max_combine_limit => 32 });
