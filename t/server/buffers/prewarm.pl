@@ -4,8 +4,7 @@
 use TestAio;
 use PostgreSQL::Test::Utils ();
 
-# What goes into the buffer pool and out of it: pg_prewarm() with each mode, range and fork,
-# autoprewarm, and pg_buffercache_evict() and its kin.
+# What goes into the buffer pool: pg_prewarm() with each mode, range and fork.
 sub blocks ($from, $to) { return join ',', $from .. $to }
 
 # Restarts the server, and calls a function meanwhile.  Returns how many blocks autoprewarm has loaded then, and
@@ -29,10 +28,11 @@ with_each_io_method(sub {
 				my ($range, $first, $last) = @$case;
 				my $count = $last - $first + 1;
 				$aio->evict($t);
+				my $prewarm = sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', 'main', $range)", $count, "$mode: $range") };
 				# before 19, mode "read" counts in pg_stat_io as well
-				my $io = $aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', 'main', $range)", $count, "$mode: $range") });
+				if ($mode eq 'buffer') { is($aio->io_during($alice, 'relation/normal', $prewarm) =~ s{.*/}{}r, $count * 8192, 'bytes') }
+				else { $prewarm->() }
 				is($aio->cached($t), $mode eq 'buffer' ? blocks($first, $last) : '', 'blocks in the buffer pool');
-				is($io =~ s{.*/}{}r, $count * 8192, 'bytes') if $mode eq 'buffer';
 			}
 			# all blocks are cached
 			$alice->sql("SELECT count(*) FROM $t");
@@ -64,24 +64,40 @@ with_each_io_method(sub {
 		$alice->gives("SELECT pg_prewarm('$t', 'buffer', 'main', 21, 39)", 19, 'buffer, behind the bad block');
 		is(join(',', grep { $_ > 20 } split /,/, $aio->cached($t)), blocks(21, 39), 'the blocks behind it are cached');
 	}), log => qr/LOG:  invalid page in block 20 of relation/);
+}, needs => 'pg_prewarm pg_buffercache');
 
-	$aio->scenario('pg_buffercache_evict and its kin', with('alice bob', [ t => 30 ], [ u => 30 ], sub ($alice, $bob, $t, $u) {
-		$alice->sql("SELECT count(*) FROM $_") for $t, $u;
-		my $of = sub ($table, $block) { return "(SELECT bufferid FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0 AND relblocknumber = $block)" };
-		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($t, 7)})", 't|f', 'one buffer is evicted');
-		is($aio->cached($t), join(',', grep { $_ != 7 } 0 .. 29), 'the others stay');
-		$alice->sql("DELETE FROM $u WHERE blk = 9");
-		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 9)})", 't|t', 'a dirty buffer is written and evicted');
-		$aio->gives("SELECT count(*) FROM $u WHERE ctid >= '(9,0)' AND ctid < '(10,0)'", 0, 'the block is read as it was written');
-		$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $u; MOVE 3 FROM c");
-		$alice->gives("SELECT buffer_evicted, buffer_flushed FROM pg_buffercache_evict(${\$of->($u, 2)})", 'f|f', 'a pinned buffer stays');
-		$bob->gives('FETCH 1 FROM c', 3, 'the cursor goes on');
-		$bob->sql('ROLLBACK');
-		$alice->sql("SELECT count(*) FROM $_; DELETE FROM $u WHERE blk = 10") for $t, $u;
-		$alice->gives('SELECT buffers_evicted >= 60, buffers_flushed >= 1 FROM pg_buffercache_evict_all()', 't|t', 'pg_buffercache_evict_all() evicts, and writes dirty buffers');
-		is($aio->cached($t) . $aio->cached($u), '', 'no block of the tables is cached');
-		$aio->proves($u, except => "block 9 has no row\nblock 10 has no row");
-	}), skip => $aio->sql("SELECT count(*) FROM pg_proc WHERE proname IN ('pg_buffercache_evict_all', 'pg_buffercache_evict_relation')") == 2 ? undef : 'pg_buffercache is older than 1.6');
+# autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too, and so does
+# each database.  It loads no more blocks than there are buffers.  A dump that fails can be made again.
+# What it loads where tablespaces have files of the same number, and that it begins again after
+# a crash.  Guards server commits 64e7fa43a9, b5d084c535 and bcd5b4bcbe.
+# io_methods: worker
+with_each_io_method(sub {
+	$aio->scenario('a dump that cannot be written', with('alice', 10, sub ($alice, $t) {
+		$aio->warm($t);
+		my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
+		mkdir $file or die "cannot make $file: $!\n";
+		$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
+		rmdir $file or die "cannot remove $file: $!\n";
+		$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
+	}));
+
+	# one worker after the other loads the blocks of a database
+	$aio->scenario('forks and databases', with('', [ t => 50 ], [ u => 50 ], [ v => 30, kind => 'UNLOGGED' ], sub ($t, $u, $v) {
+		# the copy has the same numbers of files
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres STRATEGY file_copy');
+		my $bob = $aio->session('bob', dbname => 'other');
+		$bob->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 3, 9)");
+		$aio->end_session($bob);
+		# the cached blocks of the maps have other numbers than those of the main fork
+		$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm'), pg_prewarm('$v', 'buffer', 'main', 7, 8)");
+		my $files = join ', ', map { "(pg_relation_filenode('$_'), '$_')" } $t, $u, $v;
+		my $there = "SELECT datname, name, relforknumber, string_agg(relblocknumber::text, ',' ORDER BY relblocknumber) FROM pg_buffercache JOIN (VALUES $files) f (file, name) ON relfilenode = file"
+		  . ' JOIN pg_database d ON d.oid = reldatabase GROUP BY 1, 2, 3 ORDER BY 1, 2, 3';
+		my $before = $aio->sql($there);
+		like($before, qr/^other\|\Q$t\E\|0\|3,4,5,6,7,8,9\npostgres\|\Q$t\E\|0\|10,11,.*,39\npostgres\|\Q$t\E\|1\|0,1,2\npostgres\|\Q$t\E\|2\|0\npostgres\|\Q$u\E\|0\|20\npostgres\|\Q$u\E\|2\|0\npostgres\|\Q$v\E\|0\|7,8$/, 'before the restart');
+		loaded_after_restart($aio);
+		$aio->gives($there, $before, 'after it, the same blocks of each fork, and in each database');
+	}));
 
 	# loads the blocks that a file lists, after a restart
 	$aio->scenario('autoprewarm', sub {
@@ -102,62 +118,7 @@ with_each_io_method(sub {
 		is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
 		is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
 	});
-}, needs => 'pg_prewarm pg_buffercache', conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
 
-# autoprewarm after a restart: each fork gets its own blocks, of unlogged tables, too, and so does
-# each database.  It loads no more blocks than there are buffers.  A dump that fails can be made again.
-# io_methods: worker
-with_each_io_method(sub {
-	$aio->scenario('forks', with('', [ t => 50 ], [ u => 50 ], [ v => 30, kind => 'UNLOGGED' ], sub ($t, $u, $v) {
-		# the cached blocks of the maps have other numbers than those of the main fork
-		$aio->sql("SELECT pg_prewarm('$t', 'buffer', 'main', 10, 39), pg_prewarm('$t', 'buffer', 'vm'), pg_prewarm('$t', 'buffer', 'fsm'), pg_prewarm('$u', 'buffer', 'main', 20, 20), pg_prewarm('$u', 'buffer', 'vm'), pg_prewarm('$v', 'buffer', 'main', 7, 8)");
-		my $there = sub {
-			return $aio->sql(join ' UNION ALL ', map { "SELECT '$_ ' || fork || ' ' || string_agg(blockno::text, ',' ORDER BY blockno) FROM buffers_in_file(pg_relation_filenode('$_')) GROUP BY fork" } $t, $u, $v);
-		};
-		my $before = join "\n", sort split /\n/, $there->();
-		like($before, qr/^\Q$t\E fsm 0,1,2\n\Q$t\E main 10,11,.*,39\n\Q$t\E vm 0\n\Q$u\E main 20\n\Q$u\E vm 0\n\Q$v\E main 7,8$/, 'before the restart');
-		loaded_after_restart($aio);
-		is(join("\n", sort split /\n/, $there->()), $before, 'after the restart, the same blocks of each fork');
-	}), skip => $aio->lacks('pg_prewarm'));
-
-	$aio->scenario('a dump that cannot be written', with('alice', 10, sub ($alice, $t) {
-		$aio->warm($t);
-		my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
-		mkdir $file or die "cannot make $file: $!\n";
-		$alice->fails('SELECT autoprewarm_dump_now()', '42809', qr/could not open file "autoprewarm.blocks.tmp": Is a directory/, 'fails');
-		rmdir $file or die "cannot remove $file: $!\n";
-		$alice->gives('SELECT autoprewarm_dump_now() >= 10', 't', 'and can be written again');
-	}), skip => $aio->lacks('pg_prewarm'));
-
-	# one worker after the other loads the blocks of a database
-	$aio->scenario('databases', with('', 30, sub ($t) {
-		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
-		my $bob = $aio->session('bob', dbname => 'other');
-		$bob->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 3, 9)");
-		$aio->sql("SELECT evict_rel('$t'), pg_prewarm('$t', 'buffer', 'main', 20, 25)");
-		# the copy has the same numbers of files
-		my $there = "SELECT string_agg(datname || ': ' || blocks, '; ' ORDER BY datname) FROM (SELECT datname, string_agg(relblocknumber::text, ',' ORDER BY relblocknumber) AS blocks"
-		  . " FROM pg_buffercache JOIN pg_database d ON d.oid = reldatabase WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 GROUP BY 1) b";
-		my $before = 'other: 3,4,5,6,7,8,9; postgres: 20,21,22,23,24,25';
-		$aio->gives($there, $before, 'before the restart');
-		$aio->end_session($bob);
-		loaded_after_restart($aio);
-		$aio->gives($there, $before, 'after it, the same blocks in each');
-	}), skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
-
-	# the last scenario: it leaves the pool small
-	$aio->scenario('a smaller pool', with('', 1500, sub ($t) {
-		$aio->sql("SELECT pg_prewarm('$t')");
-		my ($loaded, $wanted) = loaded_after_restart($aio, sub { $aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n") });
-		is($wanted, 1024, 'it wants to load as many blocks as there are buffers');
-		cmp_ok($loaded, '<=', 1024, 'and loads no more');
-	}), skip => $aio->lacks('pg_prewarm') // ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
-}, conf => { shared_buffers => '16MB', shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0' });
-
-# What autoprewarm loads where tablespaces have files of the same number, and that it begins again after
-# a crash.  Guards server commits 64e7fa43a9, b5d084c535 and bcd5b4bcbe.
-# io_methods: worker
-with_each_io_method(sub {
 	# a tablespace gives out numbers that other tablespaces have given out, too
 	$aio->scenario('files of the same number', sub {
 		my @tables = ($aio->table('t', 20));
@@ -183,7 +144,7 @@ with_each_io_method(sub {
 		$aio->proves($tables[0]);
 		$aio->proves($tables[1], blocks => 20);
 		$aio->sql('DROP TABLE scenario.u');
-	}, dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'));
+	}, dies => 1);
 
 	$aio->scenario('a crash', with('alice', sub ($alice) {
 		# pg_stat_activity has no row for its process
@@ -205,19 +166,29 @@ with_each_io_method(sub {
 			$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
 		}
 		$aio->gives('SELECT autoprewarm_dump_now() > 9', 't', 'a dump by another session');
-	}), dies => 1, skip => $aio->lacks('pg_prewarm') // $aio->lacks('pg_buffercache'), log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
-}, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace },
+	}), dies => 1, log => qr/postmaster LOG:  (?:client backend|background worker "autoprewarm leader") .* was terminated by signal 9/);
+
+	# the last scenario: it leaves the pool small
+	$aio->scenario('a smaller pool', with('', 1500, sub ($t) {
+		$aio->sql("SELECT pg_prewarm('$t')");
+		my ($loaded, $wanted) = loaded_after_restart($aio, sub { $aio->node->append_conf('postgresql.conf', "shared_buffers = '8MB'\n") });
+		is($wanted, 1024, 'it wants to load as many blocks as there are buffers');
+		cmp_ok($loaded, '<=', 1024, 'and loads no more');
+	}), skip => ($aio->major < 19 ? 'autoprewarm heeds the size of the pool since 19' : undef));
+}, leaves => 'nothing', needs => 'pg_prewarm pg_buffercache', prepare => sub { $_[0]->make_tablespace },
 	conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', restart_after_crash => 'on' });
 
 # Functions that go through all buffers, cancelled meanwhile: they end at once, and the rest of the
 # buffers stays as it is.  Guards server commits 8ae0f6a0c4 and eab9e4e275.
+# What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
+# read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
 # io_methods: worker
 my $no_strace = no_strace();
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my $skip = $no_strace // $aio->lacks('pg_buffercache');
 
-	$aio->scenario('%s, %s', with('alice', 100, sub ($alice, $t, $function, $end) {
+	$aio->scenario('%s, %s', with('alice', 100, changes => 1, sub ($alice, $t, $function, $end) {
 		$aio->sql("UPDATE $t SET gen = gen");
 		my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";
 		my $before = $aio->sql($dirty);
@@ -227,15 +198,10 @@ with_each_io_method(sub {
 		$alice->raises($end eq 'cancel' ? '57014' : '57P01', qr/canceling statement|terminating connection/, 'it ends');
 		my $left = $aio->sql($dirty);
 		cmp_ok($left, '>=', $before - 10, "$left of $before buffers are as they were");
-		$aio->sql("VACUUM (FULL, FREEZE) $t");
 		$aio->gives("SELECT count(*) FROM $t WHERE body = proof('$t', blk, 0)", 100, 'the rows');
-	}), each => [ combined([qw(evict_rel pg_buffercache_evict_relation pg_buffercache_evict_all)], [qw(cancel terminate)]) ], skip => $skip, log => $aio->terminated('alice'));
-}, leaves => 'nothing');
+	}), each => [ combined([qw(evict_rel pg_buffercache_evict_relation pg_buffercache_evict_all)], [qw(cancel terminate)]) ],
+		skip => sub ($function, $end) { $skip // ($end eq 'terminate' && $function !~ /all/ ? only_long() : undef) }, log => $aio->terminated('alice'));
 
-# What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
-# read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
-# io_methods: worker
-for_each_io_method(sub {
 	# the extension, the call, whether it accepts an index or a sequence, and the error
 	my @calls = (
 		(map { [ 'pg_prewarm', "pg_prewarm('%s', '$_')", 'index sequence', '42809' ] } qw(buffer read prefetch)),
