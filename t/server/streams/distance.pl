@@ -18,8 +18,8 @@ sub release_up_to ($aio, $session, $block)
 }
 
 # Has a session read blocks in this order.  Each of its reads is held until it waits for
-# it.  Counts what it has started beyond each of some blocks, while it waits for that block.
-sub ahead_at ($aio, $t, $blocks, $stops, $count, %params)
+# it.  Returns what a query counts beyond each of some blocks, while the session waits for that block.
+sub ahead_at ($count, $aio, $t, $blocks, $stops, %params)
 {
 	my $alice = $aio->sessions('alice');
 	my $eic = $params{eic} // 16;
@@ -34,26 +34,16 @@ sub ahead_at ($aio, $t, $blocks, $stops, $count, %params)
 	for my $stop (@$stops)
 	{
 		release_up_to($aio, $alice, $stop);
-		push @ahead, $count->($alice, $stop);
+		push @ahead, $aio->sql(sprintf $count, $alice->pid, $stop);
 	}
 	$aio->gate_release;
 	$alice->ends;
 	return join ',', @ahead;
 }
 
-# Returns the numbers of reads.
-sub reads_ahead_at ($aio, @what)
-{
-	my $count = sub ($alice, $stop) { return $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND off / 8192 > $stop") };
-	return ahead_at($aio, splice(@what, 0, 3), $count, @what);
-}
-
-# Returns the numbers of blocks.
-sub blocks_ahead_at ($aio, $t, @what)
-{
-	my $count = sub ($, $stop) { return $aio->sql("SELECT count(buffer) FROM generate_series($stop + 1, 199) b, buffer_state('$t', b)") };
-	return ahead_at($aio, $t, splice(@what, 0, 2), $count, @what);
-}
+# What an SQL query counts, of a session and beyond a block: reads, and blocks.
+my $reads = "SELECT count(*) FROM pg_aios WHERE pid = %s AND operation = 'readv' AND off / 8192 > %s";
+my $buffers = q{SELECT count(buffer) FROM generate_series(%2$s + 1, 199) b, buffer_state('scenario.t', b)};
 
 with_each_io_method(sub {
 	my $no_gate = $aio->lacks('gate');
@@ -63,15 +53,15 @@ with_each_io_method(sub {
 
 	$aio->scenario('at the first block, effective_io_concurrency = %s', with('', 200, sub ($t, $eic, $expected) {
 		# a stream with READ_STREAM_FULL begins with the distance of one full read
-		is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
-		is(blocks_ahead_at($aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
-		is(blocks_ahead_at($aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
+		is(ahead_at($buffers, $aio, $t, $even, [0], eic => $eic), $expected, "single blocks, effective_io_concurrency = $eic");
+		is(ahead_at($buffers, $aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
+		is(ahead_at($buffers, $aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 	}), each => [ [ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ] ],
 		skip => sub ($eic, $) { $no_gate // ($eic =~ /5/ ? only_long() : undef) });
 
 	my @first = map { $_ * 2 } 0 .. 7;
 	$aio->scenario('when each read is waited for: %s', with('', 200, sub ($t, $what, $blocks, $stops, $limits, $expected) {
-		my $ahead = reads_ahead_at($aio, $t, $blocks, $stops, %$limits);
+		my $ahead = ahead_at($reads, $aio, $t, $blocks, $stops, %$limits);
 		is($ahead, $expected, $what);
 	}), each => [
 		[ 'doubles', $even, \@first, { combine => 1, eic => 40 }, '0,1,3,7,15,31,39,39' ],
@@ -81,7 +71,7 @@ with_each_io_method(sub {
 	], skip => $starts_none);
 
 	$aio->scenario('after a pause', with('', 200, sub ($t) {
-		is(reads_ahead_at($aio, $t, $even, [ 90, 98, 100, 110 ], eic => 16, pause_at => 50), '4,0,15,15', 'not beyond it, then as far as before');
+		is(ahead_at($reads, $aio, $t, $even, [ 90, 98, 100, 110 ], eic => 16, pause_at => 50), '4,0,15,15', 'not beyond it, then as far as before');
 	}), skip => $starts_none // ($aio->major < 19 ? 'streams pause since 19' : undef));
 
 	$aio->scenario('when no read is waited for', with('alice', 90, sub ($alice, $t) {
@@ -118,12 +108,12 @@ with_each_io_method(sub {
 
 	$aio->scenario('after hits', with('', 200, sub ($t) {
 		# the distance has shrunk to one and grows again
-		is(reads_ahead_at($aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
+		is(ahead_at($reads, $aio, $t, $all, [ 100 .. 105 ], combine => 1, warm => [ 0 .. 99 ]), '0,1,3,7,15,15', 'misses after a hundred hits');
 		# in 18 a hit undoes what a miss has gained
-		my $ahead = reads_ahead_at($aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 99 ]);
+		my $ahead = ahead_at($reads, $aio, $t, $all, [ 1, 3, 5, 7, 9, 11 ], combine => 1, warm => [ map { $_ * 2 } 0 .. 99 ]);
 		is($ahead, $aio->major < 19 ? '0,0,0,0,0,0' : '0,0,1,3,7,8', 'hits and misses in turn');
 		# more hits than the stream has pinned, fewer than it may pin
-		is(reads_ahead_at($aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
+		is(ahead_at($reads, $aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 			$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 	}), skip => $starts_none);
 }, conf => { shared_buffers => '64MB',
@@ -241,7 +231,7 @@ with_each_io_method(sub {
 	}), skip => $aio->major < 19 ? 'streams pause since 19' : undef);
 
 	# a session's share of the shared buffers is larger than a quarter of its local ones, and than a few pins
-	$aio->scenario('shared, a larger share', sub { streams_share($aio, 1, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('shared, a larger share', sub { streams_share($aio, 1, 38) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 	$aio->scenario('local, while the share of the shared buffers is larger', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100; SET effective_io_concurrency = 32');
@@ -309,7 +299,7 @@ END
 }
 
 for_each_io_method(sub {
-	$aio->scenario('shared', sub { streams_share($aio, 1, 40) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('shared', sub { streams_share($aio, 1, 38) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 	$aio->scenario('shared, block by block', sub { streams_share($aio, 3, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
