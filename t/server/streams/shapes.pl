@@ -24,13 +24,17 @@ my @shapes = (
 # every other block, adjacent ones, a single one, long gaps
 my $some = join ',', (map { $_ * 2 } 0 .. 29), 63 .. 66, 100;
 
-# Test: all shapes, with none and with some of the blocks cached.
-sub all_shapes ($aio, $session, $t)
-{
-	for my $warm ('', $some)
-	{
+# Streams that are given up before their end and begun again: read_stream_reset() must forget what was read ahead,
+# and the one block for which there was no room.
+with_each_io_method(sub {
+	$aio->scenario('%s, limits: %s', with('alice', sub ($alice, $kind, $limits) {
+		$alice->sql("SET $_") for split /, /, $limits;
+		my $t = $aio->table('t', 120, kind => $kind, session => $alice);
 		my $all = join ",\n", map { "\$b\$$_->[1]\$b\$" } @shapes;
-		$session->sql(<<"END");
+		# with none and with some of the blocks cached
+		for my $warm ('', $some)
+		{
+			$alice->sql(<<"END");
 CREATE OR REPLACE FUNCTION pg_temp.wrong_shapes() RETURNS SETOF text LANGUAGE plpgsql AS \$\$
 DECLARE
 	shape text;
@@ -53,17 +57,8 @@ BEGIN
 	END LOOP;
 END \$\$
 END
-		$session->gives('SELECT pg_temp.wrong_shapes()', '', 'all shapes, in the buffer pool: ' . ($warm ? 'some' : 'none'));
-	}
-	return;
-}
-
-# Streams that are given up before their end and begun again: read_stream_reset() must forget what was read ahead,
-# and the one block for which there was no room.
-with_each_io_method(sub {
-	$aio->scenario('%s, limits: %s', with('alice', sub ($alice, $kind, $limits) {
-		$alice->sql("SET $_") for split /, /, $limits;
-		all_shapes($aio, $alice, $aio->table('t', 120, kind => $kind, session => $alice));
+			$alice->gives('SELECT pg_temp.wrong_shapes()', '', 'all shapes, in the buffer pool: ' . ($warm ? 'some' : 'none'));
+		}
 	}), each => [ combined([''], [ '', 'effective_io_concurrency = 0', 'effective_io_concurrency = 1', 'effective_io_concurrency = 1000', 'io_combine_limit = 1', 'effective_io_concurrency = 3, io_combine_limit = 5' ]),
 		combined(['TEMP'], [ 'temp_buffers = 100', 'temp_buffers = 100, effective_io_concurrency = 1000' ]) ], skip => sub ($kind, $limits) { $limits =~ /1000/ != !!$kind ? only_long() : undef });
 
