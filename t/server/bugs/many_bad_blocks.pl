@@ -27,17 +27,6 @@ my @cases = (
 	[ 'checksum', 'zero_damaged_pages', $zeroing, 1, 1, 128, 'zeroed_or_error_count' ],
 	[ 'checksum', 'ignore_checksum_failure', $ignoring, 1, 0, 128, 'checkfail_count' ]);
 
-# Returns a session with these settings, and a table with so many bad blocks from 127 on.
-sub reader ($aio, $kind, $damage, $setting, $nbad)
-{
-	my $session = $aio->sessions('alice');
-	my $t = $aio->table('t', 256, kind => $kind, session => $session, changes => 1);
-	$session->sql("SELECT modify_rel_block('$t', b, corrupt_$damage => true) FROM generate_series(127, 126 + $nbad) b");
-	$session->sql('SET io_combine_limit = 128');
-	$session->sql("SET $setting = on") if $setting;
-	return ($session, $t);
-}
-
 # Test: a read reports and counts so many bad blocks and checksum failures.
 sub reports ($aio, $session, $t, $read, $message, $nbad, $failures)
 {
@@ -85,13 +74,14 @@ for_each_io_method(sub {
 			for my $nbad (127, 128)
 			{
 				my $crashes = $nbad == 128 && $has_bug && $asserts;
-				$aio->scenario("$nbad blocks: $what", sub {
-					my ($alice, $t) = reader($aio, $kind, $damage, $setting, $nbad);
+				$aio->scenario("$nbad blocks: $what", with('alice', 256, kind => $kind, changes => 1, sub ($alice, $t) {
+					$alice->sql("SELECT modify_rel_block('$t', b, corrupt_$damage => true) FROM generate_series(127, 126 + $nbad) b");
+					$alice->sql('SET io_combine_limit = 128' . ($setting ? "; SET $setting = on" : ''));
 					return crashes($aio, $alice, $t, $names[ $turn++ % @names ], $assertion) if $crashes;
 					my @expected = $has_bug && $nbad == 128 ? (0, $kind ? $wrong_temp : $wrong) : ($nbad, $nbad * $failures);
 					reports($aio, $alice, $t, $_, $message, @expected) for @reads;
 					$aio->logs(qr/LOG: .*(?:invalid page|ignoring checksum failure) in block \d+/, $nbad * @reads, 'each block is logged');
-				}, skip => $skip->($nbad), dies => $crashes, $crashes ? (leaves => 'nothing') : (), log => [ qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /,
+				}), skip => $skip->($nbad), dies => $crashes, $crashes ? (leaves => 'nothing') : (), log => [ qr/LOG:  (?:page verification failed, calculated checksum|(?:invalid page|ignoring checksum failure) in block) /,
 					$crashes ? (qr/^TRAP: failed Assert\("$assertion == ${assertion}_2"\)/, qr/postmaster LOG:  (?:client backend|io worker) \(PID \d+\) was terminated by signal 6: Aborted/) : () ]);
 			}
 		}
