@@ -130,21 +130,6 @@ with_each_io_method(sub {
 # Single-user mode: there are no I/O workers, no other session, and no gate.
 # io_methods: worker; long: all
 
-# Runs commands, each in a line, in single-user mode.  Returns the exit status, the values of columns
-# "answer", and what is logged.
-sub single_user ($aio, @commands)
-{
-	my $input = join '', map { "$_\n" } @commands;
-	my ($output, $log);
-	# other servers of this user may have all of the locked memory for rings
-	$aio->poll(sub {
-		IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', '-c', 'io_max_concurrency=-1', 'postgres' ], \$input, \$output, \$log,
-			IPC::Run::timeout($TestAio::Oracles::settle * 3));
-		return $log !~ /could not setup io_uring queue: Cannot allocate memory/;
-	});
-	return ($? >> 8, [ $output =~ /answer = "([^"]*)"/g ], $log);
-}
-
 with_each_io_method(sub {
 	my $answer = sub ($value, $from) { return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
 	my $all = "ARRAY(SELECT generate_series(0, 39))";
@@ -152,12 +137,19 @@ with_each_io_method(sub {
 	$aio->scenario('reads, and the gate', with('', 40, sub ($t) {
 		ok($aio->stop, 'the server stops');
 		my @calls = $aio->lacks('gate') ? () : ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
-		my ($status, $answers, $log) = single_user($aio, "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
-			$answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
-			"SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
-			(map { "SELECT $_" } @calls), "SELECT evict_rel('$t')", $answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'), $answer->("current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", ''));
-		is($status, 0, 'it ends');
-		is(join(' ', @$answers), '40 40 4 0 0 t', 'streams, operations, single reads after barriers, no problem with the rows, no handle in use, and as many as the buffers allow') || diag($log);
+		my $input = join '', map { "$_\n" } "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
+		  $answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
+		  "SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),
+		  (map { "SELECT $_" } @calls), "SELECT evict_rel('$t')", $answer->('count(*)', "problems('$t')"), $answer->('count(*)', 'pg_aios'), $answer->("current_setting('io_max_concurrency')::int BETWEEN 1 AND 64", '');
+		my ($output, $log);
+		# other servers of this user may have all of the locked memory for rings
+		$aio->poll(sub {
+			IPC::Run::run([ 'postgres', '--single', '-F', '-D', $aio->node->data_dir, '-c', 'log_min_messages=warning', '-c', 'io_max_concurrency=-1', 'postgres' ], \$input, \$output, \$log,
+				IPC::Run::timeout($TestAio::Oracles::settle * 3));
+			return $log !~ /could not setup io_uring queue: Cannot allocate memory/;
+		});
+		is($?, 0, 'it ends');
+		is(join(' ', $output =~ /answer = "([^"]*)"/g), '40 40 4 0 0 t', 'streams, operations, single reads after barriers, no problem with the rows, no handle in use, and as many as the buffers allow') || diag($log);
 		is($log =~ s/ERROR:  .*\n(?=.*DETAIL:  The reason is that the server runs in single-user mode\.\n)//g || 0, @calls, 'nothing can be held, failed or delayed') || diag($log);
 		unlike($log, qr/WARNING|ERROR|FATAL|PANIC|TRAP/, 'nothing else is alarming in its log');
 		$aio->start_again;
