@@ -3,13 +3,6 @@
 # io_methods: io_uring; long: all
 use TestAio;
 
-# Returns why pg_buffercache cannot evict a relation, or undef.
-sub cannot_evict ($aio)
-{
-	return $aio->lacks('pg_buffercache')
-	  // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_evict_relation'") ? undef : 'pg_buffercache is older than 1.6');
-}
-
 # Returns the number of a table's buffers (of all forks, with a valid page), of those that are dirty
 # and not pinned, and of those that are pinned.
 sub buffers_of ($aio, $t)
@@ -111,14 +104,14 @@ with_each_io_method(sub {
 		$fill->();
 		$alice->sql('SELECT pg_buffercache_evict_all()');
 		is((buffers_of($aio, $t))[0], 0, 'nothing is left when all are evicted');
-	}), skip => cannot_evict($aio) // ($aio->repeats ? 'the same with each io_method' : undef));
+	}), skip => $aio->lacks('pg_buffercache') // ($aio->repeats ? 'the same with each io_method' : undef));
 }, conf => { shared_buffers => '4MB' });
 
 # The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as dirty agree with the
 # view: with dirty buffers, with pinned buffers, and during a read.  Only superusers may call them.
 
 with_each_io_method(sub {
-	my $skip = cannot_evict($aio);
+	my $skip = $aio->lacks('pg_buffercache');
 
 	$aio->scenario('dirty and pinned buffers', with('alice bob', 30, sub ($alice, $bob, $t) {
 		my $gone = join "\n", map { "block $_ has no row" } 20 .. 24;
