@@ -237,18 +237,20 @@ sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 	return 1;
 }
 
-# Returns the combinations that run on this server.  With TEST_AIO_WAITS=all all possible
-# ones do.  Otherwise each runs on one server, and two of three that restart it on none.
+# Returns the combinations that run on this server.  With TEST_AIO_WAITS=all all possible ones do.
+# Otherwise each runs on one server; of those that restart it one in five does, of those with a timeout one in three.
+# The short tier has two servers: with and without the gate's worker, of whichever io_methods.
 sub on_their_turn ($method, $has_worker, @combinations)
 {
 	my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
-	my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } qw(worker io_uring sync);
+	my @servers = map { ([ $_, 1 ], [ $_, 0 ]) } TestAio::only_long() ? $method : qw(worker io_uring sync);
 	my @on_turn;
 	while (my ($number, $combination) = each @combinations)
 	{
 		my @possible = grep { _is_possible(@$combination, @$_) } @servers;
 		@possible = $possible[ $number % @possible ] if !$all && @possible;
-		@possible = () if !$all && $ends{ $combination->[1] }{dies} && int($number / 2) % 3;
+		my $end = $ends{ $combination->[1] };
+		@possible = () if !$all && int($number / 2) % ($end->{dies} ? 5 : $end->{limit} ? 3 : 1);
 		push @on_turn, $combination if grep { $_->[0] eq $method && $_->[1] == $has_worker } @possible;
 	}
 	return @on_turn;
@@ -297,6 +299,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 {
 	my ($wait, $end) = ($waits{$wait_name}, $ends{$end_name});
 	$aio->scenario("$wait_name, $end_name" . ($has_worker ? '' : ', without the worker'), sub {
+		$aio->alter_system(restart_after_crash => 'on') if $end->{dies};
 		my $t = $aio->table('t', 20, changes => $end->{ddl});
 		$aio->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		my ($party, $release);

@@ -1,9 +1,7 @@
 # Each wait of the module and each way in which it may end, with and without the gate's worker (TestAio/Waits.pm).
 #
-# All combinations take twenty seconds.  By default each combination runs on one server, and two
-# thirds of those that restart the server do not run.  TEST_AIO_WAITS=all runs all on all servers.
-#
-# io_methods: all
+# All combinations take twenty seconds.  By default each combination runs on one server, and of
+# those that take longest one in five.  TEST_AIO_WAITS=all runs all on all servers.
 use TestAio;
 use TestAio::Waits;
 
@@ -12,9 +10,9 @@ for my $has_worker (1, 0)
 	with_each_io_method(sub {
 		run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
 	},
-		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
+		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone', io_methods => ($has_worker ? 'io_uring' : 'worker') . '; long: all',
 		# holds and devices for all relations are not to delay what sessions read of the catalogs
-		conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
+		conf => { 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
 }
 
 # A wait for a read does not register an exit callback.  The server also waits for reads within
