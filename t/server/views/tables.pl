@@ -35,12 +35,12 @@ with_each_io_method(sub {
 	});
 
 	$aio->scenario('a parallel index scan', with('alice', sub ($alice) {
-		$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 30000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
+		$aio->sql('CREATE TABLE scenario.p AS SELECT i FROM generate_series(1, 9000) i; CREATE INDEX p_i ON scenario.p (i); VACUUM ANALYZE scenario.p');
 		my $query = 'SELECT count(*) FROM scenario.p WHERE i > 1000';
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET enable_seqscan = off; SET enable_bitmapscan = off');
 		like($alice->sql("EXPLAIN $query"), qr/Parallel Index/, 'the plan');
 		my $counts = $aio->change_during("SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.p_i'::regclass", sub { $alice->sql($query) }, $alice);
-		is($counts, '1/29000', 'one scan, and its rows');
+		is($counts, '1/8000', 'one scan, and its rows');
 	}));
 
 	$aio->scenario('a reset of one session', with('alice bob', 20, sub ($alice, $bob, $t) {
@@ -186,7 +186,7 @@ with_each_io_method(sub {
 		$how eq 'cold' ? $aio->evict($t) : $run->();
 		is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
 		is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
-	}), each => [ combined([ 'cold', 'cached' ], \@scans) ]);
+	}), each => [ combined([ 'cold', 'cached' ], \@scans) ], skip => sub ($how, $scan, @) { $how eq 'cached' && $scan !~ /index$|bitmap/ ? only_long() : undef });
 
 	$aio->scenario('a transaction in progress', with('alice', 60, sub ($alice, $t) {
 		my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";

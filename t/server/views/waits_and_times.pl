@@ -65,8 +65,7 @@ with_each_io_method(sub {
 			}
 		}
 	}), leaves => 'nothing');
-	# a B-tree's pages are read synchronously
-}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+});
 
 # Time spent on reads, which the server counts only with track_io_timing.
 # io_methods: worker; long: all
@@ -118,7 +117,7 @@ with_each_io_method(sub {
 	}), each => [ '', 'TEMP' ]);
 
 	# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
-	$aio->scenario('reads that have ended', with('alice', 90, sub ($alice, $t) {
+	$aio->scenario('reads that have ended', with('alice', 60, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
 		my $before = $read_time->($alice);
 		$alice->sql('BEGIN');
@@ -127,7 +126,7 @@ with_each_io_method(sub {
 			$aio->evict($t);
 			$alice->sql("SET track_io_timing = off; DECLARE c CURSOR FOR SELECT blk FROM $t");
 			$alice->sql('FETCH 10 FROM c');
-			$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 89)", 't', 'has looked ahead to the end of the table');
+			$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 59)", 't', 'has looked ahead to the end of the table');
 			$aio->wait_for("SELECT count(*) > 16 AND bool_and(state = 'COMPLETED_SHARED') FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'");
 			$alice->sql('SET track_io_timing = on');
 			$alice->sql('MOVE ALL FROM c');
@@ -137,8 +136,7 @@ with_each_io_method(sub {
 		is($read_time->($alice) - $before, 0, 'they take no time');
 	}), skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 		: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
-}, leaves => 'nothing',    # for a look-ahead of a hundred blocks
-	conf => { shared_buffers => '64MB', max_connections => 10, io_max_concurrency => 128 });
+}, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
 # Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
 # neither missing nor longer than possible.
@@ -146,7 +144,7 @@ with_each_io_method(sub {
 for_each_io_method(sub {
 	# table of so many blocks, statement
 	my @reads = (
-		[ bulkread => 600, 'SELECT count(*) FROM %s' ],
+		[ bulkread => 520, 'SELECT count(*) FROM %s' ],
 		[ vacuum => 100, 'VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) %s' ],
 		[ normal => 100, 'SELECT count(*) FROM %s' ]);
 	$aio->scenario('%s', with('alice', sub ($alice, $context, $blocks, $statement) {
@@ -172,6 +170,8 @@ for_each_io_method(sub {
 	}), each => \@reads, skip => $aio->no_faults);
 
 	$aio->scenario('no more time than has passed', sub {
+		# without, nothing is written back
+		$aio->alter_system(fsync => 'on');
 		my $begun = $aio->sql('SELECT clock_timestamp()');
 		my ($alice, $t) = $aio->sessions_and_table('alice', 600, changes => 1);
 		$alice->sql("SET track_io_timing = on; SET backend_flush_after = '64kB'; SET temp_buffers = 100");
@@ -183,6 +183,4 @@ for_each_io_method(sub {
 			'relation: extends, relation: reads, relation: writebacks, relation: writes, temp relation: extends, temp relation: reads, temp relation: writes', 'all kinds of operations');
 		$aio->gives("SELECT string_agg(concat_ws(' ', object, context, kind, ms), ', ') FROM $times AND (ms <= 0 AND operations >= 20 OR ms > extract(epoch FROM clock_timestamp() - '$begun') * 1000)", '', 'many take some time, none takes longer');
 	});
-}, workers => 1, conf => { shared_buffers => '16MB',
-	# without, nothing is written back
-	fsync => 'on' });
+});
