@@ -66,7 +66,7 @@ with_each_io_method(sub {
 	$inspects or note('without pageinspect nobody looks whether zeroed pages are empty to the last byte');
 
 	# temporary tables differ only in what becomes of the results
-	my @rows = (combined([''], \@cases), combined(['TEMP'], [ @cases[ 2, 4, 7, 9, 13 ] ]));
+	my @rows = (combined([''], \@cases), combined(['TEMP'], [ @cases[ 4, 7, 9, 13 ] ]));
 	$aio->scenario('%s, %s', with_kind('alice', 10, sub ($alice, $t, $, $, $damage, $settings, $severity, $message, $detail, $hint, $failures, $empty) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		$alice->sql("SET $_ = on") for split / /, $settings;
@@ -273,16 +273,15 @@ sub describe ($fields) { return join ', ', map { "$_ = $fields->{$_}" } sort key
 # differs from the original one.
 sub break_page ($aio, $table, $block, $original, $fields, $checksums, $session = undef)
 {
-	my $page = $original;
+	my ($page, $file) = ($original, $aio->file_of($table, $session));
 	substr($page, $field{$_}, 2) = pack 'v', $fields->{$_} for keys %$fields;
-	if ($checksums)
-	{
-		my $checksum = $aio->sql("SELECT page_checksum(decode('" . unpack('H*', $page) . "', 'hex'), $block)");
-		# a page with pd_upper = 0 has no checksum
-		substr($page, $field{pd_checksum}, 2) = pack 'v', $checksum & 0xFFFF if $checksum ne '';
-	}
 	$aio->evict($table, $session);
-	$aio->overwrite($aio->file_of($table, $session), $block * 8192, $page);
+	$aio->overwrite($file, $block * 8192, $page);
+	return $page ne $original if !$checksums;
+	my $checksum = $aio->sql("SELECT page_checksum(pg_read_binary_file('$file', $block * 8192, 8192), $block)");
+	# a page with pd_upper = 0 has no checksum
+	substr($page, $field{pd_checksum}, 2) = pack 'v', $checksum & 0xFFFF if $checksum ne '';
+	$aio->overwrite($file, $block * 8192, $page);
 	return $page ne $original;
 }
 
@@ -304,12 +303,11 @@ for my $checksums (1, 0)
 			my $original = page_of($aio, $t, 7);
 			my $counted = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = 'postgres'";
 			my $failures = $aio->sql($counted);
-			for my $fields (@bad_headers)
+			for my $fields (grep { $checksums || !$_->{pd_flags} || !only_long() } @bad_headers)
 			{
 				break_page($aio, $t, 7, $original, $fields, $checksums);
 				my $how = describe($fields);
 				my $invalid = qr/invalid page in block 7 of relation/;
-				$alice->fails("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])", 'XX001', $invalid, "$how: a stream");
 				$alice->fails("SELECT count(*) FROM $t", 'XX001', $invalid, "$how: a scan");
 				# a single block, synchronously
 				$alice->fails("SELECT blk FROM $t WHERE ctid = '(7,1)'", 'XX001', $invalid, "$how: by TID");
@@ -326,10 +324,10 @@ for my $checksums (1, 0)
 			my %headers = (bad => \@bad_headers, good => \@good_headers);
 			for my $header ('bad', 'good')
 			{
-				for my $fields (@{ $headers{$header} })
+				while (my ($number, $fields) = each @{ $headers{$header} })
 				{
 					# with the checksum of the original page, or with its own
-					for my $own (0, $checksums ? 1 : ())
+					for my $own ($checksums && $number % 4 && only_long() ? () : 0, $checksums ? 1 : ())
 					{
 						my $differs = break_page($aio, $t, 7, $original, $fields, $own, $alice);
 						# the server does not compare the checksum of a page with pd_upper = 0
@@ -406,6 +404,8 @@ for_each_io_method(sub {
 
 	# all forks of all tables have checksums then, those of unlogged tables, too, which are made anew after a crash
 	$aio->scenario('enabled, and then a crash', sub {
+		# what is read below
+		$aio->alter_system(wal_keep_size => "'64MB'");
 		disable($aio);
 		my ($t, $u) = ($aio->table('t', 30, changes => 1), $aio->table('u', 30, kind => 'UNLOGGED'));
 		$aio->sql("CREATE INDEX u_i ON $u (blk); CREATE UNLOGGED SEQUENCE scenario.s; DELETE FROM $t WHERE blk = 7; VACUUM $t");
@@ -480,4 +480,4 @@ for_each_io_method(sub {
 		becomes($aio, 'on');
 		until_no_process($aio);
 	}), log => [ $exits, qr/datachecksums worker FATAL:  /, qr/datachecksums launcher WARNING:  / ], skip => $early);
-}, conf => { shared_buffers => '16MB', wal_keep_size => '64MB' });
+}, own => TestAio::Server->major >= 19);
