@@ -1,6 +1,6 @@
 # AIO handles: their life, when a session has none left, and batches of them.
 #
-# io_methods: io_uring; long: all
+# io_methods: worker; long: all
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next generation (pgaio_io_acquire,
@@ -43,7 +43,7 @@ with_each_io_method(sub {
 	}), log => qr/WARNING:  leaked AIO handle/);
 
 	$aio->scenario('a leak does not stick', with('alice', 4, sub ($alice, $t) {
-		for (1 .. 70)
+		for (1 .. 20)
 		{
 			$alice->sql('SELECT handle_get()');
 			$alice->warns(qr/WARNING:  01000: leaked AIO handle/);
@@ -160,7 +160,7 @@ sub for_each_io_method_of ($max)
 # Batch mode: the session submits its staged reads at the end of the batch, and earlier
 # before it waits, before it closes a file, and when a batch is full.  A batch that is left
 # open over ROLLBACK is a gap in the server's own tests.
-# io_methods: sync; long: all
+# io_methods: worker; long: all
 
 # Returns how many handles of a session are in one of these states.
 sub handles ($aio, $session, @states)
