@@ -19,6 +19,7 @@ subtest 'form' => sub {
 };
 
 my %examples = map { $_ => [ examples($_) ] } @documents;
+my @with_examples = grep { @{ $examples{$_} } } @documents;
 my $all_sql = join '', map { $_->{sql} } map { @$_ } values %examples;
 
 # Signatures and columns of the extension's functions and views, except functions that only
@@ -46,7 +47,7 @@ SELECT name, CASE unit WHEN 'ms' THEN boot_val::int / 1000 || 's' ELSE boot_val 
 FROM pg_settings WHERE name LIKE 'test_aio.%'
 END
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('everything is described and has an example', sub {
 		my @sections = map { sections($_) } @documents;
 		my %signatures = map { $_ => 1 } map { @{ $_->{signatures} } } @sections;
@@ -70,19 +71,18 @@ with_each_io_method(sub {
 		my %defaults = map { /^\| `(test_aio\.\w+)` \| `(.*?)` \|/mg } map { $_->{text} } grep { $_->{heading} eq 'Settings' } @sections;
 		is_deeply(\%defaults, { map { split /\|/ } split /\n/, $aio->sql($settings) }, 'settings: their defaults');
 	});
-}, io_methods => 'worker', suffix => 'catalog');
 
-for my $document (grep { @{ $examples{$_} } } @documents)
-{
-	my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|held|gate|trace))_?/ } @{ $examples{$document} };
-	with_each_io_method(sub {
+	for my $document (@with_examples)
+	{
+		my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|held|gate|trace))_?/ } @{ $examples{$document} };
 		$aio->scenario("examples of $document", sub {
-			# the document begins before the extension exists
+			# the document begins with no trace, and before the extension and its tables exist
+			$aio->sql('SELECT io_trace_reset()') if !$aio->lacks('trace');
 			$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 			run_examples($aio, @{ $examples{$document} });
-		}, log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
-			qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
-	}, io_methods => 'worker', needs => $uses_gate ? 'gate trace' : '', suffix => $document =~ s/\W+/_/gr, conf => { configuration($document) });
-}
-
-done_testing();
+			$aio->sql("DROP TABLE $_") for split /\n/, $aio->sql("SELECT oid::regclass FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'");
+		}, skip => $uses_gate ? $aio->lacks('gate') // $aio->lacks('trace') : undef,
+			log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
+				qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
+	}
+}, io_methods => 'worker', own => 1, conf => { map { configuration($_) } @with_examples });
