@@ -36,8 +36,7 @@ is_new(PG_FUNCTION_ARGS)
 }
 C
 # the other objects name no version, and are taken as they are
-make -s -j2 -o .built_for PG_CONFIG="$0" with_llvm=no all
-make -s -o .built_for PG_CONFIG="$0" with_llvm=no install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
+make -s -j2 -o .built_for PG_CONFIG="$0" with_llvm=no all install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
 END
 
 my $reason = cannot_compile($script, $version, $next);
@@ -64,33 +63,27 @@ sub start_with ($which)
 	return;
 }
 
-sub gives ($sql, $expected, $what)
+# Test: a session gets these rows.
+sub gives ($what, $expected, @sql)
 {
-	is($node->safe_psql('postgres', $sql), $expected, $what);
+	is($node->safe_psql('postgres', join '; ', @sql), $expected, $what);
 	return;
 }
 
 my $installed = "SELECT extversion FROM pg_extension WHERE extname = 'test_aio'";
-my $evict = "SELECT evict_rel('t')";
+# a function and a view
+my @works = ("SELECT 'evicted' || evict_rel('t')", 'SELECT count(*) FROM io_gate');
 
 start_with($version);
-$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS test_aio; CREATE TABLE t (i int)');
-gives($installed, $version, 'the extension is of this version');
-gives("SELECT grow_rel('t', 4)", '', 'a function works');
+gives('the extension is of this version, and a function works', "$version\ngrown",
+	'CREATE EXTENSION IF NOT EXISTS test_aio', 'CREATE TABLE t (i int)', $installed, "SELECT 'grown' || grow_rel('t', 4)");
 
 start_with($next);
-gives($evict, '', 'a function works before the update');
-gives('SELECT count(*) FROM io_gate', 1, 'so does a view');
-$node->safe_psql('postgres', 'ALTER EXTENSION test_aio UPDATE');
-gives($installed, $next, 'the extension is updated');
-gives($evict, '', 'a function works');
-gives('SELECT count(*) FROM io_gate', 1, 'a view works');
-gives("SELECT is_new('EIO')", 5, 'the new function works');
-$node->safe_psql('postgres', 'DROP EXTENSION test_aio; CREATE EXTENSION test_aio');
-gives($installed, $next, 'a new extension is of the next version');
+gives('works before the update, then as the next version with its new function, and made anew', join("\n", 'evicted', 1, $next, 'evicted', 1, 5, $next),
+	@works, 'ALTER EXTENSION test_aio UPDATE', $installed, @works, "SELECT is_new('EIO')", 'DROP EXTENSION test_aio', 'CREATE EXTENSION test_aio', $installed);
 
 start_with($version);
-gives($evict, '', 'a function of this version works with the old library');
+gives('a function of this version works with the old library', 'evicted', $works[0]);
 my ($rc, undef, $stderr) = $node->psql('postgres', "SELECT is_new('EIO')");
 isnt($rc, 0, 'a new function does not');
 like($stderr, qr/could not find function "is_new" in file/, 'the error says why');
