@@ -7,7 +7,7 @@ use TestAio::Waits;
 
 my $others_before = qr/in a transaction that has called functions of other extensions before/;
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	my ($no_pages, $sync) = ($aio->lacks('pageinspect'), $aio->method eq 'sync');
 
 	# the function is looked up before the I/O is started
@@ -205,30 +205,3 @@ with_each_io_method(sub {
 		$alice->reads_again->raises('22012', qr/division by zero/, 'in full');
 	}), log => qr/flood FATAL:  (?:terminating connection due to administrator command|connection to client lost)/);
 }, leaves => 'nothing');
-
-# The library is loaded by the first statement that uses it, which the hooks do not see as a whole.
-# io_methods: worker
-for_each_io_method(sub {
-	for my $first ('SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()')
-	{
-		$aio->scenario("loaded by $first", with('alice', sub ($alice) {
-			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
-			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
-			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
-			else { $alice->sql($first) }
-			$alice->forget_warnings;
-			$aio->end_session($alice);
-		}), log => qr/WARNING:  open AIO batch/);
-	}
-	$aio->scenario('a cursor is older than the library', with('alice', 4, sub ($alice, $t) {
-		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT length(get_raw_page('$t', i)) FROM generate_series(0, 3) i; FETCH c");
-		$alice->fails('SELECT batch_start()', '55000', $others_before);
-		$alice->sql('ROLLBACK');
-		$aio->end_session($alice);
-	}), skip => $aio->lacks('pageinspect'));
-	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
-		$alice->sql('SELECT batch_start()');
-		$alice->warns(qr/open AIO batch/);
-		$aio->end_session($alice);
-	}), log => qr/WARNING:  open AIO batch/);
-}, leaves => 'nothing', suffix => 'unloaded', conf => { shared_preload_libraries => '' });

@@ -1,5 +1,5 @@
-# Without the gate: switched off, or the library not preloaded; without its worker; and its
-# settings.  sql/privileges.sql tests who may use it.
+# Without the gate: switched off, or the library not preloaded, then loaded by a statement; without its worker; and
+# its settings.  sql/privileges.sql tests who may use it.
 #
 # io_methods: sync; long: all
 use TestAio;
@@ -35,6 +35,30 @@ with_each_io_method(sub {
 
 with_each_io_method(sub {
 	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
+
+	# the hooks do not see such a statement as a whole
+	for my $first ('SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()')
+	{
+		$aio->scenario("loaded by $first", with('alice', sub ($alice) {
+			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
+			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
+			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
+			else { $alice->sql($first) }
+			$alice->forget_warnings;
+			$aio->end_session($alice);
+		}), log => qr/WARNING:  open AIO batch/);
+	}
+	$aio->scenario('a cursor is older than the library', with('alice', 4, sub ($alice, $t) {
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT length(get_raw_page('$t', i)) FROM generate_series(0, 3) i; FETCH c");
+		$alice->fails('SELECT batch_start()', '55000', qr/in a transaction that has called functions of other extensions before/);
+		$alice->sql('ROLLBACK');
+		$aio->end_session($alice);
+	}), skip => $aio->lacks('pageinspect'));
+	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
+		$alice->sql('SELECT batch_start()');
+		$alice->warns(qr/open AIO batch/);
+		$aio->end_session($alice);
+	}), log => qr/WARNING:  open AIO batch/);
 }, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
 
 # a server without background workers
@@ -52,7 +76,7 @@ with_each_io_method(sub {
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->comes_back;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
-}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0 });
+}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 
 subtest 'the size of its shared memory' => sub {
 	my $node = PostgreSQL::Test::Cluster->new('156_size');
