@@ -16,7 +16,7 @@ use Time::HiRes qw(time sleep);
 use TestAio::Session;
 
 # blocks of the permanent tables, and of the tables that come and go
-use constant { BLOCKS => 300, SIDE_BLOCKS => 60 };
+use constant { BLOCKS => 180, SIDE_BLOCKS => 60 };
 
 # A function that returns a whole number from 0 to n - 1.
 sub _random_numbers ($seed)

@@ -64,8 +64,11 @@ with_each_io_method(sub {
 
 	for my $mode (qw(smart fast immediate))
 	{
-		$aio->scenario("$mode shutdown", with('', 20, sub ($t) {
+		$aio->scenario("$mode shutdown", with('', [ t => 20 ], [ u => 20 ], sub ($t, $u) {
 			my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+			# due in nine hours
+			$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$u', keep => true)",
+				$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
 			# a smart shutdown waits for the sessions, which must not wait for the hold
 			my $read = sub { $_->ends('reads') for @sessions[ 1, 2 ] };
 			if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
@@ -73,16 +76,16 @@ with_each_io_method(sub {
 			$aio->launch->wait_until_ready;
 			$aio->restarted;
 			$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
-		}), leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter)));
+		}), leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter dora)));
 	}
 
 	# not the first read alone: a second for each of them would be longer than the test waits
-	$aio->scenario('smart shutdown, with a read held at its completion and many to come', with('alice', 250, sub ($alice, $t) {
+	$aio->scenario('smart shutdown, with a read held at its completion and many to come', with('alice', 120, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
 		$aio->sql("SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
 		$alice->starts("SELECT count(*) FROM $t");
 		$aio->holds(1);
-		ok($aio->smart_stop(sub { $alice->returns(250, 'reads') }), 'stops');
+		ok($aio->smart_stop(sub { $alice->returns(120, 'reads') }), 'stops');
 		$aio->launch->wait_until_ready;
 		$aio->restarted;
 	}), leaves => 'nothing', dies => 1, skip => $aio->no_faults);
@@ -98,7 +101,7 @@ with_each_io_method(sub {
 
 	# what is kept in a database ends with the SQL there that could end it
 	my %drops = (
-		'the extension' => 'DROP EXTENSION test_aio',
+		'the extension' => 'BEGIN; DROP EXTENSION test_aio',
 		'the extension, by a savepoint' => 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT',
 		'the database' => undef);
 	for my $dropped (sort keys %drops)
@@ -115,6 +118,14 @@ with_each_io_method(sub {
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			$aio->gate_holds(1);
 			$bob->sql($drops{$dropped}) if $drops{$dropped};
+			if ($bob->in_transaction)
+			{
+				my $carol = TestAio::Session->new($aio, 'carol', dbname => 'elsewhere');
+				$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
+				$bob->sql('COMMIT');
+				$carol->raises('42704', qr/extension "test_aio" does not exist/, 'nothing is kept meanwhile');
+				$carol->quit;
+			}
 			$bob->quit;
 			$aio->sql('DROP DATABASE elsewhere');
 			$alice->returns('', 'reads');
@@ -122,17 +133,6 @@ with_each_io_method(sub {
 			$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
 		}, leaves => 'nothing');
 	}
-
-	$aio->scenario('kept while the extension is dropped', sub {
-		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
-		my ($bob, $carol) = map { TestAio::Session->new($aio, $_, dbname => 'elsewhere') } qw(bob carol);
-		$bob->sql('BEGIN; DROP EXTENSION test_aio');
-		$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
-		$bob->sql('COMMIT');
-		$carol->raises('42704', qr/extension "test_aio" does not exist/, 'is refused');
-		$_->quit for $bob, $carol;
-		$aio->sql('DROP DATABASE elsewhere');
-	}, leaves => 'nothing');
 
 	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 	$aio->scenario('the session that shows completion_wait is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
@@ -200,7 +200,7 @@ sub scenarios ($aio)
 my %conf = ('test_aio.reach_synchronous_reads' => 'off');
 
 with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', io_methods => 'worker; long: all', conf => { %conf, max_worker_processes => 0 });
 
 for_each_io_method(sub {
 	$aio->scenario('the end of a device ends reads of temporary tables', with('alice', sub ($alice) {

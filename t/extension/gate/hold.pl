@@ -365,18 +365,18 @@ sub with_autovacuum ($aio, $function)
 }
 
 for_each_io_method(sub {
-	$aio->scenario('batch mode, and more reads than handles', with('alice', 40, sub ($alice, $t) {
+	$aio->scenario('batch mode, and more reads than handles', with('alice', 100, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $alice);
 		$aio->sql("SELECT io_hold('$t', max_reads => 3)");
-		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 8));
+		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 24));
 		$aio->gate_holds(3);
 		$aio->gives('SELECT io_release_all()', 3);
 		$alice->returns(qr/^\n*$/, 'goes on');
 		$aio->sql('SELECT io_hold_end()');
 	}));
 
-	$aio->scenario('parallel query', with('alice', 400, sub ($alice, $t) {
+	$aio->scenario('parallel query', with('alice', 200, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;'
 			  . 'SET seq_page_cost = 0');
 		$aio->sql("SELECT io_hold('$t')");
@@ -390,7 +390,7 @@ for_each_io_method(sub {
 		$alice->starts("SELECT count(*) FROM $t");
 		$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
 		$aio->gate_release;
-		$alice->returns('400', 'counts');
+		$alice->returns('200', 'counts');
 	}), log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
 	$aio->scenario('autovacuum', with('bob', 100, sub ($bob, $t) {
@@ -441,14 +441,14 @@ for_each_io_method(sub {
 
 	# 64 places, of which 18 leaves one empty
 	$aio->scenario('the queue of the I/O workers is full', sub {
-		my @readers = $aio->sessions(map { "r$_" } 0 .. 19);
+		my @readers = $aio->sessions(map { "r$_" } 0 .. 3);
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
 		$aio->evict($u, $alice);
 		my @workers = $aio->stop_idle_workers;
 		my $lived = eval {
 			my $block = 0;
-			$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 5 + i, wait_complete => false) FROM generate_series(0, 3) i") for @readers;
+			$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 25 + i, wait_complete => false) FROM generate_series(0, 19) i") for @readers;
 			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
 			ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
 			is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
@@ -462,4 +462,4 @@ for_each_io_method(sub {
 		$lived or die $@;
 		$bob->returns('1', 'has it now');
 	}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
-}, needs => 'gate', workers => 1, conf => { io_max_concurrency => 4, autovacuum_naptime => 1 });
+}, needs => 'gate', workers => 1, conf => { io_max_concurrency => 20, autovacuum_naptime => 1 });
