@@ -5,7 +5,7 @@ use TestAio;
 use Test2::API qw(intercept);
 
 # What is left stays, so the oracles need not wait for its end.
-$TestAio::Oracles::settle = 0.3;
+$TestAio::Oracles::settle = 0.1;
 
 # Returns the failed assertions among events and their subtests, as [name, diagnostics].
 sub _failures (@events)
@@ -53,7 +53,7 @@ with_each_io_method(sub {
 	notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
 
 	notices($aio, 'a figure that never comes', sub {
-		local $TestAio::Server::rest = 1;
+		local $TestAio::Server::rest = 0.1;
 		my $began = time;
 		eval { $aio->wait_for('SELECT count(*) = 2 FROM (VALUES (1)) v') };
 		my $told = $@;

@@ -312,7 +312,7 @@ for_each_io_method(sub {
 		my @sessions = $aio->sessions(map { "s$_" } 1 .. 4);
 		my $t = $aio->table('t', 60);
 		$aio->trace("'$t'");
-		$sessions[$_]->starts("SELECT count(read_rel_block_ll('$t', 15 * $_ + b % 15)) FROM generate_series(1, 200) b") for 0 .. 3;
+		$sessions[$_]->starts("SELECT count(read_rel_block_ll('$t', 15 * $_ + b % 15)) FROM generate_series(1, 75) b") for 0 .. 3;
 		my $torn = 0;
 		until (4 == grep { $_->has_ended } @sessions)
 		{
@@ -320,7 +320,7 @@ for_each_io_method(sub {
 		}
 		$_->ends for @sessions;
 		is($torn, 0, 'no record is inconsistent at any time');
-		$aio->gives('SELECT recorded >= 800, recorded - lost = 20 FROM io_trace_status', 't|t', 'all are counted');
+		$aio->gives('SELECT recorded >= 300, recorded - lost = 20 FROM io_trace_status', 't|t', 'all are counted');
 		$aio->end_trace;
 	});
 
