@@ -34,8 +34,6 @@ with_each_io_method(sub {
 }, leaves => 'nothing', suffix => 'off', io_methods => 'sync', conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method(sub {
-	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
-
 	# the hooks do not see such a statement as a whole
 	for my $first ('SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()')
 	{
@@ -59,6 +57,8 @@ with_each_io_method(sub {
 		$alice->warns(qr/open AIO batch/);
 		$aio->end_session($alice);
 	}), log => qr/WARNING:  open AIO batch/);
+
+	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
 }, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
 
 # a server without background workers
