@@ -296,19 +296,19 @@ with_each_io_method(sub {
 
 	# a result longer than the read changes nothing
 	for my $escape (
-		[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub { $aio->end_session($_[0]) } ],
-		[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub { } ])
+		[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub ($alice, $wait) { $aio->end_session($alice); $wait->() } ],
+		[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub ($, $wait) { with_autovacuum($aio, $wait) } ])
 	{
 		my ($who, $rel, $why, $do) = @$escape;
 		$aio->scenario("reads of $who escape", with('alice', sub ($alice) {
 			$alice->sql('CREATE TEMP TABLE own (i int)');
 			$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
-			$do->($alice);
 			# others may read the block first
-			$aio->poll(sub {
+			my $escapes = sub {
 				$aio->sql("SELECT evict_rel('$rel')");
-				$aio->sql('SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e') eq 't';
-			}) or fail('one of its reads escapes');
+				return $aio->sql('SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e') eq 't';
+			};
+			$do->($alice, sub { $aio->poll($escapes) or fail('one of its reads escapes') });
 			$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
 			$aio->end_gate;
 		}), leaves => 'nothing');
@@ -341,14 +341,13 @@ with_each_io_method(sub {
 		$alice->returns('||t|', 'and the batch goes on');
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'to its end');
 	}));
-}, suffix => 'on', needs => 'gate', conf => { autovacuum => 'on', autovacuum_naptime => '1s' });
+}, needs => 'gate');
 
 # The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers' queue is full.
 # io_methods: worker; long: all
 sub set_autovacuum ($aio, $value)
 {
-	$aio->sql("ALTER SYSTEM SET autovacuum = $value");
-	$aio->sql('SELECT pg_reload_conf()');
+	$aio->alter_system(autovacuum => $value, autovacuum_naptime => 1);
 	# a shutdown would terminate it, which the log oracle takes for an alarm
 	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')") if $value eq 'off';
 	return;
@@ -365,11 +364,11 @@ sub with_autovacuum ($aio, $function)
 }
 
 for_each_io_method(sub {
-	$aio->scenario('batch mode, and more reads than handles', with('alice', 100, sub ($alice, $t) {
+	$aio->scenario('batch mode, and more reads than handles', with('alice', 80, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $alice);
 		$aio->sql("SELECT io_hold('$t', max_reads => 3)");
-		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', 4 * $_, nblocks => 2, wait_complete => false)" } 0 .. 24));
+		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $aio->setting('io_max_concurrency') + 4));
 		$aio->gate_holds(3);
 		$aio->gives('SELECT io_release_all()', 3);
 		$alice->returns(qr/^\n*$/, 'goes on');
@@ -441,6 +440,8 @@ for_each_io_method(sub {
 
 	# 64 places, of which 18 leaves one empty
 	$aio->scenario('the queue of the I/O workers is full', sub {
+		$aio->alter_system($_ => 1) for $aio->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
+		$aio->wait_for_workers(1);
 		my @readers = $aio->sessions(map { "r$_" } 0 .. 3);
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
@@ -462,4 +463,4 @@ for_each_io_method(sub {
 		$lived or die $@;
 		$bob->returns('1', 'has it now');
 	}, skip => $aio->method eq 'worker' ? undef : 'needs I/O workers');
-}, needs => 'gate', workers => 1, conf => { io_max_concurrency => 20, autovacuum_naptime => 1 });
+}, needs => 'gate');
