@@ -6,32 +6,26 @@ use TestAio;
 # modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the
 # block in between: the change would be lost, even if it is committed and a checkpoint has written it.
 with_each_io_method(sub {
-	for my $use ("UPDATE %s SET gen = 1 WHERE blk = 2", "SELECT FROM %s WHERE blk = 2")
-	{
-		$aio->scenario("waits for a transaction with $use", with('alice bob', 4, changes => 1, sub ($alice, $bob, $t) {
-			$bob->sql('BEGIN; ' . sprintf $use, $t);
-			$alice->waits("SELECT modify_rel_block('$t', 2)", 'relation');
-			$bob->sql('COMMIT');
-			$alice->ends('goes on');
-			$aio->sql('CHECKPOINT');
-			$aio->evict($t);
-			$aio->gives("SELECT count(*), max(gen) FROM $t WHERE blk = 2", $use =~ /UPDATE/ ? '1|1' : '1|0', 'one version of the row');
-		}));
-	}
+	$aio->scenario('waits for a transaction', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $use) {
+		$bob->sql('BEGIN; ' . sprintf $use, $t);
+		$alice->waits("SELECT modify_rel_block('$t', 2)", 'relation');
+		$bob->sql('COMMIT');
+		$alice->ends('goes on');
+		$aio->sql('CHECKPOINT');
+		$aio->evict($t);
+		$aio->gives("SELECT count(*), max(gen) FROM $t WHERE blk = 2", $use =~ /UPDATE/ ? '1|1' : '1|0', 'one version of the row');
+	}), each => [ "UPDATE %s SET gen = 1 WHERE blk = 2", "SELECT FROM %s WHERE blk = 2" ]);
 
-	for my $kind ('', 'TEMP')
-	{
-		$aio->scenario("a dirty block, and no copy afterwards, $kind", with('alice', 4, kind => $kind, changes => 1, sub ($alice, $t) {
-			$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
-			$alice->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'is dirty');
-			my $locked = $alice->sql("SELECT xmax FROM $t WHERE blk = 2");
-			$alice->sql("SELECT modify_rel_block('$t', 2)");
-			$alice->gives("SELECT count(buffer) FROM buffer_state('$t', 2)", 0, 'is in no buffer');
-			$alice->gives("SELECT xmax FROM $t WHERE blk = 2", $locked, 'has been written before');
-			$alice->sql("SELECT modify_rel_block('$t', 2, zero => true)");
-			$alice->gives("SELECT count(*) FROM $t WHERE blk = 2", 0, 'and is zeroed');
-		}));
-	}
+	$aio->scenario('a dirty block, and no copy afterwards', with_kind('alice', 4, changes => 1, sub ($alice, $t, $) {
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
+		$alice->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'is dirty');
+		my $locked = $alice->sql("SELECT xmax FROM $t WHERE blk = 2");
+		$alice->sql("SELECT modify_rel_block('$t', 2)");
+		$alice->gives("SELECT count(buffer) FROM buffer_state('$t', 2)", 0, 'is in no buffer');
+		$alice->gives("SELECT xmax FROM $t WHERE blk = 2", $locked, 'has been written before');
+		$alice->sql("SELECT modify_rel_block('$t', 2, zero => true)");
+		$alice->gives("SELECT count(*) FROM $t WHERE blk = 2", 0, 'and is zeroed');
+	}), each => [ '', 'TEMP' ]);
 
 	# A call reads no catalog to find out whether it may run: the read could be held, perhaps by what
 	# the call is about to end.
@@ -81,13 +75,10 @@ sub waits_for_pin ($aio, $call, $t)
 
 # io_methods: worker
 for_each_io_method(sub {
-	for my $name (sort keys %calls)
-	{
-		$aio->scenario("$name, a pin that passes", with('', 4, sub ($t) {
-			ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
-			$aio->evict($t);
-		}));
-	}
+	$aio->scenario('%s, a pin that passes', with('', 4, sub ($t, $name) {
+		ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
+		$aio->evict($t);
+	}), each => [ sort keys %calls ]);
 
 	$aio->scenario('a pin that stays', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");

@@ -21,7 +21,7 @@ subtest 'doc/install.md names the versions that the library knows' => sub {
 };
 
 my $unknown = 17;
-my $why = qr/this server is PostgreSQL .+, and test_aio knows no version after $unknown/;
+my $too_new = qr/this server is PostgreSQL .+, and test_aio knows no version after $unknown/;
 
 # A server with that library, this test_aio.gate, and a scenario.
 sub unknown_server ($gate, $scenario)
@@ -29,7 +29,7 @@ sub unknown_server ($gate, $scenario)
 	with_each_io_method(sub {
 		my $why_not = $aio->sql('SELECT why_not FROM io_gate');
 		$aio->scenario("test_aio.gate = $gate", sub { $scenario->($aio, $aio->sessions('alice'), $aio->table('t', 20)) },
-			skip => $why_not && $why_not !~ $why ? "needs the I/O gate: $why_not" : undef);
+			skip => $why_not && $why_not !~ $too_new ? "needs the I/O gate: $why_not" : undef);
 	},
 		suffix => $gate,
 		conf => { dynamic_library_path => "$built/unknown:\$libdir", 'test_aio.gate' => $gate });
@@ -44,8 +44,8 @@ SKIP:
 	unknown_server('on', sub ($aio, $alice, $t) {
 		my $hint = qr/HINT:  Set "test_aio\.gate" to "try" and restart the server/;
 		$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'there is no gate');
-		$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*$hint/s, $_) for "io_hold('$t')", 'io_trace_start()';
-		like($aio->log_text(0), qr/LOG:  test_aio: the I\/O $_ is disabled: $why/, "the log tells of the $_") for qw(gate trace);
+		$alice->fails("SELECT $_", '55000', qr/The reason is that $too_new\.\n.*$hint/s, $_) for "io_hold('$t')", 'io_trace_start()';
+		like($aio->log_text(0), qr/LOG:  test_aio: the I\/O $_ is disabled: $too_new/, "the log tells of the $_") for qw(gate trace);
 		unlike($aio->log_text(0), qr/test_aio tries/, 'the log does not say that test_aio tries');
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 		$aio->proves($t);

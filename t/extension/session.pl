@@ -169,22 +169,20 @@ for_each_io_method(sub {
 	}));
 
 	# so much is unread already that nothing more fits in
-	for my $what ('a warning while interrupts are held', 'the last word of a session')
-	{
-		$aio->scenario("the client does not read $what", with('alice', 20, sub ($alice, $t) {
-			starts_io($alice, $t);
-			my $pause = $aio->pause =~ s/SELECT //r;
-			$alice->stops_reading(notices_until_full($aio));
-			# the server warns of the open batch in the middle of the commit
-			my ($statement, $event) = $what =~ /warning/ ? ('SELECT batch_start()', 'ClientWrite') : ("SELECT $pause", 'advisory');
-			$alice->waits($statement, $event);
-			$aio->sql("SELECT pg_terminate_backend(${\$alice->pid})");
-			ok($aio->poll(sub { $aio->activity($alice->pid) eq '' }), 'it can be terminated');
-			$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'and what it has started ends');
-			$aio->resume;
-			$aio->end_session($alice);
-		}), log => qr/FATAL:  (?:terminating connection due to administrator command|connection to client lost)|WARNING:  open AIO batch/);
-	}
+	$aio->scenario('the client does not read %s', with('alice', 20, sub ($alice, $t, $what) {
+		starts_io($alice, $t);
+		my $pause = $aio->pause =~ s/SELECT //r;
+		$alice->stops_reading(notices_until_full($aio));
+		# the server warns of the open batch in the middle of the commit
+		my ($statement, $event) = $what =~ /warning/ ? ('SELECT batch_start()', 'ClientWrite') : ("SELECT $pause", 'advisory');
+		$alice->waits($statement, $event);
+		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid})");
+		ok($aio->poll(sub { $aio->activity($alice->pid) eq '' }), 'it can be terminated');
+		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'and what it has started ends');
+		$aio->resume;
+		$aio->end_session($alice);
+	}), each => [ 'a warning while interrupts are held', 'the last word of a session' ],
+		log => qr/FATAL:  (?:terminating connection due to administrator command|connection to client lost)|WARNING:  open AIO batch/);
 
 	$aio->scenario('a session that leaves with a temporary function of a trigger', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX i ON $t (blk)");

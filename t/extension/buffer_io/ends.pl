@@ -30,31 +30,21 @@ my %ends = (
 );
 
 # What waits for I/O, and on what: a statement of another session, and whether the I/O is for output.
-my %waits = (
-	'DROP TABLE' => [ 'DROP TABLE %s', 0 ],
-	'a truncation by VACUUM' => [ 'VACUUM %s', 1 ],
-	'CHECKPOINT' => [ 'CHECKPOINT', 1 ],
-);
+my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
 
 with_each_io_method(sub {
-	my %interrupts = (
-		terminated => [ 'pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/ ],
-		cancelled => [ 'pg_cancel_backend(%d)', '57014', qr/user request/ ],
-	);
-	for my $how (sort keys %interrupts)
-	{
-		my ($sql, $state, $message) = @{ $interrupts{$how} };
-		$aio->scenario("a session that waits is $how", with('alice bob', 4, sub ($alice, $bob, $t) {
-			my $b = starts_io($alice, $t);
-			$bob->waits("SELECT buffer_call_start_io($b, true, true)", 'BufferIo');
-			$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
-			$bob->raises($state, $message, "is $how");
-			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');
-			end_io($alice, $b);
-			$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
-			$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-		}), log => $aio->terminated('bob'));
-	}
+	$aio->scenario('a session that waits is %s', with('alice bob', 4, sub ($alice, $bob, $t, $how, $sql, $state, $message) {
+		my $b = starts_io($alice, $t);
+		$bob->waits("SELECT buffer_call_start_io($b, true, true)", 'BufferIo');
+		$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
+		$bob->raises($state, $message, "is $how");
+		$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');
+		end_io($alice, $b);
+		$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
+		$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
+	}), log => $aio->terminated('bob'), each => [
+		[ terminated => 'pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/ ],
+		[ cancelled => 'pg_cancel_backend(%d)', '57014', qr/user request/ ] ]);
 
 	# the session looks for bob when it submits what it has staged, and waits with him
 	$aio->scenario('a read into the buffer that is cancelled', with('alice bob', [ t => 8 ], [ u => 8 ], sub ($alice, $bob, $t, $u) {
@@ -73,40 +63,24 @@ with_each_io_method(sub {
 		$bob->returns(1, 'goes on');
 	}), leaves => 'COMPLETED_SHARED', skip => $aio->lacks('gate') // ($aio->method ne 'io_uring' ? 'only with io_uring does a session wait for what it submits' : undef));
 
-	for my $what (sort keys %waits)
-	{
-		my ($statement, $output) = @{ $waits{$what} };
-		for my $how (sort keys %ends)
+	$aio->scenario('the owner of the I/O %s, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $how, $what, $statement, $output) {
+		my $b;
+		if ($statement =~ /VACUUM/)
 		{
-			$aio->scenario("$what waits, and the owner of the I/O $how", with('alice bob', 4, changes => 1, sub ($alice, $bob, $t) {
-				if ($statement =~ /VACUUM/)
-				{
-					$aio->sql("DELETE FROM $t WHERE blk > 0");
-					$aio->sql("VACUUM (TRUNCATE off) $t");
-					$aio->gives("SELECT 'DIRTY' = ANY (flags) FROM buffer_state('$t', 2)", 't', 'an empty page, not written yet');
-				}
-				my $b = $output ? undef : starts_io($alice, $t);
-				if ($statement =~ /VACUUM/)
-				{
-					$b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
-					$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts output');
-				}
-				$b //= started_output($alice, $t);
-				$bob->starts($statement =~ s/%s/$t/r);
-				if ($what eq 'CHECKPOINT')
-				{
-					$aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIo')");
-				}
-				else
-				{
-					$bob->waits_on('BufferIo');
-				}
-				$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
-				$bob->ends('goes on');
-				$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
-			}), log => $aio->terminated('alice'));
+			$aio->sql("DELETE FROM $t WHERE blk > 0");
+			$aio->sql("VACUUM (TRUNCATE off) $t");
+			$b = $aio->sql("SELECT buffer FROM buffer_state('$t', 2) WHERE 'DIRTY' = ANY (flags)");
+			$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts output of an empty page, not written yet');
 		}
-	}
+		$b //= $output ? started_output($alice, $t) : starts_io($alice, $t);
+		$bob->starts($statement =~ s/%s/$t/r);
+		$what eq 'CHECKPOINT'
+		  ? $aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIo')")
+		  : $bob->waits_on('BufferIo');
+		$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
+		$bob->ends('goes on');
+		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
+	}), each => [ combined([ sort keys %ends ], \@waits) ], log => $aio->terminated('alice'));
 
 	$aio->scenario('output, and a fast shutdown', with('alice', 4, sub ($alice, $t) {
 		started_output($alice, $t);
@@ -141,25 +115,19 @@ with_each_io_method(sub {
 		$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
 	}));
 
-	my %removals = (
-		'DROP' => [ '', 'DROP TABLE own' ],
-		'TRUNCATE' => [ '', 'TRUNCATE own' ],
-		'ON COMMIT DELETE ROWS' => [ 'ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT' ],
-		'DISCARD TEMP' => [ '', 'DISCARD TEMP' ],
-	);
-	for my $what (sort keys %removals)
-	{
-		my ($option, $sql) = @{ $removals{$what} };
-		$aio->scenario("a temporary table: $what", with('alice', sub ($alice) {
-			$alice->sql("CREATE TEMP TABLE own (i int) $option");
-			$alice->sql("BEGIN; SELECT grow_rel('own', 4)");
-			my $b = starts_io($alice, 'own');
-			$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'a second time');
-			$alice->gives("COMMIT; $sql", '', $what);
-			$alice->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer/, 'it is forgotten');
-			$alice->gives('SELECT 1', 1, 'and the session goes on');
-		}));
-	}
+	$aio->scenario('a temporary table: %s', with('alice', sub ($alice, $what, $option, $sql) {
+		$alice->sql("CREATE TEMP TABLE own (i int) $option");
+		$alice->sql("BEGIN; SELECT grow_rel('own', 4)");
+		my $b = starts_io($alice, 'own');
+		$alice->gives("SELECT buffer_call_start_io($b, true, false)", 't', 'a second time');
+		$alice->gives("COMMIT; $sql", '', $what);
+		$alice->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer/, 'it is forgotten');
+		$alice->gives('SELECT 1', 1, 'and the session goes on');
+	}), each => [
+		[ 'DROP', '', 'DROP TABLE own' ],
+		[ 'TRUNCATE', '', 'TRUNCATE own' ],
+		[ 'ON COMMIT DELETE ROWS', 'ON COMMIT DELETE ROWS', 'BEGIN; INSERT INTO own VALUES (1); COMMIT' ],
+		[ 'DISCARD TEMP', '', 'DISCARD TEMP' ] ]);
 }, leaves => 'nothing');
 
 # buffer_create_toy() for a block that another session wants at the same moment, and that can no

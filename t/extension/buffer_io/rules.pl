@@ -14,26 +14,22 @@ for_each_io_method(sub {
 		'UPDATE' => 'UPDATE %s SET gen = 1', 'SELECT' => 'WITH d AS (DELETE FROM %s RETURNING gen) SELECT FROM d', 'COPY' => "COPY %s FROM '/dev/null'",
 		'COMMIT PREPARED' => "COMMIT PREPARED 'p'", 'ROLLBACK PREPARED' => "ROLLBACK PREPARED 'p'",
 	);
-	for my $direction (qw(input output))
-	{
-		$aio->scenario("commands, $direction", with('alice bob', sub ($alice, $bob) {
-			my ($t, $u) = map { $aio->table($_, 4) } qw(t u);
-			my $in = $direction eq 'input' ? 'true' : 'false';
-			$alice->sql("UPDATE $t SET gen = gen");
-			my $b = $alice->sql($direction eq 'input' ? "SELECT buffer_create_toy('$t', 2)" : "SELECT buffer FROM buffer_state('$t', 2)");
-			$alice->gives("SELECT buffer_call_start_io($b, $in, true)", 't', 'starts');
-			for my $name (sort keys %commands)
-			{
-				my $refused = qr/cannot execute $name while this session has started I\/O on a buffer|$in_use/;
-				$alice->fails($commands{$name} =~ s/%s/$_/r, '55006', $refused, "$name $_") for $t, $u;
-			}
-			$alice->fails("DO 'BEGIN EXECUTE ''DROP TABLE $t''; END'", '55006', qr/cannot execute DROP TABLE/, 'inside DO');
-			$alice->gives("BEGIN; SET LOCAL work_mem = '1MB'; SHOW work_mem; COMMIT", '1MB', 'others can be executed');
-			$alice->gives("SELECT count(*) FROM $u", 4, 'another table can be read');
-			$alice->sql("SELECT buffer_call_terminate_io($b, $in, false, false, true)");
-			$alice->gives("DROP TABLE $t", '', 'when the I/O has ended, the table can be dropped');
-		}));
-	}
+	$aio->scenario('commands', with('alice', [ t => 4 ], [ u => 4 ], sub ($alice, $t, $u, $direction) {
+		my $in = $direction eq 'input' ? 'true' : 'false';
+		$alice->sql("UPDATE $t SET gen = gen");
+		my $b = $alice->sql($direction eq 'input' ? "SELECT buffer_create_toy('$t', 2)" : "SELECT buffer FROM buffer_state('$t', 2)");
+		$alice->gives("SELECT buffer_call_start_io($b, $in, true)", 't', 'starts');
+		for my $name (sort keys %commands)
+		{
+			my $refused = qr/cannot execute $name while this session has started I\/O on a buffer|$in_use/;
+			$alice->fails($commands{$name} =~ s/%s/$_/r, '55006', $refused, "$name $_") for $t, $u;
+		}
+		$alice->fails("DO 'BEGIN EXECUTE ''DROP TABLE $t''; END'", '55006', qr/cannot execute DROP TABLE/, 'inside DO');
+		$alice->gives("BEGIN; SET LOCAL work_mem = '1MB'; SHOW work_mem; COMMIT", '1MB', 'others can be executed');
+		$alice->gives("SELECT count(*) FROM $u", 4, 'another table can be read');
+		$alice->sql("SELECT buffer_call_terminate_io($b, $in, false, false, true)");
+		$alice->gives("DROP TABLE $t", '', 'when the I/O has ended, the table can be dropped');
+	}), each => [qw(input output)]);
 
 	# the lazy truncation is immediate, and no lock keeps a session from its own
 	$aio->scenario('VACUUM that truncates', with('alice', 4, changes => 1, sub ($alice, $t) {

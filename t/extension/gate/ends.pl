@@ -62,23 +62,20 @@ with_each_io_method(sub {
 		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged, and no later read of these handles');
 	}), log => $aio->hold_expired);
 
-	for my $mode (qw(smart fast immediate))
-	{
-		$aio->scenario("$mode shutdown", with('', [ t => 20 ], [ u => 20 ], [ v => 20 ], sub ($t, $u, $v) {
-			my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
-			# due in nine hours
-			$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$u', keep => true)",
-				$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
-			$aio->holds_read_of($aio->sessions('eve'), "SELECT read_rel_block_ll('$v', 3, nblocks => 4)", relation => $v) if $mode eq 'fast' && !$aio->no_faults;
-			# a smart shutdown waits for the sessions, which must not wait for the hold
-			my $read = sub { $_->ends('reads') for @sessions[ 1, 2 ] };
-			if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
-			else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
-			$aio->launch->wait_until_ready;
-			$aio->restarted;
-			$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
-		}), leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter dora eve)));
-	}
+	$aio->scenario('%s shutdown', with('', [ t => 20 ], [ u => 20 ], [ v => 20 ], sub ($t, $u, $v, $mode) {
+		my @sessions = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+		# due in nine hours
+		$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$u', keep => true)",
+			$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
+		$aio->holds_read_of($aio->sessions('eve'), "SELECT read_rel_block_ll('$v', 3, nblocks => 4)", relation => $v) if $mode eq 'fast' && !$aio->no_faults;
+		# a smart shutdown waits for the sessions, which must not wait for the hold
+		my $read = sub { $_->ends('reads') for @sessions[ 1, 2 ] };
+		if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
+		else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
+		$aio->launch->wait_until_ready;
+		$aio->restarted;
+		$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
+	}), each => [qw(smart fast immediate)], leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter dora eve)));
 
 	# not the first read alone: a second for each of them would be longer than the test waits
 	$aio->scenario('smart shutdown, with a read held at its completion and many to come', with('alice', 120, sub ($alice, $t) {
@@ -101,39 +98,35 @@ with_each_io_method(sub {
 	}), leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
 	# what is kept in a database ends with the SQL there that could end it
-	my %drops = (
-		'the extension' => 'BEGIN; DROP EXTENSION test_aio',
-		'the extension, by a savepoint' => 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT',
-		'the database' => undef);
-	for my $dropped (sort keys %drops)
-	{
-		$aio->scenario("dropped: $dropped", sub {
-			# it has the extension
-			$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
-			my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-			my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
-			$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drops{$dropped};
-			my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
-			$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-				  . " io_device('50 s', rel => 'here', keep => true)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->gate_holds(1);
-			$bob->sql($drops{$dropped}) if $drops{$dropped};
-			if ($bob->in_transaction)
-			{
-				my $carol = TestAio::Session->new($aio, 'carol', dbname => 'elsewhere');
-				$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
-				$bob->sql('COMMIT');
-				$carol->raises('42704', qr/extension "test_aio" does not exist/, 'nothing is kept meanwhile');
-				$carol->quit;
-			}
-			$bob->quit;
-			$aio->sql('DROP DATABASE elsewhere');
-			$alice->returns('', 'reads');
-			$aio->gives("SELECT io_fail_end($kept)", 1, 'what is kept in this database stays');
-			$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
-		}, leaves => 'nothing');
-	}
+	$aio->scenario('dropped: %s', sub ($aio, $, $drop) {
+		# it has the extension
+		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres');
+		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
+		my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
+		$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drop;
+		my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
+		$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
+			  . " io_device('50 s', rel => 'here', keep => true)");
+		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
+		$aio->gate_holds(1);
+		$bob->sql($drop) if $drop;
+		if ($bob->in_transaction)
+		{
+			my $carol = TestAio::Session->new($aio, 'carol', dbname => 'elsewhere');
+			$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
+			$bob->sql('COMMIT');
+			$carol->raises('42704', qr/extension "test_aio" does not exist/, 'nothing is kept meanwhile');
+			$carol->quit;
+		}
+		$bob->quit;
+		$aio->sql('DROP DATABASE elsewhere');
+		$alice->returns('', 'reads');
+		$aio->gives("SELECT io_fail_end($kept)", 1, 'what is kept in this database stays');
+		$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
+	}, leaves => 'nothing', each => [
+		[ 'the extension', 'BEGIN; DROP EXTENSION test_aio' ],
+		[ 'the extension, by a savepoint', 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT' ],
+		[ 'the database', undef ] ]);
 
 	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
 	$aio->scenario('the session that shows completion_wait is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
@@ -157,35 +150,27 @@ with_each_io_method(sub {
 # and no checkpoint waits for it.  Also the longest times that can be asked for.
 
 # Tables of which COMMIT truncates the file: the name, and what comes before and after a read that COMMIT waits for.
-my %truncated = (
-	'a temporary table truncated by COMMIT' => [ 'own', 'CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS; BEGIN', 'COMMIT' ],
-	'a table truncated by the transaction that made it' => [ 'scenario.t', 'BEGIN; CREATE TABLE scenario.t (i int)', 'TRUNCATE scenario.t; COMMIT' ],
+my @truncated = (
+	[ 'a temporary table truncated by COMMIT', 'own', 'CREATE TEMP TABLE own (i int) ON COMMIT DELETE ROWS; BEGIN', 'COMMIT' ],
+	[ 'a table truncated by the transaction that made it', 'scenario.t', 'BEGIN; CREATE TABLE scenario.t (i int)', 'TRUNCATE scenario.t; COMMIT' ],
 );
 
 sub scenarios ($aio)
 {
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
-	for my $how ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults ? () : 'inj_io_completion_wait()')
-	{
-		# an injection point holds the process that completes the read
-		next if $how =~ /inj/ && !$aio->no_injection_points;
-
-		for my $what (sort keys %truncated)
-		{
-			my ($t, $before, $after) = @{ $truncated{$what} };
-			$aio->scenario("$how, $what", with('controller alice', sub ($controller, $alice) {
-				$controller->sql("SELECT $how");
-				$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"
-					  . " SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false); $after");
-				$alice->ends('commits');
-				$aio->gives('CHECKPOINT', '', 'checkpoint');
-				$alice->gives("SELECT count(*) FROM $t", 0, 'and goes on');
-				$aio->end_gate;
-				$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
-			}));
-		}
-	}
+	# an injection point holds the process that completes the read
+	my @how = ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
+	$aio->scenario('%s, %s', with('controller alice', sub ($controller, $alice, $how, $, $t, $before, $after) {
+		$controller->sql("SELECT $how");
+		$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"
+			  . " SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false); $after");
+		$alice->ends('commits');
+		$aio->gives('CHECKPOINT', '', 'checkpoint');
+		$alice->gives("SELECT count(*) FROM $t", 0, 'and goes on');
+		$aio->end_gate;
+		$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
+	}), each => [ combined(\@how, \@truncated) ]);
 	return;
 }
 

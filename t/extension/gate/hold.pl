@@ -189,33 +189,27 @@ with_each_io_method(sub {
 # held blocks wait, all others do not, and the data is right afterwards.
 # io_methods: sync; long: all
 with_each_io_method(sub {
-	# hold, statement whose read is held, statement of another session
-	my %ddl = (
-		'DROP TABLE' => [ 'DROP TABLE %s', 0 ],
-		'TRUNCATE' => [ 'TRUNCATE %s', 0 ],
-		'VACUUM' => [ 'VACUUM (TRUNCATE off) %s', 1 ],
-		'ALTER TABLE SET TABLESPACE' => [ "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1 ],
-	);
-	for my $what (sort keys %ddl)
-	{
-		my ($sql, $stays) = @{ $ddl{$what} };
-		$aio->scenario("$what of a relation with a held read", with('alice bob', 20, changes => 1, sub ($alice, $bob, $t) {
-			my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
-			$aio->sql("SELECT io_hold('$t', 3)");
-			# the reader moves on and gives up its lock
-			$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-			$aio->gate_holds(1);
-			$bob->starts(sprintf $sql, $t);
-			$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
-			$aio->gate_release;
-			$bob->returns(qr/^$/, 'and goes on');
-			$aio->proves($t) if $stays;
-			SKIP: {
-				skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
-				$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
-			}
-		}));
-	}
+	# statement of another session, whether the table stays
+	$aio->scenario('%s of a relation with a held read', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $what, $sql, $stays) {
+		my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
+		$aio->sql("SELECT io_hold('$t', 3)");
+		# the reader moves on and gives up its lock
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+		$aio->gate_holds(1);
+		$bob->starts(sprintf $sql, $t);
+		$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
+		$aio->gate_release;
+		$bob->returns(qr/^$/, 'and goes on');
+		$aio->proves($t) if $stays;
+		SKIP: {
+			skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
+			$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
+		}
+	}), each => [
+		[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
+		[ 'TRUNCATE', 'TRUNCATE %s', 0 ],
+		[ 'VACUUM', 'VACUUM (TRUNCATE off) %s', 1 ],
+		[ 'ALTER TABLE SET TABLESPACE', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1 ] ]);
 
 	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_hold('$t', 3)");
@@ -243,41 +237,33 @@ with_each_io_method(sub {
 # io_methods: io_uring; long: all
 
 # statements whose reads are synchronous with every io_method
-my %reads = (
-	'by TID' => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1 ],
-	'without look-ahead' => [ "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1 ],
+my @reads = (
+	[ 'by TID', "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1 ],
+	[ 'without look-ahead', "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1 ],
 );
 
 with_each_io_method(sub {
-	for my $what (sort keys %reads)
-	{
-		my ($sql, $result) = @{ $reads{$what} };
-		$aio->scenario("$what, not reached", with('alice', 20, sub ($alice, $t) {
-			my ($bob) = $aio->sessions('bob');
-			for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
-			{
-				$bob->sql("SELECT $made");
-				is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
-			}
-			$alice->gives(sprintf($sql, $t), $result, 'is not held');
-			$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
-			$aio->end_gate;
-		}), leaves => 'nothing');
-	}
+	$aio->scenario('%s, not reached', with('alice', 20, sub ($alice, $t, $, $sql, $result) {
+		my ($bob) = $aio->sessions('bob');
+		for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
+		{
+			$bob->sql("SELECT $made");
+			is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
+		}
+		$alice->gives(sprintf($sql, $t), $result, 'is not held');
+		$aio->gives('SELECT cannot_hold::text LIKE \'%synchronous%reach_synchronous_reads%\' FROM io_gate', 't', 'as io_gate says');
+		$aio->end_gate;
+	}), leaves => 'nothing', each => \@reads);
 }, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
 with_each_io_method(sub {
-	for my $what (sort keys %reads)
-	{
-		my ($sql, $result) = @{ $reads{$what} };
-		$aio->scenario("$what, reached", with('alice bob', 20, sub ($alice, $bob, $t) {
-			$aio->gate_stops("io_hold('$t')", $alice, sprintf($sql, $t));
-			$bob->waits(sprintf($sql, $t), 'IoGateHeld');
-			$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
-			$aio->gate_release;
-			$_->returns($result, 'reads') for $alice, $bob;
-		}), leaves => 'nothing');
-	}
+	$aio->scenario('%s, reached', with('alice bob', 20, sub ($alice, $bob, $t, $, $sql, $result) {
+		$aio->gate_stops("io_hold('$t')", $alice, sprintf($sql, $t));
+		$bob->waits(sprintf($sql, $t), 'IoGateHeld');
+		$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
+		$aio->gate_release;
+		$_->returns($result, 'reads') for $alice, $bob;
+	}), leaves => 'nothing', each => \@reads);
 
 	$aio->scenario('an index, which fails and is held', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ti ON $t (blk)");

@@ -35,17 +35,15 @@ with_each_io_method(sub {
 
 with_each_io_method(sub {
 	# the hooks do not see such a statement as a whole
-	for my $first ('SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()')
-	{
-		$aio->scenario("loaded by $first", with('alice', sub ($alice) {
-			$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
-			$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
-			if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
-			else { $alice->sql($first) }
-			$alice->forget_warnings;
-			$aio->end_session($alice);
-		}), log => qr/WARNING:  open AIO batch/);
-	}
+	$aio->scenario('loaded by %s', with('alice', sub ($alice, $first) {
+		$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
+		$alice->fails($first, '55000', qr/in this statement, which has loaded the library/);
+		if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
+		else { $alice->sql($first) }
+		$alice->forget_warnings;
+		$aio->end_session($alice);
+	}), each => [ 'SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()' ],
+		log => qr/WARNING:  open AIO batch/);
 	$aio->scenario('a cursor is older than the library', with('alice', 4, sub ($alice, $t) {
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT length(get_raw_page('$t', i)) FROM generate_series(0, 3) i; FETCH c");
 		$alice->fails('SELECT batch_start()', '55000', qr/in a transaction that has called functions of other extensions before/);
