@@ -3,9 +3,33 @@
 # io_methods: worker; long: all
 use TestAio;
 
+# Eviction waits half a second for pins of other sessions, then reports the block as in use.
+my %calls = (
+	'evict_rel' => "SELECT evict_rel('%s')",
+	'invalidate_rel_block' => "SELECT invalidate_rel_block('%s', 0)",
+	'read_rel_block_ll' => "SELECT read_rel_block_ll('%s', 0)",
+);
+
+# Bob makes the call while Alice has the block pinned.  She unpins it as soon as he waits.
+# His call waits half a second, and she may be slower.
+sub waits_for_pin ($aio, $call, $t)
+{
+	my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	for (1 .. 9)
+	{
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
+		$bob->waits(sprintf($call, $t), 'PgSleep');
+		$alice->sql('COMMIT');
+		$bob->wait_for_end;
+		return 1 if !$bob->error && !$bob->unexpected_warnings;
+		$bob->forget_warnings;
+	}
+	return 0;
+}
+
 # modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the
 # block in between: the change would be lost, even if it is committed and a checkpoint has written it.
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('waits for a transaction', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $use) {
 		$bob->sql('BEGIN; ' . sprintf $use, $t);
 		$alice->waits("SELECT modify_rel_block('$t', 2)", 'relation');
@@ -47,34 +71,7 @@ with_each_io_method(sub {
 			}
 		}
 	}));
-}, leaves => 'nothing');
 
-# Eviction waits half a second for pins of other sessions, then reports the block as in use.
-my %calls = (
-	'evict_rel' => "SELECT evict_rel('%s')",
-	'invalidate_rel_block' => "SELECT invalidate_rel_block('%s', 0)",
-	'read_rel_block_ll' => "SELECT read_rel_block_ll('%s', 0)",
-);
-
-# Bob makes the call while Alice has the block pinned.  She unpins it as soon as he waits.
-# His call waits half a second, and she may be slower.
-sub waits_for_pin ($aio, $call, $t)
-{
-	my ($alice, $bob) = $aio->sessions(qw(alice bob));
-	for (1 .. 9)
-	{
-		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
-		$bob->waits(sprintf($call, $t), 'PgSleep');
-		$alice->sql('COMMIT');
-		$bob->wait_for_end;
-		return 1 if !$bob->error && !$bob->unexpected_warnings;
-		$bob->forget_warnings;
-	}
-	return 0;
-}
-
-# io_methods: worker
-for_each_io_method(sub {
 	$aio->scenario('%s, a pin that passes', with('', 4, sub ($t, $name) {
 		ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');
 		$aio->evict($t);

@@ -171,16 +171,8 @@ sub scenarios ($aio)
 		$aio->end_gate;
 		$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
 	}), each => [ combined(\@how, \@truncated) ]);
-	return;
-}
+	return if !$has_worker;
 
-# holds of all relations are not to hold what sessions read of the catalogs
-my %conf = ('test_aio.reach_synchronous_reads' => 'off');
-
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', io_methods => 'worker; long: all', conf => { %conf, max_worker_processes => 0 });
-
-for_each_io_method(sub {
 	$aio->scenario('the end of a device ends reads of temporary tables', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		$aio->gate_stops("io_device('40 s')", $alice, "SELECT read_rel_block_ll('$t', 3)");
@@ -199,4 +191,11 @@ for_each_io_method(sub {
 		$controller->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads');
 	}));
-}, leaves => 'nothing', needs => 'gate', suffix => 'usual', conf => {%conf});
+	return;
+}
+
+# holds of all relations are not to hold what sessions read of the catalogs
+my %conf = ('test_aio.reach_synchronous_reads' => 'off');
+
+with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
+for_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', io_methods => 'worker; long: all', conf => { %conf, max_worker_processes => 0 });

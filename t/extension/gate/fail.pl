@@ -110,9 +110,7 @@ with_each_io_method(sub {
 		$alice->fails("SELECT io_hold('$t', 65)", '53400', qr/too many filters/, 'one more');
 		$alice->gives('SELECT io_hold_end()', 64, 'they end');
 	}));
-},
-	# with io_method=sync all reads are synchronous
-	leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+}, leaves => 'nothing', needs => 'gate');
 
 # Reads that a process performs for another process although it cannot open the file.  Opening raises an error, as it
 # would for lack of memory: the server opens files for reading and writing, and here the file is read-only.
@@ -145,5 +143,4 @@ for_each_io_method(sub {
 		$aio->end_gate;
 		$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
 	}), each => \@performers, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
-},
-	needs => 'gate');
+}, needs => 'gate');

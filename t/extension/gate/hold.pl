@@ -137,54 +137,6 @@ with_each_io_method(sub {
 	}));
 }, leaves => 'nothing', needs => 'gate');
 
-# Filters that end while a read is staged and not yet submitted: they do not affect the read.
-# io_methods: worker; long: all
-
-# Alice stages a read of block 3; then the filter ends, and she submits it.
-sub staged_meanwhile ($aio, $alice, $t, $end)
-{
-	# opens the relation, so that the batch reads no catalogs
-	$aio->evict($t, $alice);
-	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
-	$end->();
-	$aio->resume;
-	$alice->ends('submits the staged read');
-	return $alice;
-}
-
-with_each_io_method(sub {
-	my %filters = (
-		'io_hold' => [ "io_hold('%s')", 'io_hold_end()' ],
-		'io_fail' => [ "io_fail('%s', -5)", 'io_fail_end()' ],
-		'inj_io_completion_wait' => [ "inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()' ],
-		'inj_io_short_read_attach' => [ "inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()' ],
-		'inj_io_reopen_attach' => [ 'inj_io_reopen_attach()', 'inj_io_reopen_detach()' ],
-	);
-	for my $filter (sort keys %filters)
-	{
-		my ($begin, $end) = @{ $filters{$filter} };
-		my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
-		$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
-		$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
-		  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
-		$aio->scenario($filter, with('alice', 20, sub ($alice, $t) {
-			$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
-			staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
-			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-			# waits until the read has ended
-			$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
-			$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
-		}), skip => $skip);
-	}
-
-	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
-		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
-		$controller->sql("SELECT io_hold('$t')");
-		staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
-		$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-	});
-}, needs => 'gate');
-
 # Held reads of relations that are dropped, truncated, vacuumed and moved, and of others: statements that need the
 # held blocks wait, all others do not, and the data is right afterwards.
 # io_methods: sync; long: all
@@ -231,6 +183,15 @@ with_each_io_method(sub {
 		$alice->returns('', 'reads');
 	}, leaves => 'nothing');
 }, needs => 'gate');
+
+# Has autovacuum work while the function runs.
+sub with_autovacuum ($aio, $function)
+{
+	$aio->alter_system(autovacuum => 'on', autovacuum_naptime => 1);
+	$function->();
+	$aio->alter_system(autovacuum => 'off');
+	return $aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')");
+}
 
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
 # io_gate says so; with it, which is the default, the gate holds them, too, and counts what escapes.
@@ -329,27 +290,53 @@ with_each_io_method(sub {
 	}));
 }, needs => 'gate');
 
-# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers' queue is full.
+# Alice stages a read of block 3; then the filter ends, and she submits it.
+sub staged_meanwhile ($aio, $alice, $t, $end)
+{
+	# opens the relation, so that the batch reads no catalogs
+	$aio->evict($t, $alice);
+	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
+	$end->();
+	$aio->resume;
+	$alice->ends('submits the staged read');
+	return $alice;
+}
+
+# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers' queue is full.  Filters
+# that end while a read is staged and not yet submitted do not affect the read.
 # io_methods: worker; long: all
-sub set_autovacuum ($aio, $value)
-{
-	$aio->alter_system(autovacuum => $value, autovacuum_naptime => 1);
-	# a shutdown would terminate it, which the log oracle takes for an alarm
-	$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')") if $value eq 'off';
-	return;
-}
-
-# Has autovacuum work while the function runs.
-sub with_autovacuum ($aio, $function)
-{
-	my $lived = eval { set_autovacuum($aio, 'on'); $function->(); 1 };
-	my $error = $@;
-	set_autovacuum($aio, 'off');
-	die $error if !$lived;
-	return;
-}
-
 for_each_io_method(sub {
+	my %filters = (
+		'io_hold' => [ "io_hold('%s')", 'io_hold_end()' ],
+		'io_fail' => [ "io_fail('%s', -5)", 'io_fail_end()' ],
+		'inj_io_completion_wait' => [ "inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()' ],
+		'inj_io_short_read_attach' => [ "inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()' ],
+		'inj_io_reopen_attach' => [ 'inj_io_reopen_attach()', 'inj_io_reopen_detach()' ],
+	);
+	for my $filter (sort keys %filters)
+	{
+		my ($begin, $end) = @{ $filters{$filter} };
+		my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
+		$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
+		$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
+		  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
+		$aio->scenario($filter, with('alice', 20, sub ($alice, $t) {
+			$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
+			staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
+			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+			# waits until the read has ended
+			$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
+			$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
+		}), skip => $skip);
+	}
+
+	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
+		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
+		$controller->sql("SELECT io_hold('$t')");
+		staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
+		$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+	});
+
 	$aio->scenario('batch mode, and more reads than handles', with('alice', 80, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $alice);

@@ -116,4 +116,4 @@ for_each_io_method(sub {
 		$aio->gives("SELECT io_wake(0), io_wake(1), (SELECT count(*) FROM io_settle('{}'))", 'f|f|0', 'no such process has a held wakeup');
 		$aio->gives("SELECT state FROM io_settle(ARRAY[1])", 'gone', 'a process that is not of this server');
 	}));
-}, needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+}, needs => 'gate');

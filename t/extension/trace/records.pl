@@ -259,7 +259,7 @@ with_each_io_method(sub {
 		$aio->traced("pid = ${\$alice->pid}, completed_by = ${\$bob->pid}, executed_by, result", 't|t||OK', 'the session that wanted the block has completed the read');
 	}), skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring do readers complete what others have issued');
 
-	$aio->scenario('parallel query', with('alice', 400, sub ($alice, $t) {
+	$aio->scenario('parallel query', with('alice', 200, sub ($alice, $t) {
 		$alice->sql('SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET seq_page_cost = 0');
 		# holds the reads, so that each of the three processes gets some
 		$aio->sql("SELECT io_hold('$t')") if $aio->method ne 'sync';
@@ -270,12 +270,12 @@ with_each_io_method(sub {
 			$aio->wait_for('SELECT count(DISTINCT pid) = 3 FROM io_held');
 			$aio->gate_release;
 		}
-		$alice->returns('400', 'counts');
+		$alice->returns('200', 'counts');
 		$aio->end_trace;
 		$aio->traced("count(DISTINCT pid), bool_and((backend_type = 'client backend') = (pid = ${\$alice->pid}))", '3|t', 'all three processes have read')
 		  if $aio->method ne 'sync';
-		$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '400|400', 'each block once, by one of them');
-		$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '400|t', 'a row each');
+		$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '200|200', 'each block once, by one of them');
+		$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '200|t', 'a row each');
 	}), leaves => 'nothing');
 }, io_methods => 'io_uring; long: all', needs => 'gate trace');
 

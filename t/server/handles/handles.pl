@@ -76,11 +76,6 @@ with_each_io_method(sub {
 # io_methods: worker; long: all
 for my $max (1, 3)
 {
-	for_each_io_method_of($max);
-}
-
-sub for_each_io_method_of ($max)
-{
 	with_each_io_method(sub {
 		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
@@ -154,7 +149,6 @@ sub for_each_io_method_of ($max)
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $max }, suffix => $max);
-	return;
 }
 
 # Batch mode: the session submits its staged reads at the end of the batch, and earlier

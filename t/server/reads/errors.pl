@@ -162,7 +162,7 @@ with_each_io_method(sub {
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
 		$alice->sql('ROLLBACK');
 	}), leaves => 'nothing');
-}, conf => { 'test_aio.reach_synchronous_reads' => 'on' });
+});
 
 # Reads of 128 blocks of which some are bad or missing: the report, and which blocks are
 # valid afterwards (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).

@@ -82,8 +82,12 @@ with_each_io_method(sub {
 
 # Reads that a process other than their owner completes: an I/O worker, or with io_uring the first
 # session that waits.  Reads whose owner has moved on or exited.  Reads that only their owner can
-# perform, whichever session waits for them (pgaio_io_wait()).
+# perform, whichever session waits for them (pgaio_io_wait()).  And reads that nobody waits for
+# (start_read_buffers): they complete, leave nothing behind, and do not hinder other sessions.
 # io_methods: io_uring; long: all
+my @kinds = ('', 'TEMP', only_long() ? () : 'UNLOGGED');
+my $operation = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
+
 with_each_io_method(sub {
 	$aio->scenario('an unreferenced read, wanted by another', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
@@ -160,76 +164,7 @@ with_each_io_method(sub {
 		}
 		$_->returns(900, 'gets every block') for @sessions;
 	}, leaves => 'nothing');
-});
 
-# StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at the end of its range, by
-# the same session, by another one and by two others.  18 waits for these reads at once and then has hits; 19 joins
-# them (server commit 999dec9ec6).  sql/reads.sql tests ranges without such blocks.
-# io_methods: worker; long: all
-my $columns = 'blocknum, nblocks, io_reqd, foreign_io';
-
-with_each_io_method(sub {
-	my $joins = $aio->major >= 19 && $aio->method ne 'sync';
-
-	# blocks 3 and 4, each an operation of its own
-	my $mid = $joins ? "3|1|t|t\n4|1|t|t" : "3|1|f|f\n4|1|f|f";
-	my @ranges = (
-		[ 'in front', '3, 5' => "$mid\n5|3|t|f" ],
-		[ 'in the middle', '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
-		[ 'at the end', '1, 4' => "1|2|t|f\n$mid" ],
-		[ 'the first of them', '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
-		[ 'nothing else', '3, 2' => $mid ]);
-
-	$aio->scenario('%s, staged by itself, %s', with_kind('alice', 10, sub ($alice, $t, $kind, $where, $range, $rows) {
-		# I/O workers cannot perform the read, so the session has
-		$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
-		# no batch for a temporary table: an assertion of 19 forbids it
-		my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
-		$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
-			  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
-			"\n\n$rows\n", 'operations');
-	}), each => [ combined([ '', 'TEMP' ], \@ranges) ]);
-
-	$aio->scenario('read by another session, which ends with %s, %s', with('alice bob', 10, sub ($alice, $bob, $t, $result, $, $range, $expected) {
-		my $fails = $result ne 'NULL';
-		$aio->falsify($result, pid => $alice->pid) if $fails;
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
-		$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
-		$aio->release;
-		$bob->wait_for_end;
-		$fails ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
-		$bob->returns($expected, 'operations') if !$fails && $aio->method ne 'sync';
-		my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
-		my ($first, $count) = split /, /, $range;
-		is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
-		my $joined = grep { $_->[3] eq 't' } @found;
-		is($joined > 0, $joins, 'joined or not') if $fails;
-		$aio->tell_truth if $fails;
-	}), each => [ combined([ 'NULL', 'EIO' ], \@ranges) ], leaves => 'nothing', skip => sub ($result, $where, @) {
-		return $aio->no_faults // ($result eq 'EIO' && $where =~ /end|first/ ? only_long() : undef);
-	}, log => qr/LOG:  could not read blocks 3\.\.4/);
-
-	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
-		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
-		$bob->waits("SELECT $columns FROM read_buffers('$t', 0, 9)", 'AioIoCompletion');
-		$aio->release;
-		$alice->ends;
-		$bob->wait_for_end;
-		my %seen;
-		$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
-		is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
-		is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
-	}), skip => $aio->no_faults);
-});
-
-# Reads that nobody waits for (start_read_buffers): they complete, leave nothing behind, and
-# do not hinder other sessions.
-# io_methods: io_uring; long: all
-my @kinds = ('', 'TEMP', only_long() ? () : 'UNLOGGED');
-my $operation = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
-
-for_each_io_method(sub {
 	$aio->scenario('several operations', with_kind('alice', 20, sub ($alice, $t, $) {
 		$alice->sql('SET io_combine_limit = 4');
 		$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
@@ -297,4 +232,65 @@ for_each_io_method(sub {
 		$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
 		$aio->tell_truth;
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
+});
+
+# StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at the end of its range, by
+# the same session, by another one and by two others.  18 waits for these reads at once and then has hits; 19 joins
+# them (server commit 999dec9ec6).  sql/reads.sql tests ranges without such blocks.
+# io_methods: worker; long: all
+my $columns = 'blocknum, nblocks, io_reqd, foreign_io';
+
+for_each_io_method(sub {
+	my $joins = $aio->major >= 19 && $aio->method ne 'sync';
+
+	# blocks 3 and 4, each an operation of its own
+	my $mid = $joins ? "3|1|t|t\n4|1|t|t" : "3|1|f|f\n4|1|f|f";
+	my @ranges = (
+		[ 'in front', '3, 5' => "$mid\n5|3|t|f" ],
+		[ 'in the middle', '0, 8' => "0|3|t|f\n$mid\n5|3|t|f" ],
+		[ 'at the end', '1, 4' => "1|2|t|f\n$mid" ],
+		[ 'the first of them', '2, 2' => "2|1|t|f\n" . ($mid =~ s/\n.*//r) ],
+		[ 'nothing else', '3, 2' => $mid ]);
+
+	$aio->scenario('%s, staged by itself, %s', with_kind('alice', 10, sub ($alice, $t, $kind, $where, $range, $rows) {
+		# I/O workers cannot perform the read, so the session has
+		$rows =~ s/^([34])\|1\|t\|t$/$1|1|f|f/mg if $kind && $aio->method eq 'worker';
+		# no batch for a temporary table: an assertion of 19 forbids it
+		my ($start, $end) = $kind ? ("''", "''") : ('batch_start()::text', 'batch_end()::text');
+		$alice->gives("SELECT $start UNION ALL SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)::text"
+			  . " UNION ALL SELECT concat_ws('|', $columns) FROM read_buffers('$t', $range) UNION ALL SELECT $end",
+			"\n\n$rows\n", 'operations');
+	}), each => [ combined([ '', 'TEMP' ], \@ranges) ]);
+
+	$aio->scenario('read by another session, which ends with %s, %s', with('alice bob', 10, sub ($alice, $bob, $t, $result, $, $range, $expected) {
+		my $fails = $result ne 'NULL';
+		$aio->falsify($result, pid => $alice->pid) if $fails;
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
+		$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
+		$aio->release;
+		$bob->wait_for_end;
+		$fails ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
+		$bob->returns($expected, 'operations') if !$fails && $aio->method ne 'sync';
+		my @found = map { [ split /\|/ ] } split /\n/, $bob->result;
+		my ($first, $count) = split /, /, $range;
+		is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
+		my $joined = grep { $_->[3] eq 't' } @found;
+		is($joined > 0, $joins, 'joined or not') if $fails;
+		$aio->tell_truth if $fails;
+	}), each => [ combined([ 'NULL', 'EIO' ], \@ranges) ], leaves => 'nothing', skip => sub ($result, $where, @) {
+		return $aio->no_faults // ($result eq 'EIO' && $where =~ /end|first/ ? only_long() : undef);
+	}, log => qr/LOG:  could not read blocks 3\.\.4/);
+
+	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
+		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
+		$bob->waits("SELECT $columns FROM read_buffers('$t', 0, 9)", 'AioIoCompletion');
+		$aio->release;
+		$alice->ends;
+		$bob->wait_for_end;
+		my %seen;
+		$seen{$_}++ for map { my ($b, $n) = split /\|/; $b .. $b + $n - 1 } split /\n/, $bob->result;
+		is(join(',', sort keys %seen), '0,1,2,3,4,5,6,7,8', 'all blocks');
+		is(scalar(grep { $_ > 1 } values %seen), 0, 'each once');
+	}), skip => $aio->no_faults);
 });

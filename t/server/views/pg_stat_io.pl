@@ -11,6 +11,13 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 sub between ($from, $to) { return sub { $_[0] >= $from && $_[0] <= $to } }
 sub any { return sub { 1 } }
 
+# Returns a query's blocks as "shared hit/shared read/local hit/local read".
+sub buffers_of ($session, $query)
+{
+	my $found = explained($session, 'BUFFERS', $query);
+	return join '/', map { $found->{"$_ Blocks"} // 0 } 'Shared Hit', 'Shared Read', 'Local Hit', 'Local Read';
+}
+
 with_each_io_method(sub {
 	$aio->scenario('normal', with('alice', sub ($alice, $kind) {
 		my $what = $kind ? 'temp relation/normal' : 'relation/normal';
@@ -64,11 +71,9 @@ with_each_io_method(sub {
 		is($added->{reuses}, 0, 'local buffers have no ring');
 	}));
 
-}, leaves => 'nothing');
+	# What a large scan, CREATE TABLE AS and VACUUM add to pg_stat_io in the contexts of their rings of
+	# buffers: bulkread, bulkwrite, vacuum.
 
-# What a large scan, CREATE TABLE AS and VACUUM add to pg_stat_io in the contexts of their rings of
-# buffers: bulkread, bulkwrite, vacuum.
-with_each_io_method(sub {
 	# Returns what a statement of a session adds to the counters of a context.
 	my $counts = sub ($session, $context, $sql) {
 		return $aio->io_counts_during($session, "relation/$context", sub { $session->sql($sql) });
@@ -191,21 +196,11 @@ with_each_io_method(sub {
 		is($added->{write_bytes}, $added->{writes} * 8192, 'bytes written');
 		is($added->{extend_bytes} % 8192, 0, 'whole blocks');
 	}));
-}, leaves => 'nothing');
 
-# Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one session and of all.
-
-# Returns a query's blocks as "shared hit/shared read/local hit/local read".
-sub buffers_of ($session, $query)
-{
-	my $found = explained($session, 'BUFFERS', $query);
-	return join '/', map { $found->{"$_ Blocks"} // 0 } 'Shared Hit', 'Shared Read', 'Local Hit', 'Local Read';
-}
-
-with_each_io_method(sub {
+	# Reads are counted alike by EXPLAIN (BUFFERS) and pg_stat_io, of each object and context, of one session and of all.
 	$aio->scenario('hits and reads', with_kind('alice', 40, sub ($alice, $t, $kind) {
 		my $object = $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal';
-		my $counts = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
+		my $blocks = sub ($hit, $read) { return $kind eq 'TEMP' ? "0/0/$hit/$read" : "$hit/$read/0/0" };
 		my $stream = "SELECT * FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
 		buffers_of($alice, $_) for $stream, "SELECT blk FROM $t";
 		for my $case ([ 0 => 40 ], [ 10 => 30 ], [ 40 => 0 ])
@@ -216,7 +211,7 @@ with_each_io_method(sub {
 				$aio->evict($t, $alice);
 				$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(5, 4 + $hit) % 40))");
 				my $io = $aio->io_during($alice, $object, sub {
-					is(buffers_of($alice, $query), $counts->($hit, $read), "$hit hit, $read read: $query");
+					is(buffers_of($alice, $query), $blocks->($hit, $read), "$hit hit, $read read: $query");
 				});
 				is($io =~ s{.*/}{}r, $read * 8192, 'bytes in pg_stat_io');
 				my $hits;
@@ -226,7 +221,7 @@ with_each_io_method(sub {
 		}
 		# a block that repeats is read once and then hit
 		$aio->evict($t, $alice);
-		is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $counts->(3, 2), 'a block that repeats is read once');
+		is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $blocks->(3, 2), 'a block that repeats is read once');
 	}), each => [ '', 'TEMP' ]);
 
 	# pg_stat_io adds up the counts and times of sessions by the kind of process
