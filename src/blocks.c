@@ -18,8 +18,6 @@ PG_FUNCTION_INFO_V1(modify_rel_block);
 #define GROW_REL_CHUNK 64
 
 /*
- * grow_rel(rel regclass, nblocks int)
- *
  * Extends the main fork by zeroed blocks (ExtendBufferedRelBy), several at a
  * time.  The blocks stay when the transaction aborts.
  */
@@ -60,10 +58,6 @@ grow_rel(PG_FUNCTION_ARGS)
 }
 
 /*
- * modify_rel_block(rel regclass, blockno int, zero bool DEFAULT false,
- *					corrupt_header bool DEFAULT false,
- *					corrupt_checksum bool DEFAULT false)
- *
  * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed,
  * with an impossible header, with a wrong checksum, or merely with the right
  * one (PageSetChecksum).  A copy in the buffer pool is written before if it is

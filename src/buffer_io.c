@@ -373,8 +373,6 @@ start_local_io(Buffer buffer, bool for_input, bool wait)
 }
 
 /*
- * buffer_call_start_io(buffer int, for_input bool, wait bool) returns bool
- *
  * Calls StartBufferIO().  Returns true if the session owns the I/O now, until
  * buffer_call_terminate_io() or its end.  Returns false if the block is valid (or,
  * for output, clean) already, or, without "wait", if I/O is in progress.
@@ -467,9 +465,6 @@ write_ended(Buffer buffer, BufferTag tag)
 }
 
 /*
- * buffer_call_terminate_io(buffer int, for_input bool, succeed bool,
- *							io_error bool, release_aio bool)
- *
  * Calls TerminateBufferIO() for I/O that this session has started with
  * buffer_call_start_io().  "succeed" makes the block valid, with what the file has, or
  * for output clean, after it has been written; "io_error" marks it as failed;
@@ -482,6 +477,7 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		succeed = PG_GETARG_BOOL(2);
 	bool		io_error = PG_GETARG_BOOL(3);
+	bool		release_aio = PG_GETARG_BOOL(4);
 	StartedIO  *io;
 	BufferTag	tag;
 
@@ -503,7 +499,7 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 
 	if (succeed && for_input)
 		read_started(io);
-	end_io(io, succeed, io_error, PG_GETARG_BOOL(4));
+	end_io(io, succeed, io_error, release_aio);
 	if (succeed && !for_input && !io_error)
 		write_ended(buffer, tag);
 

@@ -50,10 +50,6 @@ flag_names(BufferState state)
 }
 
 /*
- * buffer_state(rel regclass, blockno int4,
- *				OUT buffer int4, OUT flags text[], OUT refcount int4,
- *				OUT usage_count int4)
- *
  * Returns the buffer of a block of the main fork, its flags (BM_...), how many
  * processes have pinned it (for a local buffer: how many pins there are) and how
  * recently it was used.  All columns are NULL if the block is in no buffer.  The
@@ -121,9 +117,6 @@ read_buffer_header(BufferDesc *desc, BufferTag *tag)
 }
 
 /*
- * buffers_in_progress() returns setof (buffer int4, reltablespace oid,
- *		reldatabase oid, relfilenode oid, fork text, blockno int8, refcount int4)
- *
  * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
  * buffers have no such mark.
  */
@@ -164,9 +157,6 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 }
 
 /*
- * buffers_in_file(relfilenode oid) returns setof (buffer int4, fork text,
- *		blockno int8, flags text[], refcount int4)
- *
  * Returns the shared buffers that hold blocks of a file of this database, valid or
  * not.  The relation is not locked, and need not exist any more.
  */

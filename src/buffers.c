@@ -400,8 +400,6 @@ evict_shared_blocks(Relation rel, bool *pinned)
 }
 
 /*
- * evict_rel(rel regclass)
- *
  * Removes all blocks of all forks from the buffer pool; dirty blocks are
  * written first (EvictUnpinnedBuffer, FlushLocalBuffer).  Waits for I/O that
  * ends by itself, for half a second for pins to be given back, and for ten for
@@ -443,8 +441,6 @@ evict_rel(PG_FUNCTION_ARGS)
 }
 
 /*
- * invalidate_rel_block(rel regclass, blockno int)
- *
  * Removes one block of the main fork from the buffer pool, as evict_rel()
  * does.  It is no error if the block is in no buffer.
  */
@@ -549,8 +545,6 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 }
 
 /*
- * buffer_create_toy(rel regclass, blockno int4) returns int4
- *
  * Returns the number of a buffer that holds this block and is neither pinned,
  * valid nor dirty.  The number is negative for a temporary table.  The buffer
  * is for buffer_call_start_io().

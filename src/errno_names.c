@@ -36,8 +36,6 @@ static const struct
 };
 
 /*
- * errno_from_string(sym text) returns int4
- *
  * Returns the number that this platform gives to a named errno.  The number
  * is positive.
  */

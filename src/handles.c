@@ -27,8 +27,6 @@ acquire_handle(void)
 }
 
 /*
- * handle_get()
- *
  * Acquires a handle (pgaio_io_acquire), and remembers it for
  * handle_release_last().  The server releases the handle with a warning at
  * the end of the statement.
@@ -45,8 +43,6 @@ handle_get(PG_FUNCTION_ARGS)
 }
 
 /*
- * handle_release_last()
- *
  * Releases the handle that handle_get() acquired last in this session
  * (pgaio_io_release).
  */
@@ -76,8 +72,6 @@ handle_release_last(PG_FUNCTION_ARGS)
 }
 
 /*
- * handle_get_and_error()
- *
  * Raises an error while it holds a handle.
  */
 Datum
@@ -90,8 +84,6 @@ handle_get_and_error(PG_FUNCTION_ARGS)
 }
 
 /*
- * handle_get_twice()
- *
  * Acquires a second handle while the first is neither used nor released, which
  * the server refuses.
  */
@@ -107,8 +99,6 @@ handle_get_twice(PG_FUNCTION_ARGS)
 }
 
 /*
- * handle_get_release()
- *
  * Acquires a handle and releases it unused.
  */
 Datum
@@ -122,8 +112,6 @@ handle_get_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * batch_start()
- *
  * Enters batch mode (pgaio_enter_batchmode).  If a batch is open at the end
  * of the (sub-)transaction, the server warns and submits what is staged.  A
  * query that reads tables submits it, too, and leaves batch mode for its duration.
@@ -139,8 +127,6 @@ batch_start(PG_FUNCTION_ARGS)
 }
 
 /*
- * batch_end()
- *
  * Leaves batch mode and submits what is staged (pgaio_exit_batchmode).
  */
 Datum

@@ -123,13 +123,6 @@ finish_read(PgAioWaitRef *iow, PgAioReturn *result)
 }
 
 /*
- * read_rel_block_ll(rel regclass, blockno int, nblocks int DEFAULT 1,
- *					 wait_complete bool DEFAULT true,
- *					 batchmode_enter bool DEFAULT false,
- *					 smgrreleaseall bool DEFAULT false,
- *					 batchmode_exit bool DEFAULT false,
- *					 zero_on_error bool DEFAULT false)
- *
  * Reads 1 to io_max_combine_limit blocks by one asynchronous read
  * (smgrstartreadv).  Blocks that are in the buffer pool are written if dirty, and
  * dropped, before.  The flags enter batch mode before the read is started, close
@@ -142,8 +135,11 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
+	bool		wait_complete = PG_GETARG_BOOL(3);
 	bool		enters_batch = PG_GETARG_BOOL(4);
+	bool		releases_all = PG_GETARG_BOOL(5);
 	bool		leaves_batch = PG_GETARG_BOOL(6);
+	bool		zero_on_error = PG_GETARG_BOOL(7);
 	Buffer		buffers[MAX_IO_COMBINE_LIMIT] = {0};
 	PgAioReturn *result = NULL;
 	PgAioHandle *ioh;
@@ -161,7 +157,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	 * transaction's memory outlives its resource owners, which then forget
 	 * the pointer.
 	 */
-	if (PG_GETARG_BOOL(3))
+	if (wait_complete)
 		result = MemoryContextAllocZero(TopTransactionContext, sizeof(PgAioReturn));
 
 	/* what a callback reports must not allocate */
@@ -178,12 +174,12 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 		enter_batch(fcinfo);
 	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
 	start_block_io(rel, blockno, buffers, nblocks);
-	stage_read(ioh, rel, blockno, buffers, nblocks, PG_GETARG_BOOL(7), &iow);
+	stage_read(ioh, rel, blockno, buffers, nblocks, zero_on_error, &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);
 	submit_if_needed(rel);
 
-	if (PG_GETARG_BOOL(5))
+	if (releases_all)
 		smgrreleaseall();
 	if (leaves_batch)
 		pgaio_exit_batchmode();
@@ -205,8 +201,6 @@ keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
 }
 
 /*
- * buffer_call_read(buffer int)
- *
  * Stages a read into a shared buffer on which this session has started I/O for
  * input (smgrstartreadv), and submits it unless a batch is open.  Does not wait; the
  * completion ends the I/O.
@@ -367,10 +361,6 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 }
 
 /*
- * read_buffers(rel regclass, startblock int4, nblocks int4)
- *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
- *					   foreign_io bool, nblocks int4, buf int4[])
- *
  * Calls StartReadBuffers() over the range, as often as it takes.  When all reads
  * are started, calls WaitReadBuffers() for each that needs it.
  */
@@ -381,10 +371,6 @@ read_buffers(PG_FUNCTION_ARGS)
 }
 
 /*
- * start_read_buffers(rel regclass, startblock int4, nblocks int4)
- *		returns setof (blockoff int4, blocknum int4, io_reqd bool,
- *					   foreign_io bool, nblocks int4, buf int4[])
- *
  * The same as read_buffers(), without WaitReadBuffers(): the reads are abandoned.
  * The buffers stay pinned by the AIO subsystem until the reads complete.  An error
  * of such a read shows nowhere but in the buffers, and the rest of a short read is

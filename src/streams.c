@@ -212,9 +212,6 @@ end_walk(Walk *walk, ReadStream *stream, bool early)
 }
 
 /*
- * read_stream_for_blocks(rel regclass, blocks int4[])
- *		returns setof (blockoff int4, blocknum int4, buf int4)
- *
  * Reads these blocks of the main fork, in this order, repeats included, by a read
  * stream (read_stream_begin_relation, READ_STREAM_FULL).  One row is one block:
  * its index in the array, the block that the buffer holds, the buffer.  Raises an
@@ -349,17 +346,6 @@ count_reads(void)
 }
 
 /*
- * read_stream_run(rel regclass, blocks int4[], fork text DEFAULT 'main',
- *				   nruns int4 DEFAULT 1, maintenance bool DEFAULT false,
- *				   sequential bool DEFAULT false, full bool DEFAULT false,
- *				   use_batching bool DEFAULT false,
- *				   per_buffer_data int4 DEFAULT 0,
- *				   pause_at int4[] DEFAULT '{}', reset_at int4[] DEFAULT '{}',
- *				   end_at int4 DEFAULT -1, context text DEFAULT 'normal',
- *				   ring_size int4 DEFAULT 0)
- *		returns (runs int4, blocks int8, hits int8, reads int8, read_bytes int8,
- *				 waits int8)
- *
  * Runs a read stream (read_stream_begin_relation) over these blocks, in this
  * order, nruns times.  The four flags are those of read_stream.h;
  * per_buffer_data is a size in bytes; ring_size is in kB, 0 is the server's choice.

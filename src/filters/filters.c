@@ -41,10 +41,6 @@ get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64
 }
 
 /*
- * io_hold(rel regclass DEFAULT NULL, blockno int8 DEFAULT NULL,
- *		   fork text DEFAULT 'main', pid int DEFAULT NULL,
- *		   max_reads int DEFAULT NULL, keep bool DEFAULT false) returns int
- *
  * Holds matching reads from now on, until they are released.  NULL matches all.
  * Returns the filter's number.
  */
@@ -67,10 +63,6 @@ io_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_fail(rel regclass, result int, blockno int8 DEFAULT NULL,
- *		   pid int DEFAULT NULL, skip int DEFAULT 0, times int DEFAULT NULL,
- *		   fork text DEFAULT NULL, keep bool DEFAULT false) returns int
- *
  * Gives matching reads this result from now on: a number of bytes, if they
  * have read more (the rest is zeroed), or a negative errno.  Returns the
  * filter's number.
@@ -120,8 +112,6 @@ end_filters_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 }
 
 /*
- * io_hold_end(filter int DEFAULT NULL) returns int
- *
  * Ends this filter of io_hold(), or all of them, of any session.  Reads that
  * are held stay held.  Returns how many filters have ended.
  */
@@ -132,8 +122,6 @@ io_hold_end(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_fail_end(filter int DEFAULT NULL) returns int
- *
  * Ends this filter of io_fail(), or all of them, of any session.  Reads that
  * have been submitted keep the result that was chosen for them.  Returns how
  * many filters have ended.
@@ -145,8 +133,6 @@ io_fail_end(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_filters_get() returns setof record
- *
  * Returns the filters in force, for the view "io_filters".
  */
 Datum

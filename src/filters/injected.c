@@ -37,9 +37,6 @@ end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 }
 
 /*
- * inj_io_completion_wait(pid int DEFAULT NULL, relfilenode oid DEFAULT NULL,
- *						  blockno int4 DEFAULT NULL)
- *
  * Holds the completion of every matching read from now on, until
  * inj_io_completion_continue() in any session.  The process that would
  * complete it shows the wait event "completion_wait".  A later call takes the
@@ -62,8 +59,6 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 }
 
 /*
- * inj_io_completion_continue()
- *
  * Lets all held reads go on and holds no more.
  */
 Datum
@@ -73,9 +68,6 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
 }
 
 /*
- * inj_io_short_read_attach(result int, pid int DEFAULT NULL,
- *							relfilenode oid DEFAULT NULL)
- *
  * Gives matching reads this result from now on: a number of bytes below what
  * was read (the rest is zeroed), or a negative errno.  NULL leaves the result
  * as it is.
@@ -101,8 +93,6 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 }
 
 /*
- * inj_io_short_read_detach()
- *
  * Leaves the results of reads as they are.
  */
 Datum
@@ -112,8 +102,6 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 }
 
 /*
- * inj_io_reopen_attach()
- *
  * Makes I/O workers fail to reopen files from now on; reads through them fail
  * with ENOENT.
  */
@@ -134,8 +122,6 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 }
 
 /*
- * inj_io_reopen_detach()
- *
  * Lets I/O workers reopen files again.
  */
 Datum

@@ -376,10 +376,6 @@ add_device(const GateDevice *new_device)
 }
 
 /*
- * io_device(latency interval, queue_depth int DEFAULT 32,
- *			 jitter float8 DEFAULT 0, bytes_per_second int8 DEFAULT NULL,
- *			 rel regclass DEFAULT NULL, keep bool DEFAULT false)
- *
  * Simulates a device: from now on matching reads take at least this long, and
  * at most "queue_depth" of them are served at once.  With jitter, the latency
  * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.
@@ -456,8 +452,6 @@ end_devices_of_no_relation(void)
 }
 
 /*
- * io_device_end(rel regclass DEFAULT NULL) returns int
- *
  * Ends the device for a relation, or all; with '-', those for relations that are gone.
  * The reads on them are performed at once.  Returns how many have ended.
  */
@@ -477,8 +471,6 @@ io_device_end(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_devices_get() returns setof record
- *
  * Returns the devices, for the view "io_devices".
  */
 Datum
@@ -527,8 +519,6 @@ io_devices_get(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_device_reads_get() returns setof record
- *
  * Returns the reads that devices have in hand, for the view "io_device_reads".
  */
 Datum

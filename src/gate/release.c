@@ -188,8 +188,6 @@ gate_release_one(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * io_release(pid int, io_id int, result int DEFAULT NULL) returns bool
- *
  * Releases one held read.  NULL performs it, a number of bytes makes it that
  * short, a negative errno fails it.  Returns false if it is not held.
  */
@@ -202,8 +200,6 @@ io_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_release_all(result int DEFAULT NULL) returns int
- *
  * Releases all reads that are held now.  Returns their number.
  */
 Datum

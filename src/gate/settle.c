@@ -437,10 +437,6 @@ get_timeout(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * io_settle(processes int4[], pid int DEFAULT NULL, io_id int DEFAULT NULL,
- *			 result int DEFAULT NULL, timeout int DEFAULT 10000)
- *			 returns setof record
- *
  * Releases a held read as io_release() does, unless pid is NULL; waits until all these
  * processes are quiet, at most for "timeout" milliseconds; and returns a row for
  * each process and a row for each AIO handle that they have in use.  A process that is not

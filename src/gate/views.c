@@ -125,8 +125,6 @@ put_held(FunctionCallInfo fcinfo, HandleCopy *copy)
 }
 
 /*
- * io_held_get() returns setof record
- *
  * The reads that are held, at one moment; the view "io_held" puts names to them.
  */
 Datum
@@ -187,8 +185,6 @@ sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
 }
 
 /*
- * io_gate_get() returns record
- *
  * Returns what can be held on this server, for the view "io_gate".
  */
 Datum

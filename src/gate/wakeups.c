@@ -166,8 +166,6 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * io_hold_wakeups("on" bool) returns bool
- *
  * Holds wakeups from now on, or no longer.  While they are held, a process that has
  * waited for a held read waits for io_wake().  Returns whether they were held.
  */
@@ -204,8 +202,6 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_wake(pid int) returns bool
- *
  * Ends a held wakeup.  Returns false if the process has none.
  */
 Datum
@@ -236,8 +232,6 @@ io_wake(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_held_wakeups_get() returns setof record
- *
  * The held wakeups, and which reads the processes have waited for; for the
  * view "io_held_wakeups".
  */

@@ -14,8 +14,6 @@ PG_FUNCTION_INFO_V1(io_trace_reset);
 PG_FUNCTION_INFO_V1(io_trace_status_get);
 
 /*
- * io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
- *
  * Records matching reads of all processes from now on, in place of what an
  * earlier call has asked for.  NULL matches all.
  */
@@ -53,8 +51,6 @@ io_trace_start(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_trace_stop()
- *
  * Records no more reads.  Reads that have a record already go on to add to
  * it.
  */
@@ -73,8 +69,6 @@ io_trace_stop(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_trace_reset()
- *
  * Forgets what has been recorded so far.
  */
 Datum
@@ -91,8 +85,6 @@ io_trace_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * io_trace_status_get() returns record
- *
  * Returns what is being recorded, for the view "io_trace_status".
  */
 Datum

@@ -121,8 +121,6 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 }
 
 /*
- * io_trace_get() returns setof record
- *
  * Returns the records, in the order in which the reads were staged, for the
  * view "io_trace".  Columns are those of pg_aios where there is one; times
  * are in milliseconds.
