@@ -321,19 +321,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_wake(int) IS
 'end the held wakeup of a process';
 
-CREATE FUNCTION io_settle(processes int4[],
-	pid int DEFAULT NULL,
-	io_id int DEFAULT NULL,
-	result int DEFAULT NULL,
-	timeout int DEFAULT 10000,
-	OUT kind text, OUT pid int4, OUT state text, OUT wait_event text,
-	OUT io_id int4, OUT held bool, OUT relfilenode oid, OUT fork text,
-	OUT blockno int8, OUT nblocks int4, OUT waiters int4[])
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+CREATE FUNCTION io_settle(timeout int DEFAULT 10000)
+RETURNS bool
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION io_settle(int4[], int, int, int, int) IS
-'release a held read, wait until these processes are quiet, and tell what they wait for';
+COMMENT ON FUNCTION io_settle(int) IS
+'wait until no other process of the server runs; return whether that is so';
 
 CREATE FUNCTION io_fail(rel regclass, result int,
 	blockno int8 DEFAULT NULL,
@@ -375,8 +368,8 @@ COMMENT ON FUNCTION io_device_end(regclass) IS
 'end the simulated device for a relation, or all devices';
 
 -- The views below say what these functions return.
-CREATE FUNCTION io_held_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
-	OUT off int8, OUT length int8, OUT target_desc text,
+CREATE FUNCTION io_handles_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
+	OUT state text, OUT held bool, OUT off int8, OUT length int8, OUT target_desc text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT nblocks int4,
 	OUT filter int4, OUT since timestamptz, OUT waiters int4[],
@@ -438,7 +431,7 @@ CREATE VIEW io_held AS
 SELECT pid, io_id, io_generation, off, length, target_desc,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, nblocks, filter, since, waiters, f_localmem
-FROM io_held_get();
+FROM io_handles_get() WHERE held;
 
 COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
 
@@ -581,6 +574,6 @@ END $$;
 GRANT SELECT ON io_held, io_held_wakeups, io_filters, io_devices, io_device_reads, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_held_get(), io_held_wakeups_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_handles_get(), io_held_wakeups_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get()
 TO pg_read_all_stats;

@@ -115,14 +115,6 @@ extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
 #define PLANNER_ARGUMENTS parse, query_string, cursorOptions, boundParams
 #endif
 
-/* The class of wait events that are about buffers. */
-#if PG_VERSION_NUM >= 190000
-#define WAIT_CLASS_BUFFER PG_WAIT_BUFFER
-#else
-#define WAIT_CLASS_BUFFER PG_WAIT_BUFFERPIN
-#endif
-#define WAIT_EVENT_CLASS_BITS 0xFF000000
-
 /* Returns whether this operation has joined another session's I/O.  18 cannot. */
 static inline bool
 read_buffers_joined(const ReadBuffersOperation *operation)

@@ -25,8 +25,13 @@ from .scenario import FAILURES, Scenario, SessionPlan, parse_step
 CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|terminate)_(?P<who>[A-Z]+)$"
                     r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
 
-#: states of io_settle() in which a process waits
+#: states of a process in which it waits
 WAITS = ("held read", "held wakeup", "unsubmitted read", "lock", "lwlock", "buffer")
+
+#: what processes do, and the handles in use; asked when all is quiet
+LOOK = """SELECT a.pid, a.state, a.wait_event_type, a.wait_event, w.pid FROM pg_stat_get_activity(NULL) a
+    LEFT JOIN io_held_wakeups_get() w USING (pid) WHERE a.pid = ANY(%s::int[]);
+SELECT pid, state, io_id, held, relfilenode, fork, blockno, nblocks, waiters FROM io_handles_get() WHERE held OR pid = ANY(%s::int[])"""
 
 
 class NotPossible(Exception):
@@ -35,6 +40,29 @@ class NotPossible(Exception):
 
 class Trouble(Exception):
     """What must not happen: the server is gone, or never quiet."""
+
+
+def state_of(activity: tuple, handle: tuple | None) -> str:
+    """What a process does, by pg_stat_activity and the handle for which it waits."""
+    _, state, kind, event, woken = activity
+    if woken:
+        return "held wakeup"
+    # the startup process of a standby that has replayed all that there is
+    if (state or "").startswith("idle") or event == "RecoveryWalStream":
+        return "idle"
+    if kind == "Lock":
+        return "lock"
+    if handle and handle[3] == "t":
+        return "held read" if event in ("IoGateHeld", "completion_wait", "AioIoCompletion") else "running"
+    if handle:
+        return {"DEFINED": "unsubmitted read", "STAGED": "unsubmitted read", "COMPLETED_SHARED": "completed read",
+                "COMPLETED_LOCAL": "completed read"}.get(handle[1], "running")
+    if kind == "LWLock":
+        return "lwlock"
+    if event == "BufferIo" or kind in ("Buffer", "BufferPin"):
+        return "buffer"
+    # of servers with the fix of doc/reports.md#io_uring-wait-hang
+    return "unsubmitted read" if event == "AioIoSubmit" else "running"
 
 
 def digest(text: str) -> str:
@@ -252,7 +280,7 @@ class Engine:
 
     def _wait_until_gone(self, pid: int) -> None:
         deadline = time.monotonic() + 10
-        while self.observer.ask(f"SELECT state FROM io_settle(ARRAY[{pid}])")[0][0][0] != "gone":
+        while self.observer.ask(f"SELECT FROM pg_stat_activity WHERE pid = {pid}")[0]:
             if time.monotonic() > deadline:
                 raise Trouble(f"process {pid} does not end")
             time.sleep(0.001)
@@ -300,9 +328,9 @@ class Engine:
 
     def settle(self, release: Held | None = None, result: int | None = None, patience: float = 10.0) -> State:
         """Waits until all is quiet; returns the state."""
-        arguments = ""
+        first = ""
         if release:
-            arguments = f", {release.pid}, {release.io_id}, {'NULL' if result is None else result}"
+            first = f"io_release({release.pid}, {release.io_id}, {'NULL' if result is None else result}), "
         deadline = time.monotonic() + patience
         while True:
             self._collect()
@@ -310,60 +338,60 @@ class Engine:
             pids = [s.connection.pid for s in mine]
             file = "".join(f"; SELECT '{name}', fork, blockno, flags, refcount FROM buffers_in_file({oid})"
                            for oid, name in self.files.items() if oid)
-            answers = self.observer.ask(f"SELECT * FROM io_settle(ARRAY[{','.join(map(str, pids))}]::int[]{arguments},"
-                                   f" timeout => {2000 if release is None else 5000})" + file)
-            arguments, release = "", None
-            states = {int(row[1] or 0): row for row in answers[0] if row[0] == "process"}
-            unread = [s for s in mine if s.busy and states[s.connection.pid][2] in ("idle", "gone")]
-            running = [self._name_of(pid) for pid, row in states.items() if row[2] == "running"]
-            if not unread and not running:
+            listed = f"'{{{','.join(map(str, pids))}}}'"
+            quiet, activities, handles, *buffers = self.observer.ask(
+                f"SELECT {first}io_settle({2000 if release is None else 5000}); " + LOOK % (listed, listed) + file)
+            first, release = "", None
+            waited_for = {int(pid): row for row in handles for pid in (row[8] or "").strip("{}").split(",") if pid}
+            states = dict.fromkeys(pids, ("gone", "", None)) | {
+                int(row[0]): (state_of(row, waited_for.get(int(row[0]))), row[3], waited_for.get(int(row[0]))) for row in activities}
+            unread = [s for s in mine if s.busy and states[s.connection.pid][0] in ("idle", "gone")]
+            running = [pid for pid, row in states.items() if row[0] == "running"]
+            if quiet[0][-1] == "t" and not unread and not running:
                 break
             if time.monotonic() > deadline:
-                raise Trouble("never quiet: " + ", ".join(
-                    f"{self._name_of(pid)} {row[2]} ({row[3]})" for pid, row in states.items() if row[2] == "running")
-                    + "".join(f"{s.name} does not answer" for s in unread))
+                raise Trouble("never quiet: " + ", ".join(f"{self._name_of(pid)} running ({states[pid][1]})" for pid in running)
+                              + "".join(f"{s.name} does not answer" for s in unread))
             select.select([s.connection.socket for s in unread], [], [], 0.002)
         # warnings of sessions that wait by now
         self._collect()
-        return self._state(answers)
+        return self._state(states, handles, buffers)
 
-    def _state(self, answers: list) -> State:
-        handles = [row for row in answers[0] if row[0] == "handle"]
-        processes = {int(row[1]): row for row in answers[0] if row[0] == "process"}
+    def _state(self, states: dict, handles: tuple, buffers: list) -> State:
         labels: dict[int, str] = {}
         self.held, self.handles, self.unsubmitted = {}, [], []
         seen: set[tuple[int, int, str]] = set()
         # which of its handles a session takes differs from run to run
-        for row in sorted(handles, key=lambda row: (self._name_of(int(row[1])), str(row[7]), int(row[8] or 0), int(row[4]))):
-            pid, io_id, held = int(row[1]), int(row[4]), row[5] == "t"
+        for row in sorted(handles, key=lambda row: (self._name_of(int(row[0])), str(row[5]), int(row[6] or 0), int(row[2]))):
+            pid, io_id, held = int(row[0]), int(row[2]), row[3] == "t"
             owner = self._name_of(pid)
-            if row[8] is None:
-                self.handles.append(f"{owner} {row[2]}")
+            if row[6] is None:
+                self.handles.append(f"{owner} {row[1]}")
                 continue
-            relation = self.files.get(row[6], "other")
+            relation = self.files.get(row[4], "other")
             prefix = "" if relation == "t" else f"{relation}."
-            if row[7] != "main":
-                prefix += f"{row[7]}."
-            label = f"{owner}:{prefix}{row[8]}+{row[9]}"
+            if row[5] != "main":
+                prefix += f"{row[5]}."
+            label = f"{owner}:{prefix}{row[6]}+{row[7]}"
             while held and label in self.held:
                 label += "'"
             labels[io_id] = label
-            waiters = sorted(self._name_of(int(pid)) for pid in row[10].strip("{}").split(",") if pid)
-            self.handles.append(f"{label} {'HELD' if held else row[2]} <{','.join(waiters)}>")
+            waiters = sorted(self._name_of(int(pid)) for pid in row[8].strip("{}").split(",") if pid)
+            self.handles.append(f"{label} {'HELD' if held else row[1]} <{','.join(waiters)}>")
             if held:
-                self.held[label] = Held(label, pid, io_id, int(row[8]), int(row[9]), tuple(waiters))
+                self.held[label] = Held(label, pid, io_id, int(row[6]), int(row[7]), tuple(waiters))
                 # a handle may serve the next read by now
                 seen.add((pid, io_id, label))
                 if (pid, io_id, label) not in self.known:
                     self.reads += 1
                     if owner in self.sessions:
                         self.sessions[owner].reads.append(label)
-            elif waiters and row[2] in ("DEFINED", "STAGED"):
+            elif waiters and row[1] in ("DEFINED", "STAGED"):
                 self.unsubmitted.append((owner, label))
         self.known = seen
         self.handles.sort()
         self.buffers = []
-        for rows in answers[1:]:
+        for rows in buffers:
             for name, fork, block, flags, refcount in rows:
                 words = sorted(set(flags.strip("{}").split(",")) - {"PERMANENT", "CHECKPOINT_NEEDED", ""})
                 place = ("" if name == "t" else f"{name}.") + ("" if fork == "main" else f"{fork}.") + block
@@ -372,13 +400,12 @@ class Engine:
         for session in self.sessions.values():
             if session.gone:
                 session.state, session.waits_for = "gone", ""
-            elif session.connection.pid in processes:
-                row = processes[session.connection.pid]
-                session.state = row[2]
+            elif session.connection.pid in states:
+                session.state, event, handle = states[session.connection.pid]
                 if session.state != "held wakeup":
-                    session.waits_for = labels.get(int(row[4]), "") if row[4] is not None else ""
+                    session.waits_for = labels.get(int(handle[2]), "") if handle else ""
                 if session.state in ("lwlock", "buffer"):
-                    session.waits_for = row[3] or ""
+                    session.waits_for = event or ""
             else:
                 session.state, session.waits_for = "idle", ""
         return self._describe()

@@ -18,8 +18,7 @@
  *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
  *		wakeups.c	where processes stop that have waited for a held read
- *		settle.c	waiting until all is quiet
- *		views.c		what is held, and what can be
+ *		views.c		what is held and who waits for it, and what can be held
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
@@ -208,13 +207,6 @@ extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation);
 extern bool gate_interrupt_is_blocked(void);
 
-/* does this process wait for io_wake()?  called with the lock */
-static inline bool
-gate_wakeup_is_held(ProcNumber procno)
-{
-	return gate->wakeups[procno].held && !gate->wakeups[procno].may_go_on;
-}
-
 /* held.c */
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
@@ -222,7 +214,6 @@ extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 
 /* release.c */
 extern const FilterHandler gate_handler;
-extern bool gate_release_one(FunctionCallInfo fcinfo, int arg);
 extern void gate_release_all(void);
 
 /* device.c */
@@ -244,19 +235,5 @@ extern void gate_hurry_due(void);
 
 /* worker.c */
 extern void gate_register_worker(void);
-
-/* views.c */
-typedef struct HandleCopy
-{
-	int			io_id;
-	int			pid;
-	bool		held;
-	GateIo		io;
-	PgAioHandle handle;
-	const int  *waiters;
-	int			nwaiters;
-} HandleCopy;
-extern int	gate_copy_handles(const int *pids, int npids, HandleCopy **copies);
-extern Datum gate_waiters_of(const HandleCopy *copy);
 
 #endif							/* TEST_AIO_GATE_H */

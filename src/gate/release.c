@@ -152,22 +152,21 @@ const FilterHandler gate_handler = {
 };
 
 /*
- * Releases the held read that three arguments, from "arg" on, are about: pid, io_id
- * and result.  Returns false if it is not held.
+ * Releases one held read.  NULL performs it, a number of bytes makes it that
+ * short, a negative errno fails it.  Returns false if it is not held.
  */
-bool
-gate_release_one(FunctionCallInfo fcinfo, int arg)
+Datum
+io_release(PG_FUNCTION_ARGS)
 {
-	int			pid;
-	int			io_id;
-	bool		has_result = !PG_ARGISNULL(arg + 2);
-	int32		result = has_result ? PG_GETARG_INT32(arg + 2) : 0;
+	int			pid = PG_GETARG_INT32(0);
+	int			io_id = PG_GETARG_INT32(1);
+	bool		has_result = !PG_ARGISNULL(2);
+	int32		result = has_result ? PG_GETARG_INT32(2) : 0;
 	PgAioHandle *ioh;
 	GateIo	   *io;
 
-	check_not_null("pid and io_id", PG_ARGISNULL(arg) || PG_ARGISNULL(arg + 1));
-	pid = PG_GETARG_INT32(arg);
-	io_id = PG_GETARG_INT32(arg + 1);
+	require_gate(fcinfo);
+	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
 	check_io_result(result);
 	check_range("io_id", io_id, 0, gate->nios - 1);
 
@@ -179,24 +178,12 @@ gate_release_one(FunctionCallInfo fcinfo, int arg)
 		GetPGProcByNumber(ioh->owner_procno)->pid != pid)
 	{
 		LWLockRelease(gate->lock);
-		return false;
+		PG_RETURN_BOOL(false);
 	}
 	choose_result(io, has_result, result);
 	release_and_unlock(ioh, io);
 
-	return true;
-}
-
-/*
- * Releases one held read.  NULL performs it, a number of bytes makes it that
- * short, a negative errno fails it.  Returns false if it is not held.
- */
-Datum
-io_release(PG_FUNCTION_ARGS)
-{
-	require_gate(fcinfo);
-
-	PG_RETURN_BOOL(gate_release_one(fcinfo, 0));
+	PG_RETURN_BOOL(true);
 }
 
 /*

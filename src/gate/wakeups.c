@@ -220,7 +220,7 @@ io_wake(PG_FUNCTION_ARGS)
 	{
 		PGPROC	   *proc = GetPGProcByNumber(i);
 
-		if (!gate_wakeup_is_held(i) || proc->pid != pid)
+		if (!gate->wakeups[i].held || gate->wakeups[i].may_go_on || proc->pid != pid)
 			continue;
 		gate->wakeups[i].may_go_on = true;
 		SetLatch(&proc->procLatch);

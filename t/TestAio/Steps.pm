@@ -73,16 +73,11 @@ sub differences ($before, $after)
 # has come to the next.  Returns the session's state and what is held: number, file, fork and block.
 sub _next_read ($self, $pid, @performed)
 {
-	my $perform = join '', map { ", $_" } @performed;
-	my ($state, @held);
-	my $query = "SELECT kind, state, io_id, relfilenode, fork, blockno FROM io_settle(ARRAY[$pid]$perform) WHERE kind = 'process' OR held";
-	for (split /\n/, $self->{aio}->sql($query))
-	{
-		my ($kind, $what, @read) = split /\|/;
-		if ($kind eq 'process') { $state = $what }
-		else { push @held, \@read }
-	}
-	return ($state, @held);
+	$self->{aio}->sql('SELECT ' . (@performed ? 'io_release(' . join(', ', @performed) . '), ' : '') . 'io_settle()');
+	my ($state, @held) = split /\n/, $self->{aio}->sql("SELECT coalesce((SELECT CASE WHEN state LIKE 'idle%' THEN 'idle'"
+		  . " WHEN wait_event_type = 'Lock' THEN 'lock' ELSE coalesce(wait_event, 'running') END FROM pg_stat_activity WHERE pid = $pid), 'gone')"
+		  . " UNION ALL SELECT concat_ws('|', io_id, relfilenode, fork, blockno) FROM io_handles_get() WHERE held");
+	return ($state, map { [ split /\|/ ] } @held);
 }
 
 # Runs a statement step by step, with no block in the pool that can be evicted, and returns the
@@ -105,7 +100,7 @@ sub steps ($self, $session, $sql)
 		# for the snapshot of this very query
 		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock)$/ && !$session->has_ended && time < $latest;
 		last if $session->has_ended;
-		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'held read' || @held != 1;
+		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'IoGateHeld' || @held != 1;
 		my ($io_id, $file, $fork, $block) = @{ $held[0] };
 		@performed = ($pid, $io_id);
 		# catalogs are read, too

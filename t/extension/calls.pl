@@ -54,7 +54,7 @@ for_each_io_method(sub {
 	# A call reads no catalog to find out whether it may run: the read could be held, perhaps by what
 	# the call is about to end.
 	$aio->scenario('the extension is looked up', with('alice', sub ($alice) {
-		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_held_get()')
+		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_handles_get()')
 		{
 			SKIP: {
 				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|held)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;

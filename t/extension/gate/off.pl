@@ -13,7 +13,7 @@ sub calls ($aio)
 SELECT format('%s(%s)', proname, (
 	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
 	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
-FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!trace|histogram|filters_get|gate_get|relation)'
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!settle|trace|filters_get|gate_get|relation)'
 END
 }
 
