@@ -408,7 +408,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
-	OUT handler text, OUT can_hold text[], OUT cannot_hold text[],
+	OUT handler text, OUT synchronous bool,
 	OUT worker int4, OUT held int4)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;

@@ -53,15 +53,10 @@ needs_synchronous_execution(PgAioHandle *ioh)
 static int
 submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
-	int			submitted;
-
 	if (io_listener != NULL)
 		io_listener->submitting(num_staged_ios, staged_ios);
-	submitted = (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
-	if (io_listener != NULL)
-		io_listener->submitted();
 
-	return submitted;
+	return (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
 }
 
 /*

@@ -25,11 +25,7 @@ typedef struct IoInterceptor
 	bool		(*decide) (PgAioHandle *ioh);
 	/* returns whether this use of a handle has been captured */
 	bool		(*has) (PgAioHandle *ioh, uint64 generation);
-
-	/*
-	 * returns whether it holds or delays this captured read; before
-	 * submission, what was decided
-	 */
+	/* returns whether it holds or delays this captured read, or has */
 	bool		(*delays) (PgAioHandle *ioh);
 	/* takes the captured ones, gives the others to io_server_ops */
 	int			(*submit) (uint16 num_staged_ios, PgAioHandle **staged_ios);
@@ -46,7 +42,6 @@ typedef struct IoListener
 	void		(*staged) (PgAioHandle *ioh, bool synchronous);
 	/* this process submits what it has staged */
 	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
-	void		(*submitted) (void);
 	/* this process waits; false: wait_ends need not be called on an error */
 	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
 	void		(*wait_ends) (void);

@@ -62,9 +62,8 @@ gate_has(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * IoInterceptor.delays: returns whether a captured read is held, or on its
- * way to a device.  Before the read is submitted, this is what was decided
- * when it was staged; the filter or the device may end in between.
+ * IoInterceptor.delays: returns whether a captured and submitted read is or was held,
+ * or on a device.
  */
 bool
 gate_delays(PgAioHandle *ioh)

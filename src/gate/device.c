@@ -169,7 +169,7 @@ gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
 
 	/* what only the owner can perform, it does when it waits */
 	if (!gate_is_local(ioh))
-		gate_due_add(io);
+		pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
 }
@@ -189,7 +189,7 @@ gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
 	io->device = -1;
 	io->due = 0;
 	io->phase = GATE_DUE;
-	gate_due_add(io);
+	pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
 }

@@ -9,37 +9,6 @@
 
 #include "storage/condition_variable.h"
 
-/* pairingheap_comparator: the read that is due first comes first */
-static int
-compare_due(const pairingheap_node *a, const pairingheap_node *b,
-			void *arg pg_attribute_unused())
-{
-	IoTime		due_a = pairingheap_const_container(GateIo, due_node, a)->due;
-	IoTime		due_b = pairingheap_const_container(GateIo, due_node, b)->due;
-
-	return (due_a < due_b) - (due_a > due_b);
-}
-
-/* a process that is not forked may have this library at another address */
-static pairingheap *
-due_heap(void)
-{
-	gate->due.ph_compare = compare_due;
-	return &gate->due;
-}
-
-void
-gate_due_add(GateIo *io)
-{
-	pairingheap_add(due_heap(), &io->due_node);
-}
-
-void
-gate_due_remove(GateIo *io)
-{
-	pairingheap_remove(due_heap(), &io->due_node);
-}
-
 /*
  * Gets the time at which the first read is due.  Returns false if there is
  * none.
@@ -91,10 +60,10 @@ gate_hurry_due(void)
 		if (io->phase != GATE_DUE || !must_hurry(io))
 			continue;
 		if (!gate_is_local(ioh))
-			gate_due_remove(io);
+			pairingheap_remove(&gate->due, &io->due_node);
 		io->due = 0;
 		if (!gate_is_local(ioh))
-			gate_due_add(io);
+			pairingheap_add(&gate->due, &io->due_node);
 		ConditionVariableBroadcast(&ioh->cv);
 	}
 }

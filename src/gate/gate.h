@@ -227,8 +227,6 @@ extern void gate_close(void);
 extern void gate_end_kept_devices(Oid database);
 
 /* due.c */
-extern void gate_due_add(GateIo *io);
-extern void gate_due_remove(GateIo *io);
 extern bool gate_next_due(IoTime *due);
 extern PgAioHandle *gate_first_due(IoTime until);
 extern void gate_hurry_due(void);

@@ -55,7 +55,7 @@ gate_take(PgAioHandle *ioh, GateIo *io)
 			gate->nstopped--;
 	}
 	else if (!gate_is_local(ioh))
-		gate_due_remove(io);
+		pairingheap_remove(&gate->due, &io->due_node);
 	io->phase = GATE_TAKEN;
 }
 

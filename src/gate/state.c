@@ -11,6 +11,17 @@
 GateState  *gate;
 bool		gate_sees_synchronous = false;
 
+/* pairingheap_comparator: the read that is due first comes first */
+static int
+compare_due(const pairingheap_node *a, const pairingheap_node *b,
+			void *arg pg_attribute_unused())
+{
+	IoTime		due_a = pairingheap_const_container(GateIo, due_node, a)->due;
+	IoTime		due_b = pairingheap_const_container(GateIo, due_node, b)->due;
+
+	return (due_a < due_b) - (due_a > due_b);
+}
+
 static int
 number_of_processes(void)
 {
@@ -42,6 +53,8 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	memset(gate, 0, gate_shmem_size(nhandles));
 	gate->lock = lock;
 	gate->worker = INVALID_PROC_NUMBER;
+	/* the server's processes are forked, and have the function there as well */
+	gate->due.ph_compare = compare_due;
 
 	/* not where they are needed: registering a name may allocate */
 	gate->wait_event_held = WaitEventExtensionNew("IoGateHeld");

@@ -158,47 +158,6 @@ io_handles_get(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-static void
-add_text(ArrayBuildState **array, const char *text)
-{
-	*array = accumArrayResult(*array, CStringGetTextDatum(text), false,
-							  TEXTOID, CurrentMemoryContext);
-}
-
-static Datum
-text_array(ArrayBuildState *array)
-{
-	if (array == NULL)
-		return PointerGetDatum(construct_empty_array(TEXTOID));
-	return makeArrayResult(array, CurrentMemoryContext);
-}
-
-/*
- * Sorts the kinds of read by whether the gate can capture them on this server.
- */
-static void
-sort_kinds(ArrayBuildState **captured, ArrayBuildState **passing)
-{
-	bool		synchronous = gate != NULL && gate_sees_synchronous;
-
-	if (gate == NULL)
-	{
-		add_text(passing, psprintf("all: %s", subsystem_unavailable(&gate_subsystem)->reason));
-		return;
-	}
-
-	if (io_method != IOMETHOD_SYNC || synchronous)
-		add_text(captured, "asynchronous reads into shared buffers and temporary tables");
-	if (synchronous)
-		add_text(captured, "synchronous reads, such as of single blocks of indexes and catalogs");
-	else if (io_method == IOMETHOD_SYNC)
-		add_text(passing, "buffered reads: with io_method=sync all of them are synchronous, and \"test_aio.reach_synchronous_reads\" is off");
-	else
-		add_text(passing, "synchronous reads, such as of single blocks of indexes and catalogs, streams with effective_io_concurrency = 0, and (19) lone misses of a stream: the I/O method never sees them, and \"test_aio.reach_synchronous_reads\" is off");
-	add_text(passing, "reads of processes that cannot be interrupted or are about to exit: startup, checkpointer, background writer, autovacuum launcher, anyone in a critical section");
-	add_text(passing, "reads that bypass the buffer manager's asynchronous path: smgrread(), as for WAL-logged copies");
-}
-
 /*
  * Returns what can be held on this server, for the view "io_gate".
  */
@@ -206,13 +165,9 @@ Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
 	Row			row = {0};
-	ArrayBuildState *captured = NULL;
-	ArrayBuildState *passing = NULL;
 	const FilterHandler *handler = filters_handler(FILTER_COMPLETION_WAIT);
 
 	require_monitor(fcinfo);
-
-	sort_kinds(&captured, &passing);
 
 	row_add_text(&row, GetConfigOptionByName("io_method", NULL, false));
 	row_add(&row, BoolGetDatum(gate != NULL));
@@ -221,8 +176,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 		row_add_text(&row, handler == &gate_handler || handler == NULL ? "gate" : "both");
 	else
 		row_add_text(&row, handler != NULL ? handler->name : NULL);
-	row_add(&row, text_array(captured));
-	row_add(&row, text_array(passing));
+	row_add_if(&row, gate != NULL, BoolGetDatum(gate_sees_synchronous));
 	row_add_if(&row, gate != NULL && gate->worker_pid != 0, Int32GetDatum(gate != NULL ? gate->worker_pid : 0));
 	row_add_if(&row, gate != NULL, Int32GetDatum(gate != NULL ? gate->nheld : 0));
 

@@ -42,6 +42,7 @@ callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 	record->outcome.raw = ioh->result;
 	record->outcome.status = result.status;
 	record->executor = executor_of(ioh);
+	record->held = io_is_delayed(ioh, ioh->generation);
 	record->completer = trace_myself();
 	SpinLockRelease(&record->mutex);
 }

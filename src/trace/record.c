@@ -15,17 +15,6 @@ static int	nstaged;
 static uint32 my_filter;
 static IoMatch my_match;
 
-/* reads that are being submitted, and were to be held when they were staged */
-typedef struct HeldRead
-{
-	PgAioHandle *ioh;
-	uint64		generation;
-	uint64		seq;
-} HeldRead;
-
-static HeldRead to_be_held[PGAIO_SUBMIT_BATCH_SIZE];
-static int	nto_be_held;
-
 /* The wait of this process for a read, if "seq" is set. */
 typedef struct OngoingWait
 {
@@ -134,7 +123,6 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	const PgAioTargetData *target = NULL;
 	int			ahead = 0;
 
-	nto_be_held = 0;
 	if (likely(nstaged == 0))
 		return;
 
@@ -143,7 +131,6 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	for (int i = 0; i < num_staged_ios; i++)
 	{
 		PgAioHandle *ioh = staged_ios[i];
-		bool		held = io_is_delayed(ioh, ioh->generation);
 		TraceRecord *record;
 
 		/* those of a batch are mostly for the same relation */
@@ -166,38 +153,10 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		record->submitted = now;
 		record->in_progress = before + i + 1;
 		record->lookahead = ahead;
-		record->held = held;
-		if (held)
-			to_be_held[nto_be_held++] = (HeldRead)
-		{
-			.ioh = ioh,.generation = ioh->generation,.seq = record->seq
-		};
 		SpinLockRelease(&record->mutex);
 	}
 
 	nstaged = 0;
-}
-
-/*
- * IoListener.submitted: records which reads are not held after all, since the
- * filter or the device had ended or could not take them.
- */
-void
-trace_submitted(void)
-{
-	for (int i = 0; i < nto_be_held; i++)
-	{
-		TraceRecord *record;
-
-		if (io_is_delayed(to_be_held[i].ioh, to_be_held[i].generation))
-			continue;
-		record = trace_lock(to_be_held[i].seq);
-		if (record != NULL)
-		{
-			record->held = false;
-			SpinLockRelease(&record->mutex);
-		}
-	}
 }
 
 static void

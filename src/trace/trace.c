@@ -11,7 +11,6 @@
 static const IoListener listener = {
 	.staged = trace_staged,
 	.submitting = trace_submitting,
-	.submitted = trace_submitted,
 	.wait_begins = trace_wait_begins,
 	.wait_ends = trace_wait_ends,
 };

@@ -68,7 +68,7 @@ typedef struct TraceRecord
 {
 	slock_t		mutex;
 	uint8		flags;			/* PgAioHandleFlags, when it was staged */
-	bool		held;			/* captured by the gate: held or on a device */
+	bool		held;			/* complete, and was held or on a device */
 	bool		joined;			/* others than the issuer have waited for it */
 	TraceState	state;
 	uint64		seq;			/* 0: not used yet */
@@ -176,7 +176,6 @@ trace_myself(void)
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern void trace_submitted(void);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
 extern void trace_wait_ends(void);
 

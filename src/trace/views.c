@@ -116,7 +116,8 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_add_if(row, completed && record->completer.pid != 0, Int32GetDatum(record->completer.pid));
 	row_add(row, BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
-	row_add(row, BoolGetDatum(record->held));
+	row_add(row, BoolGetDatum(completed ? record->held : submitted &&
+							  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
 	row_add_text(row, trace_process_type(&record->issuer));
 }
 
