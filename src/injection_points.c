@@ -17,8 +17,6 @@
 #include "filters/filters.h"
 #include "storage/condition_variable.h"
 
-#include <dlfcn.h>
-
 #include "miscadmin.h"
 #include "utils/injection_point.h"
 
@@ -136,13 +134,11 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 static bool
 get_library_name(char *name, size_t size)
 {
-	Dl_info		info;
 	char		library[MAXPGPATH];
 	char		pkglibdir[MAXPGPATH];
 	StringInfoData path;
 
-	if (dladdr((void *) test_aio_before_shared_completion, &info) == 0 ||
-		realpath(info.dli_fname, library) == NULL ||
+	if (realpath(library_path(), library) == NULL ||
 		realpath(pkglib_path, pkglibdir) == NULL)
 		return false;
 
@@ -219,18 +215,12 @@ attach_injection_points(void)
 static void
 begin(void)
 {
-	/* a held process sees changes itself: filters_await_change() */
-	static const FilterHandler handler = {.name = "injection points"};
 	static const FilterKind kinds[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 	const Unavailable *unavailable = attach_injection_points();
 
 	for (size_t i = 0; i < lengthof(kinds); i++)
-	{
-		if (unavailable == NULL)
-			filters_set_handler(kinds[i], &handler);
-		else
-			filters_set_unavailable(kinds[i], unavailable);
-	}
+		filters_set_carrier(kinds[i], unavailable == NULL ? CARRIED_BY_INJECTION_POINTS : CARRIED_BY_NOBODY,
+							unavailable);
 }
 
 /*

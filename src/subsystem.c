@@ -14,13 +14,6 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
-const Unavailable not_preloaded = {
-	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-	.message = "test_aio must be loaded via \"shared_preload_libraries\"",
-	.reason = "test_aio was not preloaded",
-	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.",
-};
-
 /* in the order in which they begin */
 static Subsystem *subsystems[MAX_SUBSYSTEMS];
 static int	nsubsystems;
@@ -54,14 +47,6 @@ library_path(void)
 	return dladdr(&subsystems, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
 }
 
-static void
-record_unavailable(Subsystem *subsystem, const char *reason, const char *hint)
-{
-	/* what is allocated here now, other processes lose */
-	subsystem->unavailable.reason = MemoryContextStrdup(TopMemoryContext, reason);
-	subsystem->unavailable.hint = hint;
-}
-
 /*
  * Records why a subsystem does not work in this server and what mends it, and logs
  * the reason.
@@ -69,7 +54,9 @@ record_unavailable(Subsystem *subsystem, const char *reason, const char *hint)
 void
 subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
 {
-	record_unavailable(subsystem, reason, hint);
+	/* what is allocated here now, other processes lose */
+	subsystem->unavailable.reason = MemoryContextStrdup(TopMemoryContext, reason);
+	subsystem->unavailable.hint = hint;
 	ereport(LOG,
 			(errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason)));
 }
@@ -147,8 +134,8 @@ void
 subsystem_register(Subsystem *subsystem)
 {
 	/* unless the hooks are called, which is up to other libraries */
-	record_unavailable(subsystem, "its shared memory was not set up",
-					   "Does another library in \"shared_preload_libraries\" not call the previous shmem_request_hook or shmem_startup_hook?");
+	subsystem->unavailable.reason = "its shared memory was not set up";
+	subsystem->unavailable.hint = "Does another library in \"shared_preload_libraries\" not call the previous shmem_request_hook or shmem_startup_hook?";
 
 	if (nsubsystems == 0)
 	{
@@ -162,25 +149,11 @@ subsystem_register(Subsystem *subsystem)
 }
 
 /*
- * Returns why a subsystem is not there.
- */
-const Unavailable *
-subsystem_unavailable(Subsystem *subsystem)
-{
-	if (subsystem->unavailable.reason == NULL)
-	{
-		subsystem->unavailable.reason = not_preloaded.reason;
-		subsystem->unavailable.hint = not_preloaded.hint;
-	}
-	return &subsystem->unavailable;
-}
-
-/*
  * Raises an error unless a subsystem is there.
  */
 void
 require_subsystem(Subsystem *subsystem)
 {
 	if (*subsystem->address == NULL)
-		raise_unavailable(subsystem_unavailable(subsystem));
+		raise_unavailable(&subsystem->unavailable);
 }

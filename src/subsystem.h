@@ -32,12 +32,19 @@ typedef struct Subsystem
 	Unavailable unavailable;	/* why it is not there */
 } Subsystem;
 
+/* what "unavailable" begins as */
+#define UNAVAILABLE_UNLESS_PRELOADED(what) { \
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, \
+	.message = what, \
+	.reason = "test_aio was not preloaded", \
+	.hint = "Add test_aio to \"shared_preload_libraries\" and restart the server.", \
+}
+
 /* while the library is preloaded */
 extern void subsystem_register(Subsystem *subsystem);
 extern void subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint);
 
 /* at any time */
-extern const Unavailable *subsystem_unavailable(Subsystem *subsystem);
 extern void require_subsystem(Subsystem *subsystem);
 
 #endif							/* PART_H */

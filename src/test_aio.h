@@ -22,7 +22,6 @@ typedef struct Unavailable
 } Unavailable;
 
 /* subsystem.c: what is there, and why something is not */
-extern const Unavailable not_preloaded;
 extern const char *library_path(void);
 pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 

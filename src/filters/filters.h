@@ -3,8 +3,8 @@
  * io_fail() and the inj_ functions.
  *
  * The filters say which reads are held, and which end with a chosen result.  They
- * carry nothing out.  That is what handlers are for: the gate, and on servers
- * that have them the injection points.
+ * carry nothing out.  That is left to the gate, and on servers that have them to the
+ * injection points.
  *
  *		table.c		the table in shared memory, and effects
  *		filters.c		io_hold(), io_fail() and the view of the table
@@ -71,17 +71,19 @@ typedef enum FilterEscape
 	ESCAPE_NO_WORKER,			/* a device needs the gate's worker */
 } FilterEscape;
 
-/* Carries effects out. */
+typedef enum FilterCarrier
+{
+	CARRIED_BY_NOBODY = 0,
+	CARRIED_BY_GATE,
+	CARRIED_BY_INJECTION_POINTS,
+} FilterCarrier;
+
+/* What the gate is told, which uses filters and is not known to them. */
 typedef struct FilterHandler
 {
-	const char *name;
-	/* tells the user which matching reads it does not see; or NULL */
+	/* tells the user which matching reads it does not see */
 	void		(*tell_unseen) (void);
-
-	/*
-	 * filters have been changed or ended: lets reads go on that none holds
-	 * now; or NULL
-	 */
+	/* filters have changed: lets reads go on that none holds now */
 	void		(*changed) (void);
 	/* the filters of this session have been ended, as it exits */
 	void		(*session_ended) (int pid);
@@ -89,15 +91,13 @@ typedef struct FilterHandler
 	void		(*kept_ended) (Oid database);
 } FilterHandler;
 
-/* table.c: for handlers, who name themselves once shared memory is set up */
-extern void filters_set_handler(FilterKind kind, const FilterHandler *handler);
-extern void filters_set_unavailable(FilterKind kind, const Unavailable *unavailable);
-extern const FilterHandler *filters_handler(FilterKind kind);
+/* table.c: for carriers, which name themselves once shared memory is set up */
+extern void filters_set_handler(const FilterHandler *gate);
+extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
+extern FilterCarrier filters_carrier(FilterKind kind);
 extern bool filters_any(void);
-extern bool filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh,
-							  FilterEffect *effect);
-extern void filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh,
-								 FilterEscape reason);
+extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
+extern void filters_count_escape(PgAioHandle *ioh, FilterEscape reason);
 extern const char *escape_reason(FilterEscape reason);
 extern bool filter_holds(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);

@@ -45,11 +45,12 @@ static FilterTable *table;
 static uint32 my_version;
 static Filter my_filters[MAX_FILTERS];
 
-static const FilterHandler *handlers[FILTER_KINDS];
+/* the gate, if there is one */
+static const FilterHandler *handler;
+static FilterCarrier carriers[FILTER_KINDS];
 static const Unavailable *kinds_unavailable[FILTER_KINDS];
 
 static int	hold_timeout = 60000;
-static bool preloaded = false;
 
 static Size
 table_size(uint32 nhandles pg_attribute_unused())
@@ -80,10 +81,7 @@ static Subsystem subsystem = {
 	.address = (void **) &table,
 	.size = table_size,
 	.set_up = set_up_table,
-	.unavailable = {
-		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		.message = "there are no filters for reads in this server",
-	},
+	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there are no filters for reads in this server"),
 };
 
 /*
@@ -92,8 +90,6 @@ static Subsystem subsystem = {
 void
 filters_init(void)
 {
-	preloaded = true;
-
 	DefineCustomIntVariable("test_aio.hold_timeout",
 							"Longest time for which a read is held.",
 							"After this time the read is performed, and the server's log says so.  A filter keeps the value that it was made with.",
@@ -114,38 +110,26 @@ filters_hold_timeout(void)
 	return hold_timeout * NS_PER_MS;
 }
 
-/*
- * Sets the handler that carries out filters of a kind.
- */
 void
-filters_set_handler(FilterKind kind, const FilterHandler *handler)
+filters_set_handler(const FilterHandler *gate)
 {
-	handlers[kind] = handler;
-	kinds_unavailable[kind] = NULL;
+	handler = gate;
 }
 
 /*
- * Sets the reason why no handler carries out filters of a kind.
+ * Sets who carries out filters of a kind, or why nobody does.
  */
 void
-filters_set_unavailable(FilterKind kind, const Unavailable *unavailable)
+filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable)
 {
-	handlers[kind] = NULL;
+	carriers[kind] = carrier;
 	kinds_unavailable[kind] = unavailable;
 }
 
-const FilterHandler *
-filters_handler(FilterKind kind)
+FilterCarrier
+filters_carrier(FilterKind kind)
 {
-	return table == NULL ? NULL : handlers[kind];
-}
-
-static void
-require_table(void)
-{
-	if (!preloaded)
-		raise_unavailable(&not_preloaded);
-	require_subsystem(&subsystem);
+	return carriers[kind];
 }
 
 /*
@@ -155,7 +139,7 @@ void
 require_filters_to_look(FunctionCallInfo fcinfo)
 {
 	require_monitor(fcinfo);
-	require_table();
+	require_subsystem(&subsystem);
 }
 
 /*
@@ -166,9 +150,9 @@ void
 require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
 	require_superuser(fcinfo);
-	require_table();
+	require_subsystem(&subsystem);
 
-	if (kinds_unavailable[kind] != NULL)
+	if (carriers[kind] == CARRIED_BY_NOBODY)
 		raise_unavailable(kinds_unavailable[kind]);
 }
 
@@ -229,11 +213,11 @@ may_serve_maker(const Filter *filter, bool synchronous)
 }
 
 /*
- * Returns whether a filter of this handler has an effect on a read that this
+ * Returns whether a filter that the gate carries out has an effect on a read that this
  * process is staging, and which effect.  Counts the match.
  */
 bool
-filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh, FilterEffect *effect)
+filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 {
 	bool		synchronous = (ioh->flags & PGAIO_HF_SYNCHRONOUS) != 0;
 
@@ -249,7 +233,7 @@ filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh, FilterEffect *
 		const Filter *filter = &my_filters[i];
 		bool		holds = filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT;
 
-		if (filter->kind == FILTER_NONE || handlers[filter->kind] != handler ||
+		if (carriers[filter->kind] != CARRIED_BY_GATE ||
 			(holds ? effect->hold : effect->fail) != 0 ||
 			!io_matches(&filter->match, ioh) || may_serve_maker(filter, synchronous))
 			continue;
@@ -279,11 +263,11 @@ filters_effect_on(const FilterHandler *handler, PgAioHandle *ioh, FilterEffect *
 }
 
 /*
- * Counts a read that this handler's filters match and that is not captured.  Called
- * in critical sections, too.
+ * Counts a read that filters match and that the gate does not capture.  Called in
+ * critical sections, too.
  */
 void
-filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh, FilterEscape reason)
+filters_count_escape(PgAioHandle *ioh, FilterEscape reason)
 {
 	if (!filters_any())
 		return;
@@ -294,7 +278,7 @@ filters_count_escape(const FilterHandler *handler, PgAioHandle *ioh, FilterEscap
 	{
 		const Filter *filter = &my_filters[i];
 
-		if (filter->kind == FILTER_NONE || handlers[filter->kind] != handler ||
+		if (carriers[filter->kind] != CARRIED_BY_GATE ||
 			table->filters[i].id != filter->id || !io_matches(&filter->match, ioh))
 			continue;
 		pg_atomic_fetch_add_u64(&table->counts[i].escaped, 1);
@@ -381,23 +365,14 @@ filters_await_change(long timeout_ms)
 }
 
 /*
- * Tells held processes and the handlers that the filters have changed.
+ * Tells held processes and the gate that the filters have changed.
  */
 static void
 announce_change(void)
 {
-	const FilterHandler *told = NULL;
-
 	ConditionVariableBroadcast(&table->changed);
-	for (int kind = 0; kind < FILTER_KINDS; kind++)
-	{
-		if (handlers[kind] != NULL && handlers[kind] != told)
-		{
-			told = handlers[kind];
-			if (told->changed != NULL)
-				told->changed();
-		}
-	}
+	if (handler != NULL)
+		handler->changed();
 }
 
 /*
@@ -451,8 +426,6 @@ filters_end(FilterKind kind, int id)
 void
 filters_end_kept(Oid database)
 {
-	const FilterHandler *handler = handlers[FILTER_HOLD];
-
 	if (table == NULL)
 		return;
 	if (end_filters(FILTER_NONE, 0, 0, database) > 0)
@@ -467,8 +440,6 @@ filters_end_kept(Oid database)
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	const FilterHandler *handler = handlers[FILTER_HOLD];
-
 	(void) end_filters(FILTER_NONE, 0, MyProcPid, InvalidOid);
 	if (handler != NULL)
 		handler->session_ended(MyProcPid);
@@ -543,8 +514,7 @@ filters_add(const Filter *filter)
 {
 	static bool registered = false;
 
-	if (handlers[filter->kind] != NULL && handlers[filter->kind]->tell_unseen != NULL)
-		handlers[filter->kind]->tell_unseen();
+	handler->tell_unseen();
 
 	if (filter->holder != 0 && !registered)
 	{

@@ -103,12 +103,12 @@ gate_decide(PgAioHandle *ioh)
 	{
 		refused = ioh;
 		refused_generation = ioh->generation;
-		filters_count_escape(&gate_handler, ioh, escape);
+		filters_count_escape(ioh, escape);
 		gate_count_device_escape(ioh, escape);
 		return false;
 	}
 
-	judged = filters_effect_on(&gate_handler, ioh, &effect);
+	judged = filters_effect_on(ioh, &effect);
 	device = gate_find_device(ioh, &device_id);
 	if (!judged && device < 0)
 	{

@@ -59,18 +59,17 @@ become_provider(void)
 	};
 	static const FilterKind injected[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 
-	filters_set_handler(FILTER_HOLD, &gate_handler);
-	filters_set_handler(FILTER_FAIL, &gate_handler);
+	filters_set_handler(&gate_handler);
+	filters_set_carrier(FILTER_HOLD, CARRIED_BY_GATE, NULL);
+	filters_set_carrier(FILTER_FAIL, CARRIED_BY_GATE, NULL);
 	for (size_t i = 0; i < lengthof(injected); i++)
 	{
-		const FilterHandler *handler = filters_handler(injected[i]);
-
-		if (handler != NULL && handler != &gate_handler)
+		if (filters_carrier(injected[i]) == CARRIED_BY_INJECTION_POINTS)
 			continue;
 		if (io_method == IOMETHOD_SYNC && !gate_sees_synchronous)
-			filters_set_unavailable(injected[i], &all_synchronous);
+			filters_set_carrier(injected[i], CARRIED_BY_NOBODY, &all_synchronous);
 		else
-			filters_set_handler(injected[i], &gate_handler);
+			filters_set_carrier(injected[i], CARRIED_BY_GATE, NULL);
 	}
 }
 
@@ -117,8 +116,8 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	filters_set_unavailable(FILTER_HOLD, &gate_subsystem.unavailable);
-	filters_set_unavailable(FILTER_FAIL, &gate_subsystem.unavailable);
+	filters_set_carrier(FILTER_HOLD, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
+	filters_set_carrier(FILTER_FAIL, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)

@@ -144,7 +144,6 @@ kept_ended(Oid database)
 }
 
 const FilterHandler gate_handler = {
-	.name = "gate",
 	.tell_unseen = gate_tell_unseen,
 	.changed = filters_changed,
 	.session_ended = session_ended,

@@ -82,10 +82,7 @@ Subsystem	gate_subsystem = {
 	.by_handles = true,
 	.size = gate_shmem_size,
 	.set_up = gate_init_state,
-	.unavailable = {
-		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		.message = "there is no I/O gate in this server",
-	},
+	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O gate in this server"),
 };
 
 /*

@@ -165,17 +165,17 @@ Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
 	Row			row = {0};
-	const FilterHandler *handler = filters_handler(FILTER_COMPLETION_WAIT);
+	bool		injected = filters_carrier(FILTER_COMPLETION_WAIT) == CARRIED_BY_INJECTION_POINTS;
 
 	require_monitor(fcinfo);
 
 	row_add_text(&row, GetConfigOptionByName("io_method", NULL, false));
 	row_add(&row, BoolGetDatum(gate != NULL));
-	row_add_text(&row, gate == NULL ? subsystem_unavailable(&gate_subsystem)->reason : NULL);
+	row_add_text(&row, gate == NULL ? gate_subsystem.unavailable.reason : NULL);
 	if (gate != NULL)
-		row_add_text(&row, handler == &gate_handler || handler == NULL ? "gate" : "both");
+		row_add_text(&row, injected ? "both" : "gate");
 	else
-		row_add_text(&row, handler != NULL ? handler->name : NULL);
+		row_add_text(&row, injected ? "injection points" : NULL);
 	row_add_if(&row, gate != NULL, BoolGetDatum(gate_sees_synchronous));
 	row_add_if(&row, gate != NULL && gate->worker_pid != 0, Int32GetDatum(gate != NULL ? gate->worker_pid : 0));
 	row_add_if(&row, gate != NULL, Int32GetDatum(gate != NULL ? gate->nheld : 0));

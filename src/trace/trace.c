@@ -47,10 +47,7 @@ static Subsystem subsystem = {
 	.size = trace_shmem_size,
 	.set_up = trace_init_ring,
 	.begin = begin,
-	.unavailable = {
-		.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		.message = "there is no I/O trace in this server",
-	},
+	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O trace in this server"),
 };
 
 /*

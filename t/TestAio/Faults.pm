@@ -34,7 +34,7 @@ sub _excuses ($self, $error)
 		'0A000: this server has no injection points, and with "io_method" set to "sync" the I/O gate does not see reads' =>
 		  $self->{has_gate} && !$reach && $self->method eq 'sync',
 		"55000: the server's injection points cannot find test_aio" => !$self->{has_gate},
-		'55000: test_aio must be loaded via "shared_preload_libraries"' => !$self->{has_filters});
+		'55000: there are no filters for reads in this server' => !$self->{has_filters});
 	return $true{"$error->{sqlstate}: $error->{message}"};
 }
 

@@ -23,7 +23,7 @@ sub refuses ($aio, $why)
 	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
 	my @calls = calls($aio);
 	cmp_ok(scalar @calls, '>=', 10, 'functions of the gate');
-	$alice->fails("SELECT * FROM $_", '55000', qr/(?:there is no I\/O gate|must be loaded).*The reason is that \Q$why/s, $_) for @calls;
+	$alice->fails("SELECT * FROM $_", '55000', qr/(?:there is no I\/O gate|there are no filters).*The reason is that \Q$why/s, $_) for @calls;
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'everything else works');
 	$aio->proves($t);
 	return;
