@@ -88,15 +88,16 @@ COMMENT ON FUNCTION buffer_state(regclass, int4) IS
 
 CREATE FUNCTION buffers_in_progress(OUT buffer int4, OUT reltablespace oid,
 	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
-	OUT refcount int4)
+	OUT flags text[], OUT refcount int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 COMMENT ON FUNCTION buffers_in_progress() IS
 'show shared buffers that have I/O in progress';
 
-CREATE FUNCTION buffers_in_file(relfilenode oid, OUT buffer int4,
-	OUT fork text, OUT blockno int8, OUT flags text[], OUT refcount int4)
+CREATE FUNCTION buffers_in_file(file oid, OUT buffer int4, OUT reltablespace oid,
+	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
+	OUT flags text[], OUT refcount int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
 

@@ -53,7 +53,7 @@ require_monitor(FunctionCallInfo fcinfo)
  * error unless its blocks can be reached from this session.
  */
 Relation
-open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
+open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 {
 	Relation	rel;
 
@@ -95,16 +95,6 @@ open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 	return rel;
 }
 
-/*
- * Opens the relation that is the first argument of the calling function, as
- * open_relation_by_oid() does.
- */
-Relation
-open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode)
-{
-	return open_relation_by_oid(fcinfo, PG_GETARG_OID(0), lockmode);
-}
-
 void
 check_not_null(const char *name, bool is_null)
 {
@@ -128,43 +118,22 @@ check_range(const char *name, int64 value, int64 least, int64 most)
  * Raises an error unless this fork has all these blocks.
  */
 void
-check_fork_block_range(Relation rel, ForkNumber forknum, int64 startblock, int64 nblocks)
+check_block_range(Relation rel, ForkNumber forknum, int64 startblock, int64 nblocks)
 {
 	BlockNumber available = smgrnblocks(RelationGetSmgr(rel), forknum);
-	char	   *name;
+	const char *name = RelationGetRelationName(rel);
 
 	if (startblock >= 0 && startblock + nblocks <= available)
 		return;
 
-	name = forknum == MAIN_FORKNUM ? psprintf("relation \"%s\"", RelationGetRelationName(rel)) :
-		psprintf("fork \"%s\" of relation \"%s\"", forkNames[forknum], RelationGetRelationName(rel));
-	if (nblocks == 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("block number " INT64_FORMAT " is out of range for %s",
-						startblock, name),
-				 errdetail("The %s has %u blocks.",
-						   forknum == MAIN_FORKNUM ? "relation" : "fork", available)));
-	else
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("block numbers " INT64_FORMAT ".." INT64_FORMAT " are out of range for %s",
-						startblock, startblock + nblocks - 1, name),
-				 errdetail("The %s has %u blocks.",
-						   forknum == MAIN_FORKNUM ? "relation" : "fork", available)));
-}
-
-/*
- * Raises an error unless the main fork has all these blocks.
- */
-void
-check_block_range(Relation rel, int64 startblock, int64 nblocks)
-{
-	check_fork_block_range(rel, MAIN_FORKNUM, startblock, nblocks);
-}
-
-void
-check_block(Relation rel, int64 blockno)
-{
-	check_block_range(rel, blockno, 1);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s out of range for %s", nblocks == 1 ?
+					psprintf("block number " INT64_FORMAT " is", startblock) :
+					psprintf("block numbers " INT64_FORMAT ".." INT64_FORMAT " are",
+							 startblock, startblock + nblocks - 1),
+					forknum == MAIN_FORKNUM ? psprintf("relation \"%s\"", name) :
+					psprintf("fork \"%s\" of relation \"%s\"", forkNames[forknum], name)),
+			 errdetail("The %s has %u blocks.",
+					   forknum == MAIN_FORKNUM ? "relation" : "fork", available)));
 }

@@ -31,7 +31,7 @@ grow_rel(PG_FUNCTION_ARGS)
 	require_superuser(fcinfo);
 	PreventCommandDuringRecovery("grow_rel()");
 
-	rel = open_relation_for_io(fcinfo, ShareUpdateExclusiveLock);
+	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), ShareUpdateExclusiveLock);
 	check_range("nblocks", nblocks, 1, GROW_REL_MAX_BLOCKS);
 
 	/* nothing below knows of batches */
@@ -79,8 +79,8 @@ modify_rel_block(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("modify_rel_block()");
 
 	/* a change between reading and writing the block would be lost */
-	rel = open_relation_for_io(fcinfo, AccessExclusiveLock);
-	check_block(rel, blockno);
+	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessExclusiveLock);
+	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 	require_evicted(rel, blockno);
 
 	/* below the buffer manager nobody looks whether it is a good page */

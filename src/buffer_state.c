@@ -58,14 +58,14 @@ flag_names(BufferState state)
 Datum
 buffer_state(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	BufferTag	tag;
 	BufferDesc *desc;
 	BufferState state = 0;
 	Row			row = {0};
 
-	check_block(rel, blockno);
+	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
 	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
 	desc = lookup_buffer(rel, &tag);
@@ -103,25 +103,11 @@ buffer_state(PG_FUNCTION_ARGS)
 }
 
 /*
- * Returns the state of a shared buffer, and the tag that it has at that moment.
+ * Returns the shared buffers that have a flag, and hold a block of this file of this
+ * database, or of any file.
  */
-static BufferState
-read_buffer_header(BufferDesc *desc, BufferTag *tag)
-{
-	BufferState state = LockBufHdr(desc);
-
-	*tag = desc->tag;
-	buffer_header_unlock(desc, state, 0, 0, 0);
-
-	return state;
-}
-
-/*
- * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
- * buffers have no such mark.
- */
-Datum
-buffers_in_progress(PG_FUNCTION_ARGS)
+static Datum
+put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumber)
 {
 	require_superuser(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
@@ -129,63 +115,28 @@ buffers_in_progress(PG_FUNCTION_ARGS)
 	for (int i = 0; i < NBuffers; i++)
 	{
 		BufferDesc *desc = GetBufferDescriptor(i);
-		BufferState state;
-		BufferTag	tag;
+		BufferState state = buffer_state_read(desc);
+		BufferTag	tag = desc->tag;
 		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 
 		/* look again when nobody can change it */
-		if (!(buffer_state_read(desc) & BM_IO_IN_PROGRESS))
+		if (!(state & flag) ||
+			(relfilenumber != InvalidRelFileNumber && BufTagGetRelNumber(&tag) != relfilenumber))
 			continue;
-		state = read_buffer_header(desc, &tag);
-		if (!(state & BM_IO_IN_PROGRESS))
+		state = LockBufHdr(desc);
+		tag = desc->tag;
+		buffer_header_unlock(desc, state, 0, 0, 0);
+		if (!(state & flag) ||
+			(relfilenumber != InvalidRelFileNumber &&
+			 (BufTagGetRelNumber(&tag) != relfilenumber || tag.dbOid != MyDatabaseId)))
 			continue;
 
 		row_add(&row, Int32GetDatum(BufferDescriptorGetBuffer(desc)));
 		row_add(&row, ObjectIdGetDatum(tag.spcOid));
 		row_add(&row, ObjectIdGetDatum(tag.dbOid));
 		row_add(&row, ObjectIdGetDatum(BufTagGetRelNumber(&tag)));
-		row_add_text(&row, forkNames[BufTagGetForkNum(&tag)]);
-		row_add(&row, Int64GetDatum(tag.blockNum));
-		row_add(&row, Int32GetDatum(BUF_STATE_GET_REFCOUNT(state)));
-
-		row_put(fcinfo, &row);
-	}
-
-	return (Datum) 0;
-}
-
-/*
- * Returns the shared buffers that hold blocks of a file of this database, valid or
- * not.  The relation is not locked, and need not exist any more.
- */
-Datum
-buffers_in_file(PG_FUNCTION_ARGS)
-{
-	RelFileNumber relfilenumber = PG_GETARG_OID(0);
-
-	require_superuser(fcinfo);
-	InitMaterializedSRF(fcinfo, 0);
-
-	for (int i = 0; i < NBuffers; i++)
-	{
-		BufferDesc *desc = GetBufferDescriptor(i);
-		BufferState state;
-		BufferTag	tag;
-		Row			row = {0};
-
-		CHECK_FOR_INTERRUPTS();
-
-		/* look again when nobody can change it */
-		if (BufTagGetRelNumber(&desc->tag) != relfilenumber)
-			continue;
-		state = read_buffer_header(desc, &tag);
-		if (!(state & BM_TAG_VALID) || tag.dbOid != MyDatabaseId ||
-			BufTagGetRelNumber(&tag) != relfilenumber)
-			continue;
-
-		row_add(&row, Int32GetDatum(BufferDescriptorGetBuffer(desc)));
 		row_add_text(&row, forkNames[BufTagGetForkNum(&tag)]);
 		row_add(&row, Int64GetDatum(tag.blockNum));
 		row_add(&row, PointerGetDatum(flag_names(state)));
@@ -195,4 +146,24 @@ buffers_in_file(PG_FUNCTION_ARGS)
 	}
 
 	return (Datum) 0;
+}
+
+/*
+ * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
+ * buffers have no such mark.
+ */
+Datum
+buffers_in_progress(PG_FUNCTION_ARGS)
+{
+	return put_buffers(fcinfo, BM_IO_IN_PROGRESS, InvalidRelFileNumber);
+}
+
+/*
+ * Returns the shared buffers that hold blocks of a file of this database, valid or
+ * not.  The relation is not locked, and need not exist any more.
+ */
+Datum
+buffers_in_file(PG_FUNCTION_ARGS)
+{
+	return put_buffers(fcinfo, BM_TAG_VALID, PG_GETARG_OID(0));
 }

@@ -343,41 +343,20 @@ holds_block_of(BufferDesc *desc, Relation rel)
 }
 
 /*
- * Removes all blocks of a relation from the session's buffer pool.  Returns how
- * many stay.
+ * Removes all blocks of a relation from its buffer pool.  Returns how many stay, and
+ * sets *pinned if some stay only because they are pinned, perhaps for a moment.
  */
 static int
-evict_local_blocks(Relation rel)
+evict_blocks(Relation rel, bool *pinned)
 {
-	int			stay = 0;
-
-	for (int bufid = 0; bufid < NLocBuffer; bufid++)
-	{
-		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
-
-		CHECK_FOR_INTERRUPTS();
-
-		if (holds_block_of(desc, rel) && evict_local_buffer(desc) != BLOCK_EVICTED)
-			stay++;
-	}
-
-	return stay;
-}
-
-/*
- * Removes all blocks of a relation from the shared buffer pool.  Returns how
- * many stay, and sets *pinned if some stay only because they are pinned,
- * perhaps for a moment.
- */
-static int
-evict_shared_blocks(Relation rel, bool *pinned)
-{
+	bool		local = RelationUsesLocalBuffers(rel);
+	int			nbuffers = local ? NLocBuffer : NBuffers;
 	int			stay = 0;
 
 	*pinned = false;
-	for (int bufid = 0; bufid < NBuffers; bufid++)
+	for (int bufid = 0; bufid < nbuffers; bufid++)
 	{
-		BufferDesc *desc = GetBufferDescriptor(bufid);
+		BufferDesc *desc = local ? GetLocalBufferDescriptor(bufid) : GetBufferDescriptor(bufid);
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -388,9 +367,9 @@ evict_shared_blocks(Relation rel, bool *pinned)
 			Eviction	outcome;
 
 			/* nearly all are valid and not pinned */
-			if (EvictUnpinnedBuffer(bufid + 1, &flushed))
+			if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
 				continue;
-			outcome = evict_shared_buffer(desc, &tag);
+			outcome = local ? evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
 			stay += outcome == BLOCK_PINNED || outcome == BLOCK_STAYS;
 			*pinned |= outcome == BLOCK_PINNED;
 		}
@@ -410,23 +389,17 @@ evict_shared_blocks(Relation rel, bool *pinned)
 Datum
 evict_rel(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	IoTime		begin = io_now();
 	int			pinned;
+	bool		may_pass;
 
 	submit_staged();
 
-	if (RelationUsesLocalBuffers(rel))
-		pinned = evict_local_blocks(rel);
-	else
+	do
 	{
-		bool		may_pass;
-
-		do
-		{
-			pinned = evict_shared_blocks(rel, &may_pass);
-		} while (may_pass && wait_for_pins(begin));
-	}
+		pinned = evict_blocks(rel, &may_pass);
+	} while (may_pass && wait_for_pins(begin));
 
 	if (pinned > 0)
 		ereport(WARNING,
@@ -447,10 +420,10 @@ evict_rel(PG_FUNCTION_ARGS)
 Datum
 invalidate_rel_block(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 
-	check_block(rel, blockno);
+	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
 	if (!evict_block(rel, MAIN_FORKNUM, blockno))
 		ereport(WARNING,
@@ -552,11 +525,11 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 Datum
 buffer_create_toy(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	Buffer		buffer;
 
-	check_block(rel, blockno);
+	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
 	buffer = pin_block_as_invalid(rel, blockno);
 	ReleaseBuffer(buffer);

@@ -95,7 +95,7 @@ static void
 check_combinable(Relation rel, int32 blockno, int32 nblocks)
 {
 	check_range("nblocks", nblocks, 1, Min(PG_IOV_MAX, io_max_combine_limit));
-	check_block_range(rel, blockno, nblocks);
+	check_block_range(rel, MAIN_FORKNUM, blockno, nblocks);
 
 	if (smgrmaxcombine(RelationGetSmgr(rel), MAIN_FORKNUM, blockno) < (uint32) nblocks)
 		ereport(ERROR,
@@ -132,7 +132,7 @@ finish_read(PgAioWaitRef *iow, PgAioReturn *result)
 Datum
 read_rel_block_ll(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
 	bool		wait_complete = PG_GETARG_BOOL(3);
@@ -214,7 +214,7 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	PgAioWaitRef iow;
 
 	require_superuser(fcinfo);
-	rel = open_relation_by_oid(fcinfo, started_input(buffer, &blockno), AccessShareLock);
+	rel = open_relation_for_io(fcinfo, started_input(buffer, &blockno), AccessShareLock);
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
 	/*
@@ -319,7 +319,7 @@ put_started_read(FunctionCallInfo fcinfo, const StartedRead *read, BlockNumber s
 static Datum
 read_range(FunctionCallInfo fcinfo, bool wait)
 {
-	Relation	rel = open_relation_for_io(fcinfo, AccessShareLock);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		start = PG_GETARG_INT32(1);
 	int32		nblocks = PG_GETARG_INT32(2);
 	int			pool = RelationUsesLocalBuffers(rel) ? num_temp_buffers : NBuffers;
@@ -328,7 +328,7 @@ read_range(FunctionCallInfo fcinfo, bool wait)
 	Buffer	   *buffers;
 
 	check_range("nblocks", nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
-	check_block_range(rel, start, nblocks);
+	check_block_range(rel, MAIN_FORKNUM, start, nblocks);
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */

@@ -75,7 +75,7 @@ blocks_arg(FunctionCallInfo fcinfo, int arg, Relation rel, ForkNumber forknum)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (unlikely(blocks.values[i] < 0 || blocks.values[i] >= available))
-			check_fork_block_range(rel, forknum, blocks.values[i], 1);
+			check_block_range(rel, forknum, blocks.values[i], 1);
 	}
 
 	return blocks;
@@ -220,7 +220,7 @@ end_walk(Walk *walk, ReadStream *stream, bool early)
 Datum
 read_stream_for_blocks(PG_FUNCTION_ARGS)
 {
-	Walk		walk = {.rel = open_relation_for_io(fcinfo, AccessShareLock)};
+	Walk		walk = {.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock)};
 	bool		batch_was_open;
 	ReadStream *stream;
 
@@ -360,7 +360,7 @@ count_reads(void)
 Datum
 read_stream_run(PG_FUNCTION_ARGS)
 {
-	Walk		walk = {.rel = open_relation_for_io(fcinfo, AccessShareLock)};
+	Walk		walk = {.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock)};
 	int32		nruns = PG_GETARG_INT32(3);
 	int			flags = (PG_GETARG_BOOL(4) ? READ_STREAM_MAINTENANCE : 0) |
 		(PG_GETARG_BOOL(5) ? READ_STREAM_SEQUENTIAL : 0) |

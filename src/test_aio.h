@@ -28,13 +28,10 @@ pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 /* arguments.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
-extern Relation open_relation_by_oid(FunctionCallInfo fcinfo, Oid relid,
+extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
-extern Relation open_relation_for_io(FunctionCallInfo fcinfo, LOCKMODE lockmode);
-extern void check_fork_block_range(Relation rel, ForkNumber forknum,
-								   int64 startblock, int64 nblocks);
-extern void check_block(Relation rel, int64 blockno);
-extern void check_block_range(Relation rel, int64 startblock, int64 nblocks);
+extern void check_block_range(Relation rel, ForkNumber forknum,
+							  int64 startblock, int64 nblocks);
 extern void check_not_null(const char *name, bool is_null);
 extern void check_range(const char *name, int64 value, int64 least, int64 most);
 

@@ -83,7 +83,7 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (!PG_ARGISNULL(arg))
 	{
-		Relation	rel = open_relation_by_oid(fcinfo, PG_GETARG_OID(arg),
+		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg),
 											   AccessShareLock);
 
 		match.has_rel = true;

@@ -98,11 +98,13 @@ gate_decide(PgAioHandle *ioh)
 
 	if (!io_is_read(ioh))
 		return false;
+	/* unless it is captured after all */
+	refused = ioh;
+	refused_generation = ioh->generation;
+
 	escape = reason_not_to_capture();
 	if (escape != ESCAPE_NONE)
 	{
-		refused = ioh;
-		refused_generation = ioh->generation;
 		filters_count_escape(ioh, escape);
 		gate_count_device_escape(ioh, escape);
 		return false;
@@ -111,11 +113,7 @@ gate_decide(PgAioHandle *ioh)
 	judged = filters_effect_on(ioh, &effect);
 	device = gate_find_device(ioh, &device_id);
 	if (!judged && device < 0)
-	{
-		refused = ioh;
-		refused_generation = ioh->generation;
 		return false;
-	}
 
 	io->effect = effect;
 	io->device = device;

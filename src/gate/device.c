@@ -219,19 +219,6 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
 }
 
 /*
- * Adds to the lateness of the worker.  The caller has the lock.
- */
-void
-gate_count_lateness(int device, IoTime late)
-{
-	if (device < 0)
-		return;
-
-	gate->devices[device].lateness_sum += late;
-	gate->devices[device].lateness_max = Max(gate->devices[device].lateness_max, late);
-}
-
-/*
  * Captures no more reads, and holds none, because the server shuts down.  Shutdown
  * waits for every session, and a session may wait for a held read without being
  * able to end.  Every waiting process then performs the read that it waits for.
@@ -250,8 +237,8 @@ gate_close(void)
  * Ends devices: those of a session, or for a relation, or without a holder of a
  * database, or all.  Returns how many.
  */
-static int
-end_devices(int holder, const IoMatch *match, Oid database)
+int
+gate_end_devices(int holder, const IoMatch *match, Oid database)
 {
 	int			ended = 0;
 
@@ -280,21 +267,12 @@ end_devices(int holder, const IoMatch *match, Oid database)
 }
 
 /*
- * Ends the devices without a holder that were made in this database.
- */
-void
-gate_end_kept_devices(Oid database)
-{
-	(void) end_devices(0, NULL, database);
-}
-
-/*
  * before_shmem_exit() callback of a session that has made devices.
  */
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_devices(MyProcPid, NULL, InvalidOid);
+	(void) gate_end_devices(MyProcPid, NULL, InvalidOid);
 }
 
 static IoTime
@@ -445,7 +423,7 @@ end_devices_of_no_relation(void)
 		if (in_use && match.has_rel && match.rlocator.dbOid == MyDatabaseId &&
 			match.temp_owner == INVALID_PROC_NUMBER &&
 			!OidIsValid(RelidByRelfilenumber(match.rlocator.spcOid, match.rlocator.relNumber)))
-			ended += end_devices(0, &match, InvalidOid);
+			ended += gate_end_devices(0, &match, InvalidOid);
 	}
 
 	return ended;
@@ -467,7 +445,7 @@ io_device_end(PG_FUNCTION_ARGS)
 
 	match = io_match_rel_arg(fcinfo, 0);
 
-	PG_RETURN_INT32(end_devices(0, match.has_rel ? &match : NULL, InvalidOid));
+	PG_RETURN_INT32(gate_end_devices(0, match.has_rel ? &match : NULL, InvalidOid));
 }
 
 /*

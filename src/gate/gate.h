@@ -222,9 +222,8 @@ extern void gate_count_device_escape(PgAioHandle *ioh, FilterEscape reason);
 extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
-extern void gate_count_lateness(int device, IoTime late);
 extern void gate_close(void);
-extern void gate_end_kept_devices(Oid database);
+extern int	gate_end_devices(int holder, const IoMatch *match, Oid database);
 
 /* due.c */
 extern bool gate_next_due(IoTime *due);

@@ -139,7 +139,7 @@ kept_ended(Oid database)
 {
 	if (gate == NULL)
 		return;
-	gate_end_kept_devices(database);
+	(void) gate_end_devices(0, NULL, database);
 	(void) release_matching(is_kept_no_more, NULL, false, 0);
 }
 

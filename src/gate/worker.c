@@ -126,7 +126,12 @@ complete_due(IoTime *next)
 
 	/* the lateness of the last batch: counted now, to take the lock only once */
 	for (int i = 0; i < nlate; i++)
-		gate_count_lateness(device[i], late[i]);
+	{
+		if (device[i] < 0)
+			continue;
+		gate->devices[device[i]].lateness_sum += late[i];
+		gate->devices[device[i]].lateness_max = Max(gate->devices[device[i]].lateness_max, late[i]);
+	}
 
 	while (n < BATCH_SIZE && (ios[n] = gate_first_due(until)) != NULL)
 	{
@@ -183,16 +188,21 @@ worker_begins(void)
  * A timer that counts nanoseconds.  Other systems than Linux have none, and no
  * gate either: see io_method_unavailable().
  */
-#ifdef __linux__
 static int
 make_timer(void)
 {
+#ifdef __linux__
 	return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+#else
+	errno = ENOSYS;
+	return -1;
+#endif
 }
 
 static void
-arm_timer(int timer, IoTime when)
+arm_timer(int timer pg_attribute_unused(), IoTime when pg_attribute_unused())
 {
+#ifdef __linux__
 	struct itimerspec spec = {0};
 
 	if (when != IO_TIME_NEVER)
@@ -206,20 +216,8 @@ arm_timer(int timer, IoTime when)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not set a timer: %m")));
-}
-#else
-static int
-make_timer(void)
-{
-	errno = ENOSYS;
-	return -1;
-}
-
-static void
-arm_timer(int timer pg_attribute_unused(), IoTime when pg_attribute_unused())
-{
-}
 #endif
+}
 
 /*
  * Learns from how late we were woken: up at once, down slowly.
