@@ -11,10 +11,9 @@
  *		gate.c		start-up: settings, what the gate carries out
  *		capture.c	which reads are captured, and their submission
  *		wait.c		waiting for captured reads
- *		held.c		reads that are held, taking and completing reads
+ *		held.c		reads that are held or to become due; taking and completing reads
  *		release.c	the release of held reads
  *		device.c	simulated storage, and when a read is due
- *		due.c		the queue of reads that are to become due
  *		worker.c	the process that serves the devices, and ends holds that
  *					have lasted too long
  *		wakeups.c	where processes stop that have waited for a held read
@@ -211,6 +210,9 @@ extern bool gate_interrupt_is_blocked(void);
 extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_take(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
+extern bool gate_next_due(IoTime *due);
+extern PgAioHandle *gate_first_due(IoTime until);
+extern void gate_hurry_due(void);
 
 /* release.c */
 extern const FilterHandler gate_handler;
@@ -224,11 +226,6 @@ extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern void gate_close(void);
 extern int	gate_end_devices(int holder, const IoMatch *match, Oid database);
-
-/* due.c */
-extern bool gate_next_due(IoTime *due);
-extern PgAioHandle *gate_first_due(IoTime until);
-extern void gate_hurry_due(void);
 
 /* worker.c */
 extern void gate_register_worker(void);

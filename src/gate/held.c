@@ -1,13 +1,17 @@
 /*
- * Holding reads, taking them and completing them.
+ * Reads that are held or to become due: taking them and completing them.
  *
  * A process that is about to complete a read takes it first, under the gate's
  * lock; then it has the read for itself, and completes it without the lock.
+ *
+ * Reads into local memory, which only their owner can perform, are not in the queue of
+ * reads that the worker is to perform when they are due.
  */
 #include "gate/gate.h"
 
 #include "aio/perform.h"
 #include "miscadmin.h"
+#include "storage/condition_variable.h"
 #include "utils/timestamp.h"
 
 static bool
@@ -78,4 +82,65 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 
 	if (hold_expired)
 		io_log_hold_expired(&description);
+}
+
+/*
+ * Gets the time at which the first read is due.  Returns false if there is none.  The
+ * caller has the lock.
+ */
+bool
+gate_next_due(IoTime *due)
+{
+	if (pairingheap_is_empty(&gate->due))
+		return false;
+	*due = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due))->due;
+	return true;
+}
+
+/*
+ * Returns the first read that is due by "until", for the caller to take, or NULL.
+ * The caller has the lock.
+ */
+PgAioHandle *
+gate_first_due(IoTime until)
+{
+	IoTime		due;
+
+	if (!gate_next_due(&due) || due > until)
+		return NULL;
+
+	return &pgaio_ctl->io_handles[pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)) - gate->ios];
+}
+
+/*
+ * Returns whether a read must not wait for its device any longer.
+ */
+static bool
+must_hurry(const GateIo *io)
+{
+	return gate->closing || gate_device_of(io) == NULL;
+}
+
+/*
+ * Makes the reads due at once whose devices have ended or been replaced, or all when
+ * the server shuts down.  The owners of those into local memory are woken.  The caller
+ * has the lock.
+ */
+void
+gate_hurry_due(void)
+{
+	for (int i = 0; i < gate->nios; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		GateIo	   *io = &gate->ios[i];
+
+		if (io->phase != GATE_DUE || !must_hurry(io))
+			continue;
+		if (!gate_is_local(ioh))
+			pairingheap_remove(&gate->due, &io->due_node);
+		io->due = 0;
+		if (!gate_is_local(ioh))
+			pairingheap_add(&gate->due, &io->due_node);
+		ConditionVariableBroadcast(&ioh->cv);
+	}
 }

@@ -1,11 +1,14 @@
 /*
- * Records staging, submission and waits, as aio/method.c announces them.
+ * Records what happens to reads: staging, submission and waits, as aio/method.c
+ * announces them, and completions and synchronous reads, which no I/O method sees, as
+ * the server's callbacks tell them.
  *
  * Reads are submitted in a critical section, so nothing here allocates or
  * raises an error.
  */
 #include "trace/trace.h"
 
+#include "aio/callbacks.h"
 #include "storage/spin.h"
 
 /* how many traced reads of this process are not yet submitted */
@@ -225,4 +228,85 @@ trace_wait_ends(void)
 	if (wait.place >= 0)
 		record->waits[wait.place].length = length;
 	SpinLockRelease(&record->mutex);
+}
+
+/*
+ * Returns the process that has executed a read which this process completes.
+ * With io_uring the kernel has, unless the read never came there.
+ */
+static TraceProcess
+executor_of(PgAioHandle *ioh)
+{
+#ifdef IOMETHOD_IO_URING_ENABLED
+	const TraceProcess none = {0};
+
+	if (io_method == IOMETHOD_IO_URING &&
+		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
+		!io_is_captured(ioh))
+		return none;
+#endif
+	return trace_myself();
+}
+
+/*
+ * The callback of md.c is the first that learns of a completion.
+ */
+static void
+callbacks_begin(PgAioHandle *ioh, PgAioResult result)
+{
+	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+
+	if (record == NULL)
+		return;
+	record->state = TRACE_COMPLETED;
+	record->completed = io_now();
+	record->outcome.has_raw = true;
+	record->outcome.raw = ioh->result;
+	record->outcome.status = result.status;
+	record->executor = executor_of(ioh);
+	record->held = io_is_delayed(ioh, ioh->generation);
+	record->completer = trace_myself();
+	SpinLockRelease(&record->mutex);
+}
+
+/*
+ * The buffer manager has looked at the pages, which settles how the read has ended; for
+ * temporary tables the owner does that.
+ */
+static void
+callbacks_end(PgAioHandle *ioh, PgAioResult result)
+{
+	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+
+	if (record == NULL)
+		return;
+	if (result.status != PGAIO_RS_UNKNOWN)
+		record->outcome.status = result.status;
+	SpinLockRelease(&record->mutex);
+}
+
+/*
+ * IoStageHook: begins a record for a synchronous read, which is executed
+ * next.
+ */
+static void
+see_synchronous(PgAioHandle *ioh)
+{
+	if (trace != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
+		trace_staged(ioh, true);
+}
+
+/*
+ * Takes part in the server's callbacks.  Returns why not, or NULL.
+ */
+const char *
+trace_see_completions(void)
+{
+	static const IoCompletionHooks hooks = {
+		.begins = callbacks_begin,
+		.ends = callbacks_end,
+	};
+	const char *reason = io_on_stage(see_synchronous);
+
+	return reason != NULL ? reason : io_on_completion(&hooks);
 }

@@ -6,11 +6,9 @@
  * to it.  The trace listens to aio/method.h for that, and takes part in the
  * server's completion callbacks.
  *
- *		trace.c			start-up: settings, shared memory
+ *		trace.c			start-up; start, stop, reset, status
  *		ring.c			finding and reading records
- *		record.c		what reads do: staged, submitted, waited for
- *		completions.c	completions, and synchronous reads
- *		control.c		start, stop, reset, status
+ *		record.c		what happens to reads, from staging to completion
  *		views.c			the records as rows
  *		relations.c		names for what was read
  */
@@ -178,12 +176,9 @@ extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
 extern void trace_wait_ends(void);
-
-/* completions.c */
 extern const char *trace_see_completions(void);
 
 /* trace.c */
-extern void require_trace(FunctionCallInfo fcinfo);
 extern void require_trace_to_look(FunctionCallInfo fcinfo);
 
 /* relations.c */
