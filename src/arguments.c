@@ -114,9 +114,6 @@ check_range(const char *name, int64 value, int64 least, int64 most)
 						name, least, most)));
 }
 
-/*
- * Raises an error unless this fork has all these blocks.
- */
 void
 check_block_range(Relation rel, ForkNumber forknum, int64 startblock, int64 nblocks)
 {

@@ -119,9 +119,6 @@ drop_reference(BufferDesc *desc)
 		ProcSendSignal(waiter);
 }
 
-/*
- * PG_ENSURE_ERROR_CLEANUP callback
- */
 static void
 drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
 {
@@ -160,9 +157,6 @@ count_shared(int change)
 		session_has_started_io(NULL, NULL);
 }
 
-/*
- * Ends I/O and forgets it.
- */
 static void
 end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 {
@@ -197,9 +191,6 @@ end_started_io(void)
 			end_io(&started[i], false, true, true);
 }
 
-/*
- * before_shmem_exit callback
- */
 static void
 end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
@@ -237,9 +228,6 @@ check_buffer_number(Buffer buffer)
 						   NBuffers, NLocBuffer)));
 }
 
-/*
- * Returns the tag of the block that a buffer holds.
- */
 static BufferTag
 require_block(Buffer buffer)
 {
@@ -289,9 +277,6 @@ open_table_of(Buffer buffer, const BufferTag *tag)
 	return rel;
 }
 
-/*
- * Starts I/O on a shared buffer.
- */
 static bool
 start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wait)
 {
@@ -351,9 +336,6 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 	return is_ours;
 }
 
-/*
- * Starts I/O on a local buffer.
- */
 static bool
 start_local_io(Buffer buffer, bool for_input, bool wait)
 {
@@ -392,18 +374,12 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 				   start_shared_io(fcinfo, buffer, for_input, wait));
 }
 
-/*
- * Returns whether this session has started I/O on a buffer.
- */
 bool
 buffer_io_is_ours(Buffer buffer)
 {
 	return find_started(buffer) != NULL;
 }
 
-/*
- * Returns the entry of I/O that this session has started.
- */
 static StartedIO *
 require_started(Buffer buffer, bool for_input)
 {

@@ -224,9 +224,6 @@ wait_for_pins(IoTime begin)
 	return true;
 }
 
-/*
- * Returns the shared buffer that has this tag, or NULL.
- */
 static BufferDesc *
 lookup_shared_buffer(const BufferTag *tag)
 {

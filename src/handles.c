@@ -71,9 +71,6 @@ handle_release_last(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Raises an error while it holds a handle.
- */
 Datum
 handle_get_and_error(PG_FUNCTION_ARGS)
 {
@@ -83,10 +80,6 @@ handle_get_and_error(PG_FUNCTION_ARGS)
 	elog(ERROR, "as you command");
 }
 
-/*
- * Acquires a second handle while the first is neither used nor released, which
- * the server refuses.
- */
 Datum
 handle_get_twice(PG_FUNCTION_ARGS)
 {
@@ -98,9 +91,6 @@ handle_get_twice(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Acquires a handle and releases it unused.
- */
 Datum
 handle_get_release(PG_FUNCTION_ARGS)
 {
@@ -126,9 +116,6 @@ batch_start(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Leaves batch mode and submits what is staged (pgaio_exit_batchmode).
- */
 Datum
 batch_end(PG_FUNCTION_ARGS)
 {

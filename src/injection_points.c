@@ -223,9 +223,6 @@ begin(void)
 							unavailable);
 }
 
-/*
- * Called when the library is preloaded.
- */
 void
 injection_points_init(void)
 {

@@ -68,9 +68,6 @@ stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buff
 	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
 }
 
-/*
- * Starts I/O on the buffers of consecutive blocks.
- */
 static void
 start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks)
 {
@@ -88,9 +85,6 @@ start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nbloc
 	}
 }
 
-/*
- * Raises an error unless one I/O can cover these blocks.
- */
 static void
 check_combinable(Relation rel, int32 blockno, int32 nblocks)
 {
@@ -105,9 +99,6 @@ check_combinable(Relation rel, int32 blockno, int32 nblocks)
 				 errdetail("A segment of the relation ends in between.")));
 }
 
-/*
- * Waits for a read, and reports how it has ended.
- */
 static void
 finish_read(PgAioWaitRef *iow, PgAioReturn *result)
 {
@@ -191,9 +182,6 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * PG_ENSURE_ERROR_CLEANUP callback
- */
 static void
 keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
 {

@@ -37,9 +37,6 @@ row_add_nulls(Row *row, int n)
 		row_add_if(row, false, (Datum) 0);
 }
 
-/*
- * Adds the three columns that name a file.
- */
 void
 row_add_file(Row *row, bool known, const RelFileLocator *rlocator)
 {
@@ -48,9 +45,6 @@ row_add_file(Row *row, bool known, const RelFileLocator *rlocator)
 	row_add_if(row, known, ObjectIdGetDatum(rlocator->relNumber));
 }
 
-/*
- * Adds a row to the result of a set-returning function.
- */
 void
 row_put(FunctionCallInfo fcinfo, Row *row)
 {
@@ -60,9 +54,6 @@ row_put(FunctionCallInfo fcinfo, Row *row)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
 }
 
-/*
- * Makes a row the result of the function.
- */
 Datum
 row_result(FunctionCallInfo fcinfo, Row *row)
 {

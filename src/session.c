@@ -90,9 +90,6 @@ session_has_started_io(StartedIOCallback check, StartedIOCallback end)
 	end_started = end;
 }
 
-/*
- * Returns whether this session has I/O started on shared buffers.
- */
 bool
 has_shared_io(void)
 {

@@ -110,9 +110,6 @@ next_block(ReadStream *stream, void *callback_private_data, void *per_buffer_dat
 	return (BlockNumber) walk->blocks.values[walk->ahead++];
 }
 
-/*
- * Begins to read ahead from the consumer's position.
- */
 static void
 look_ahead(Walk *walk)
 {

@@ -22,9 +22,6 @@ static bool memory_requested = false;
 static shmem_request_hook_type prev_shmem_request_hook;
 static shmem_startup_hook_type prev_shmem_startup_hook;
 
-/*
- * Raises the error that tells why something is unavailable.
- */
 void
 raise_unavailable(const Unavailable *unavailable)
 {
@@ -148,9 +145,6 @@ subsystem_register(Subsystem *subsystem)
 	subsystems[nsubsystems++] = subsystem;
 }
 
-/*
- * Raises an error unless a subsystem is there.
- */
 void
 require_subsystem(Subsystem *subsystem)
 {

@@ -98,10 +98,6 @@ io_handles_unavailable(void)
 	return NULL;
 }
 
-/*
- * Returns the table of functions that belongs to the server's io_method, or
- * NULL.
- */
 static const IoMethodOps *
 expected_ops(void)
 {
@@ -122,9 +118,6 @@ expected_ops(void)
 
 #ifdef IO_METHOD_CAN_BE_CHECKED
 
-/*
- * Returns whether a function belongs to the server's program.
- */
 static bool
 is_servers_function(void *function)
 {

@@ -8,9 +8,6 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 
-/*
- * Returns whether an I/O is a read of a relation's blocks.
- */
 bool
 io_is_read(PgAioHandle *ioh)
 {
@@ -61,9 +58,6 @@ io_match_is_same(const IoMatch *a, const IoMatch *b)
 		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator));
 }
 
-/*
- * Returns a match for all reads.
- */
 IoMatch
 io_match_all(void)
 {
@@ -73,9 +67,6 @@ io_match_all(void)
 	};
 }
 
-/*
- * Reads a regclass argument.
- */
 IoMatch
 io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 {
@@ -115,9 +106,6 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 				(errmsg("PID %d is not a PostgreSQL backend process", match->pid)));
 }
 
-/*
- * Reads the name of a fork.
- */
 void
 io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 {
@@ -140,9 +128,6 @@ io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *mat
 	match->block = (BlockNumber) blockno;
 }
 
-/*
- * Reads the number of a relation's file.
- */
 void
 io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 {

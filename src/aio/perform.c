@@ -36,9 +36,6 @@ io_zero_rest(PgAioHandle *ioh, size_t length)
 	}
 }
 
-/*
- * Raises an error unless a read can end with this result.
- */
 void
 check_io_result(int32 result)
 {

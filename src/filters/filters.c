@@ -132,9 +132,6 @@ io_fail_end(PG_FUNCTION_ARGS)
 	return end_filters_of_kind(fcinfo, FILTER_FAIL);
 }
 
-/*
- * Returns the filters in force, for the view "io_filters".
- */
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {

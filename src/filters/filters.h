@@ -85,7 +85,7 @@ typedef struct FilterHandler
 	void		(*tell_unseen) (void);
 	/* filters have changed: lets reads go on that none holds now */
 	void		(*changed) (void);
-	/* the filters of this session have been ended, as it exits */
+	/* ends what else this session holds, as it exits */
 	void		(*session_ended) (int pid);
 	/* the filters without a holder of this database have been ended */
 	void		(*kept_ended) (Oid database);
@@ -109,6 +109,7 @@ extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_add(const Filter *filter);
 extern int	filters_replace(const Filter *filter);
 extern int	filters_end(FilterKind kind, int id);
+extern void filters_end_with_session(void);
 extern void filters_end_kept(Oid database);
 extern int	filters_holder_arg(FunctionCallInfo fcinfo, int arg);
 extern void filters_copy(Filter *copies, int64 *matched, int64 *fired,

@@ -16,9 +16,6 @@ PG_FUNCTION_INFO_V1(inj_io_short_read_detach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
-/*
- * Begins a filter for the reads of all relations.
- */
 static Filter
 make_filter(FilterKind kind)
 {
@@ -58,9 +55,6 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Lets all held reads go on and holds no more.
- */
 Datum
 inj_io_completion_continue(PG_FUNCTION_ARGS)
 {
@@ -92,9 +86,6 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Leaves the results of reads as they are.
- */
 Datum
 inj_io_short_read_detach(PG_FUNCTION_ARGS)
 {
@@ -121,9 +112,6 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Lets I/O workers reopen files again.
- */
 Datum
 inj_io_reopen_detach(PG_FUNCTION_ARGS)
 {

@@ -86,9 +86,6 @@ filters_holder_arg(FunctionCallInfo fcinfo, int arg)
 	return 0;
 }
 
-/*
- * Called when the library is preloaded.
- */
 void
 kept_init(void)
 {

@@ -84,9 +84,6 @@ static Subsystem subsystem = {
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there are no filters for reads in this server"),
 };
 
-/*
- * Prepares the table.  Called when the library is preloaded.
- */
 void
 filters_init(void)
 {
@@ -116,9 +113,6 @@ filters_set_handler(const FilterHandler *gate)
 	handler = gate;
 }
 
-/*
- * Sets who carries out filters of a kind, or why nobody does.
- */
 void
 filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable)
 {
@@ -286,9 +280,6 @@ filters_count_escape(PgAioHandle *ioh, FilterEscape reason)
 	}
 }
 
-/*
- * Returns a reason as it is shown to users, or NULL.
- */
 const char *
 escape_reason(FilterEscape reason)
 {
@@ -434,15 +425,25 @@ filters_end_kept(Oid database)
 		handler->kept_ended(database);
 }
 
-/*
- * before_shmem_exit() callback of a session that has made filters.
- */
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
 	(void) end_filters(FILTER_NONE, 0, MyProcPid, InvalidOid);
 	if (handler != NULL)
 		handler->session_ended(MyProcPid);
+}
+
+/*
+ * Has the exit of this session end what it holds: filters, devices and wakeups.
+ */
+void
+filters_end_with_session(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		before_shmem_exit(session_ends, 0);
+	registered = true;
 }
 
 /*
@@ -465,9 +466,6 @@ find_place(FilterKind kind, bool replace)
 	return place;
 }
 
-/*
- * Puts a filter into force, and returns its number.
- */
 static int
 put_filter(const Filter *new_filter, bool replace)
 {
@@ -512,15 +510,9 @@ put_filter(const Filter *new_filter, bool replace)
 int
 filters_add(const Filter *filter)
 {
-	static bool registered = false;
-
 	handler->tell_unseen();
-
-	if (filter->holder != 0 && !registered)
-	{
-		before_shmem_exit(session_ends, 0);
-		registered = true;
-	}
+	if (filter->holder != 0)
+		filters_end_with_session();
 
 	return put_filter(filter, false);
 }

@@ -266,15 +266,6 @@ gate_end_devices(int holder, const IoMatch *match, Oid database)
 	return ended;
 }
 
-/*
- * before_shmem_exit() callback of a session that has made devices.
- */
-static void
-session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
-{
-	(void) gate_end_devices(MyProcPid, NULL, InvalidOid);
-}
-
 static IoTime
 get_latency(FunctionCallInfo fcinfo, int arg)
 {
@@ -361,7 +352,6 @@ add_device(const GateDevice *new_device)
 Datum
 io_device(PG_FUNCTION_ARGS)
 {
-	static bool registered = false;
 	GateDevice *device;
 
 	require_gate(fcinfo);
@@ -389,11 +379,8 @@ io_device(PG_FUNCTION_ARGS)
 
 	gate_tell_unseen();
 	require_worker();
-	if (device->holder != 0 && !registered)
-	{
-		before_shmem_exit(session_ends, 0);
-		registered = true;
-	}
+	if (device->holder != 0)
+		filters_end_with_session();
 	add_device(device);
 	pfree(device);
 
@@ -448,9 +435,6 @@ io_device_end(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(gate_end_devices(0, match.has_rel ? &match : NULL, InvalidOid));
 }
 
-/*
- * Returns the devices, for the view "io_devices".
- */
 Datum
 io_devices_get(PG_FUNCTION_ARGS)
 {
@@ -496,9 +480,6 @@ io_devices_get(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * Returns the reads that devices have in hand, for the view "io_device_reads".
- */
 Datum
 io_device_reads_get(PG_FUNCTION_ARGS)
 {

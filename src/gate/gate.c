@@ -106,9 +106,6 @@ define_settings(void)
 							 NULL, NULL, NULL);
 }
 
-/*
- * Prepares the gate.  Called when the library is preloaded.
- */
 void
 gate_init(void)
 {

@@ -115,13 +115,20 @@ is_held_for(PgAioHandle *ioh pg_attribute_unused(), const GateIo *io, void *arg)
 }
 
 /*
- * FilterHandler.session_ended: performs what the session has held.
+ * FilterHandler.session_ended: ends the session's devices, performs what it has held,
+ * and lets go on whose wakeups it holds.
  */
 static void
 session_ended(int pid)
 {
-	if (gate != NULL)
-		(void) release_matching(is_held_for, &pid, false, 0);
+	if (gate == NULL)
+		return;
+	(void) gate_end_devices(pid, NULL, InvalidOid);
+	(void) release_matching(is_held_for, &pid, false, 0);
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	if (gate->wakeups_holder == pid)
+		gate_release_wakeups();
+	LWLockRelease(gate->lock);
 }
 
 static bool

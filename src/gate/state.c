@@ -28,9 +28,6 @@ number_of_processes(void)
 	return MaxBackends + NUM_AUXILIARY_PROCS;
 }
 
-/*
- * Returns the size of the gate's shared memory.
- */
 static Size
 gate_shmem_size(uint32 nhandles)
 {
@@ -42,9 +39,6 @@ gate_shmem_size(uint32 nhandles)
 	return add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(HeldWakeup))));
 }
 
-/*
- * Fills the gate's shared memory in.
- */
 static void
 gate_init_state(uint32 nhandles, LWLock *lock)
 {
@@ -85,9 +79,6 @@ Subsystem	gate_subsystem = {
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O gate in this server"),
 };
 
-/*
- * Wakes the gate's worker, if there is one.
- */
 void
 gate_wake_worker(void)
 {

@@ -158,9 +158,6 @@ io_handles_get(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * Returns what can be held on this server, for the view "io_gate".
- */
 Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {

@@ -107,9 +107,6 @@ may_go_on(void)
 	return result;
 }
 
-/*
- * Waits for io_wake(), or until the limit is reached.
- */
 static void
 wait_for_wake(void)
 {
@@ -154,25 +151,12 @@ gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * before_shmem_exit() callback of a session that holds wakeups.
- */
-static void
-session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
-{
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	if (gate->wakeups_holder == MyProcPid)
-		gate_release_wakeups();
-	LWLockRelease(gate->lock);
-}
-
-/*
  * Holds wakeups from now on, or no longer.  While they are held, a process that has
  * waited for a held read waits for io_wake().  Returns whether they were held.
  */
 Datum
 io_hold_wakeups(PG_FUNCTION_ARGS)
 {
-	static bool registered = false;
 	bool		on;
 	bool		was_on;
 
@@ -181,11 +165,8 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
 
-	if (on && !registered)
-	{
-		before_shmem_exit(session_ends, 0);
-		registered = true;
-	}
+	if (on)
+		filters_end_with_session();
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	was_on = gate->wakeups_holder != 0;

@@ -60,9 +60,6 @@ gate_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/*
- * Performs a read that has been held for too long, if there is one.
- */
 static bool
 end_overdue_hold(IoTime now)
 {
@@ -161,9 +158,6 @@ complete_due(IoTime *next)
 	return n;
 }
 
-/*
- * Marks the worker as gone.
- */
 static void
 worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {

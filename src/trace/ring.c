@@ -14,9 +14,6 @@
 TraceRing  *trace;
 int			trace_size = 16384;
 
-/*
- * Returns the size of the shared memory of the trace.
- */
 Size
 trace_shmem_size(uint32 nhandles)
 {

@@ -13,7 +13,6 @@
 PG_FUNCTION_INFO_V1(io_trace_start);
 PG_FUNCTION_INFO_V1(io_trace_stop);
 PG_FUNCTION_INFO_V1(io_trace_reset);
-PG_FUNCTION_INFO_V1(io_trace_status_get);
 
 #define MAX_TRACE_SIZE 10000000
 
@@ -169,9 +168,6 @@ io_trace_stop(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Forgets what has been recorded so far.
- */
 Datum
 io_trace_reset(PG_FUNCTION_ARGS)
 {
@@ -183,46 +179,4 @@ io_trace_reset(PG_FUNCTION_ARGS)
 	LWLockRelease(trace->lock);
 
 	PG_RETURN_VOID();
-}
-
-/*
- * Returns what is being recorded, for the view "io_trace_status".
- */
-Datum
-io_trace_status_get(PG_FUNCTION_ARGS)
-{
-	Row			row = {0};
-	IoMatch		match;
-	bool		running;
-	TimestampTz started_at;
-	TimestampTz stopped_at;
-	uint64		recorded;
-	uint64		lost_waits;
-	Oid			relation = InvalidOid;
-
-	require_trace_to_look(fcinfo);
-
-	LWLockAcquire(trace->lock, LW_SHARED);
-	running = trace->filter != 0;
-	match = trace->match;
-	started_at = trace->started_at;
-	stopped_at = trace->stopped_at;
-	recorded = pg_atomic_read_u64(&trace->next) - trace->first;
-	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
-	LWLockRelease(trace->lock);
-
-	if (match.has_rel)
-		relation = trace_relation(&match.rlocator, match.temp_owner);
-
-	row_add(&row, BoolGetDatum(running));
-	row_add_if(&row, OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_add_if(&row, match.pid != 0, Int32GetDatum(match.pid));
-	row_add(&row, Int32GetDatum(trace->nrecords));
-	row_add(&row, Int64GetDatum(recorded));
-	row_add(&row, Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
-	row_add(&row, Int64GetDatum(lost_waits));
-	row_add_if(&row, started_at != 0, TimestampTzGetDatum(started_at));
-	row_add_if(&row, stopped_at != 0, TimestampTzGetDatum(stopped_at));
-
-	return row_result(fcinfo, &row);
 }

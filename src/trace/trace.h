@@ -6,11 +6,10 @@
  * to it.  The trace listens to aio/method.h for that, and takes part in the
  * server's completion callbacks.
  *
- *		trace.c			start-up; start, stop, reset, status
+ *		trace.c			start-up; start, stop, reset
  *		ring.c			finding and reading records
  *		record.c		what happens to reads, from staging to completion
- *		views.c			the records as rows
- *		relations.c		names for what was read
+ *		views.c			the records as rows, and names for what was read
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H
@@ -180,10 +179,5 @@ extern const char *trace_see_completions(void);
 
 /* trace.c */
 extern void require_trace_to_look(FunctionCallInfo fcinfo);
-
-/* relations.c */
-extern Oid	trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner);
-extern Oid	trace_record_relation(const TraceRecord *record);
-extern char *trace_target_description(const TraceRecord *record);
 
 #endif							/* TEST_AIO_TRACE_H */

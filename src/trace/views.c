@@ -3,21 +3,81 @@
  */
 #include "trace/trace.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type.h"
 #include "common/relpath.h"
 #include "funcapi.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_trace_get);
+PG_FUNCTION_INFO_V1(io_trace_status_get);
 
 static const char *const state_names[] = {
 	[TRACE_STAGED] = "STAGED",
 	[TRACE_SUBMITTED] = "SUBMITTED",
 	[TRACE_COMPLETED] = "COMPLETED",
 };
+
+/*
+ * Returns the temporary relation, of any session, that has this file.
+ */
+static Oid
+temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
+{
+	Relation	pg_class;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			found = InvalidOid;
+	Oid			tablespace = rlocator->spcOid == MyDatabaseTableSpace ?
+		InvalidOid : rlocator->spcOid;
+
+	ScanKeyInit(&keys[0], Anum_pg_class_reltablespace, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(tablespace));
+	ScanKeyInit(&keys[1], Anum_pg_class_relfilenode, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(rlocator->relNumber));
+
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true,
+							  NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class class = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (class->relpersistence == RELPERSISTENCE_TEMP &&
+			GetTempNamespaceProcNumber(class->relnamespace) == owner)
+			found = class->oid;
+	}
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+
+	return found;
+}
+
+/*
+ * Returns the relation that has this file, or InvalidOid if there is none, or
+ * none any more, or it belongs to another database.
+ */
+static Oid
+trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
+{
+	if (!OidIsValid(MyDatabaseId) ||
+		(OidIsValid(rlocator->dbOid) && rlocator->dbOid != MyDatabaseId))
+		return InvalidOid;
+	if (temp_owner != INVALID_PROC_NUMBER)
+		return temporary_relation(rlocator, temp_owner);
+	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
+}
 
 static double
 milliseconds(IoTime time)
@@ -85,7 +145,10 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	const TraceOutcome *outcome = &record->outcome;
 	bool		submitted = record->state != TRACE_STAGED;
 	bool		completed = record->state == TRACE_COMPLETED;
-	Oid			relation = trace_record_relation(record);
+	const PgAioTargetData *target = &record->target;
+	Oid			relation = trace_relation(&target->smgr.rlocator,
+										  target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
+	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
 
 	row_add(row, Int64GetDatum(record->seq));
 	row_add(row, Int32GetDatum(record->issuer.pid));
@@ -94,18 +157,18 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_add_text(row, state_names[record->state]);
 	row_add_text(row, "readv");
 	row_add(row, Int64GetDatum(record->offset));
-	row_add(row, Int64GetDatum((int64) record->target.smgr.nblocks * BLCKSZ));
+	row_add(row, Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
 	row_add_text(row, "smgr");
-	row_add_text(row, trace_target_description(record));
+	row_add_text(row, pgaio_io_get_target_description(&described));
 	row_add_if(row, outcome->has_raw, Int32GetDatum(outcome->raw));
 	row_add_text(row, pgaio_result_status_string(outcome->status));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
 	row_add_if(row, OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_add_text(row, forkNames[record->target.smgr.forkNum]);
-	row_add(row, Int64GetDatum(record->target.smgr.blockNum));
-	row_add(row, Int32GetDatum(record->target.smgr.nblocks));
+	row_add_text(row, forkNames[target->smgr.forkNum]);
+	row_add(row, Int64GetDatum(target->smgr.blockNum));
+	row_add(row, Int32GetDatum(target->smgr.nblocks));
 	add_time(row, record->staged, clock_offset);
 	add_time(row, record->submitted, clock_offset);
 	add_time(row, record->completed, clock_offset);
@@ -157,4 +220,43 @@ io_trace_get(PG_FUNCTION_ARGS)
 	MemoryContextDelete(per_row);
 
 	return (Datum) 0;
+}
+
+Datum
+io_trace_status_get(PG_FUNCTION_ARGS)
+{
+	Row			row = {0};
+	IoMatch		match;
+	bool		running;
+	TimestampTz started_at;
+	TimestampTz stopped_at;
+	uint64		recorded;
+	uint64		lost_waits;
+	Oid			relation = InvalidOid;
+
+	require_trace_to_look(fcinfo);
+
+	LWLockAcquire(trace->lock, LW_SHARED);
+	running = trace->filter != 0;
+	match = trace->match;
+	started_at = trace->started_at;
+	stopped_at = trace->stopped_at;
+	recorded = pg_atomic_read_u64(&trace->next) - trace->first;
+	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
+	LWLockRelease(trace->lock);
+
+	if (match.has_rel)
+		relation = trace_relation(&match.rlocator, match.temp_owner);
+
+	row_add(&row, BoolGetDatum(running));
+	row_add_if(&row, OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_add_if(&row, match.pid != 0, Int32GetDatum(match.pid));
+	row_add(&row, Int32GetDatum(trace->nrecords));
+	row_add(&row, Int64GetDatum(recorded));
+	row_add(&row, Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
+	row_add(&row, Int64GetDatum(lost_waits));
+	row_add_if(&row, started_at != 0, TimestampTzGetDatum(started_at));
+	row_add_if(&row, stopped_at != 0, TimestampTzGetDatum(stopped_at));
+
+	return row_result(fcinfo, &row);
 }
