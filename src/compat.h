@@ -217,7 +217,7 @@ io_method_has_known_functions(void)
  * compared with ours: by dladdr1(), which only glibc has.  And the processes
  * of the server must inherit the table.
  */
-#if defined(__linux__) && defined(__GLIBC__) && !defined(EXEC_BACKEND)
+#if defined(__linux__) && defined(__GLIBC__) && !defined(EXEC_BACKEND) && !defined(TEST_AIO_NO_GATE)
 #define IO_METHOD_CAN_BE_CHECKED
 #endif
 

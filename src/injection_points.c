@@ -161,18 +161,6 @@ get_library_name(char *name, size_t size)
 	return strlcpy(name, path.data, size) < size;
 }
 
-/*
- * Attaches a function to an injection point, and loads it so that the server's
- * processes inherit it: it is called in critical sections, where it would be
- * too late for that.
- */
-static void
-attach_callback(const char *point, const char *library, const char *function)
-{
-	InjectionPointAttach(point, library, function, NULL, 0);
-	InjectionPointLoad(point);
-}
-
 static const Unavailable *
 attach_injection_points(void)
 {
@@ -186,9 +174,16 @@ attach_injection_points(void)
 	if (!get_library_name(library, sizeof(library)))
 		return &path_too_long;
 
-	attach_callback("aio-process-completion-before-shared", library,
-					"test_aio_before_shared_completion");
-	attach_callback("aio-worker-after-reopen", library, "test_aio_after_reopen");
+	InjectionPointAttach("aio-process-completion-before-shared", library,
+						 "test_aio_before_shared_completion", NULL, 0);
+	InjectionPointAttach("aio-worker-after-reopen", library, "test_aio_after_reopen", NULL, 0);
+
+	/*
+	 * the server's processes inherit what is loaded; in their critical
+	 * sections it would be too late for that
+	 */
+	InjectionPointLoad("aio-process-completion-before-shared");
+	InjectionPointLoad("aio-worker-after-reopen");
 
 	return NULL;
 }

@@ -62,6 +62,20 @@ typedef struct Running
 } Running;
 static Running running;
 
+/* Makes a call, after which, or after its error, "running" is what it was before. */
+#define RUN(outer, call) \
+	do { \
+		PG_TRY(); \
+		{ \
+			call; \
+		} \
+		PG_FINALLY(); \
+		{ \
+			running = outer; \
+		} \
+		PG_END_TRY(); \
+	} while (0)
+
 /* how many calls of C functions of other libraries are being made, one in another */
 static int	calls_of_others = 0;
 
@@ -279,15 +293,7 @@ plan_query(PLANNER_PARAMETERS)
 	{
 		.table_query = true,.change = true,.nested = true
 	};
-	PG_TRY();
-	{
-		plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS);
-	}
-	PG_FINALLY();
-	{
-		running = outer;
-	}
-	PG_END_TRY();
+	RUN(outer, plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS));
 	resume_batch(batch_was_open);
 
 	return plan;
@@ -354,15 +360,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	running.change |= changes_something(plan);
 	running.query_of_client = !outer.nested;
 	running.nested = true;
-	PG_TRY();
-	{
-		(prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count);
-	}
-	PG_FINALLY();
-	{
-		running = outer;
-	}
-	PG_END_TRY();
+	RUN(outer, (prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count));
 	resume_batch(batch_was_open);
 
 	/*
@@ -386,15 +384,7 @@ finish_query(QueryDesc *queryDesc)
 	running.change |= changes_something(queryDesc->plannedstmt);
 	running.nested = true;
 	running.query_of_client = false;
-	PG_TRY();
-	{
-		(prev_executor_finish ? prev_executor_finish : standard_ExecutorFinish) (queryDesc);
-	}
-	PG_FINALLY();
-	{
-		running = outer;
-	}
-	PG_END_TRY();
+	RUN(outer, (prev_executor_finish ? prev_executor_finish : standard_ExecutorFinish) (queryDesc));
 }
 
 /* ExecutorEnd_hook: scans mark entries of indexes */
@@ -467,16 +457,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	running.change |= may_lock_pages;
 	running.nested = true;
 	running.query_of_client = false;
-	PG_TRY();
-	{
-		(prev_process_utility ? prev_process_utility : standard_ProcessUtility)
-			(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		running = outer;
-	}
-	PG_END_TRY();
+	RUN(outer, (prev_process_utility ? prev_process_utility : standard_ProcessUtility)
+		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc));
 	resume_batch(batch_was_open);
 }
 

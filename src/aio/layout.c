@@ -98,25 +98,16 @@ io_handles_unavailable(void)
 	return NULL;
 }
 
-static const IoMethodOps *
-expected_ops(void)
-{
-	switch (io_method)
-	{
-		case IOMETHOD_SYNC:
-			return &pgaio_sync_ops;
-		case IOMETHOD_WORKER:
-			return &pgaio_worker_ops;
-#ifdef IOMETHOD_IO_URING_ENABLED
-		case IOMETHOD_IO_URING:
-			return &pgaio_uring_ops;
-#endif
-		default:
-			return NULL;
-	}
-}
-
 #ifdef IO_METHOD_CAN_BE_CHECKED
+
+/* the server's tables of functions */
+static const IoMethodOps *const server_ops[] = {
+	[IOMETHOD_SYNC] = &pgaio_sync_ops,
+	[IOMETHOD_WORKER] = &pgaio_worker_ops,
+#ifdef IOMETHOD_IO_URING_ENABLED
+	[IOMETHOD_IO_URING] = &pgaio_uring_ops,
+#endif
+};
 
 static bool
 is_servers_function(void *function)
@@ -156,16 +147,6 @@ has_known_layout(void)
 		(ops->needs_synchronous_execution == NULL ||
 		 is_servers_function((void *) ops->needs_synchronous_execution));
 }
-
-#else
-
-static bool
-has_known_layout(void)
-{
-	return false;
-}
-
-#endif							/* IO_METHOD_CAN_BE_CHECKED */
 
 /*
  * Returns whether a version is a release, not a beta or the like.
@@ -231,6 +212,8 @@ unknown_server(const char **hint)
 					io_server_version(), PG_TEST_AIO_LAST_KNOWN);
 }
 
+#endif							/* IO_METHOD_CAN_BE_CHECKED */
+
 /*
  * Returns why the table cannot be put into this server, and what mends that; or
  * NULL.
@@ -238,19 +221,17 @@ unknown_server(const char **hint)
 const char *
 io_method_unavailable(const char **hint)
 {
-	const char *reason;
-
-#ifdef TEST_AIO_NO_GATE
+#if defined(TEST_AIO_NO_GATE)
 	*hint = "Compile test_aio without GATE=no.";
 	return "test_aio was compiled without the I/O gate and the I/O trace";
-#endif
-#ifndef IO_METHOD_CAN_BE_CHECKED
+#elif !defined(IO_METHOD_CAN_BE_CHECKED)
 	*hint = NULL;
 	return "the I/O gate and the I/O trace need Linux, glibc and a server that forks";
-#endif
+#else
+	const char *reason;
 
 	*hint = io_compile_anew_hint;
-	if (pgaio_method_ops == NULL || pgaio_method_ops != expected_ops())
+	if (io_method >= (int) lengthof(server_ops) || pgaio_method_ops != server_ops[io_method])
 		return "the server's I/O method is not one of its own";
 	if (!has_known_layout())
 		return "the server's I/O methods or callbacks do not have the layout this library was compiled for";
@@ -259,4 +240,5 @@ io_method_unavailable(const char **hint)
 		return reason;
 
 	return unknown_server(hint);
+#endif
 }

@@ -97,10 +97,7 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 		return;
 
 	match->pid = PG_GETARG_INT32(arg);
-	if (match->pid <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("pid must be positive")));
+	check_range("pid", match->pid, 1, PG_INT32_MAX);
 	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
 		ereport(NOTICE,
 				(errmsg("PID %d is not a PostgreSQL backend process", match->pid)));

@@ -33,10 +33,7 @@ get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64
 {
 	if (PG_ARGISNULL(arg))
 		return missing;
-	if (PG_GETARG_INT32(arg) < minimum)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be at least %d", name, minimum)));
+	check_range(name, PG_GETARG_INT32(arg), minimum, PG_INT32_MAX);
 	return PG_GETARG_INT32(arg);
 }
 
@@ -95,20 +92,9 @@ io_fail(PG_FUNCTION_ARGS)
 static Datum
 end_filters_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	int			id = 0;
-
 	require_filter_kind(fcinfo, kind);
 
-	if (!PG_ARGISNULL(0))
-	{
-		id = PG_GETARG_INT32(0);
-		if (id <= 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("filter must be positive")));
-	}
-
-	PG_RETURN_INT32(filters_end(kind, id));
+	PG_RETURN_INT32(filters_end(kind, get_count(fcinfo, 0, "filter", 1, 0)));
 }
 
 /*
@@ -135,21 +121,16 @@ io_fail_end(PG_FUNCTION_ARGS)
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {
-	Filter	   *filters;
-	int64		matched[MAX_FILTERS];
-	int64		fired[MAX_FILTERS];
-	int64		escaped[MAX_FILTERS];
-	FilterEscape why[MAX_FILTERS];
+	CountedFilter *filters = palloc_array(CountedFilter, MAX_FILTERS);
 
 	require_filters_to_look(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
-	filters = palloc_array(Filter, MAX_FILTERS);
-	filters_copy(filters, matched, fired, escaped, why);
+	filters_copy(filters);
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
-		const Filter *filter = &filters[i];
+		const Filter *filter = &filters[i].filter;
 		const IoMatch *match = &filter->match;
 		Row			row = {0};
 
@@ -165,10 +146,10 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_add_if(&row, filter->has_result, Int32GetDatum(filter->result));
 		row_add(&row, Int64GetDatum(filter->skip));
 		row_add_if(&row, filter->times >= 0, Int64GetDatum(filter->times));
-		row_add(&row, Int64GetDatum(matched[i]));
-		row_add(&row, Int64GetDatum(fired[i]));
-		row_add(&row, Int64GetDatum(escaped[i]));
-		row_add_text(&row, why[i] != ESCAPE_NONE ? escape_reason(why[i]) : NULL);
+		row_add(&row, Int64GetDatum(filters[i].matched));
+		row_add(&row, Int64GetDatum(filters[i].fired));
+		row_add(&row, Int64GetDatum(filters[i].escaped));
+		row_add_text(&row, escape_reason(filters[i].why_escaped));
 		row_add_if(&row, filter->longest != 0, Int64GetDatum(filter->longest / NS_PER_MS));
 		row_add_if(&row, filter->holder != 0, Int32GetDatum(filter->holder));
 

@@ -71,6 +71,16 @@ typedef enum FilterEscape
 	ESCAPE_NO_WORKER,			/* a device needs the gate's worker */
 } FilterEscape;
 
+/* A filter as the view shows it. */
+typedef struct CountedFilter
+{
+	Filter		filter;
+	int64		matched;
+	int64		fired;
+	int64		escaped;		/* matching reads that were not captured */
+	FilterEscape why_escaped;	/* the last one */
+} CountedFilter;
+
 typedef enum FilterCarrier
 {
 	CARRIED_BY_NOBODY = 0,
@@ -112,8 +122,7 @@ extern int	filters_end(FilterKind kind, int id);
 extern void filters_end_with_session(void);
 extern void filters_end_kept(Oid database);
 extern int	filters_holder_arg(FunctionCallInfo fcinfo, int arg);
-extern void filters_copy(Filter *copies, int64 *matched, int64 *fired,
-						 int64 *escaped, FilterEscape *why);
+extern void filters_copy(CountedFilter *copies);
 
 /* the setting "test_aio.hold_timeout" as a time */
 extern IoTime filters_hold_timeout(void);

@@ -536,17 +536,16 @@ filters_replace(const Filter *filter)
  * Copies the table and the counts.  Places without a filter have no kind.
  */
 void
-filters_copy(Filter *copies, int64 *matched, int64 *fired,
-			 int64 *escaped, FilterEscape *why)
+filters_copy(CountedFilter *copies)
 {
 	LWLockAcquire(table->lock, LW_SHARED);
-	memcpy(copies, table->filters, sizeof(table->filters));
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
-		matched[i] = pg_atomic_read_u64(&table->counts[i].matched);
-		fired[i] = pg_atomic_read_u64(&table->counts[i].fired);
-		escaped[i] = pg_atomic_read_u64(&table->counts[i].escaped);
-		why[i] = table->counts[i].why;
+		copies[i].filter = table->filters[i];
+		copies[i].matched = pg_atomic_read_u64(&table->counts[i].matched);
+		copies[i].fired = pg_atomic_read_u64(&table->counts[i].fired);
+		copies[i].escaped = pg_atomic_read_u64(&table->counts[i].escaped);
+		copies[i].why_escaped = table->counts[i].why;
 	}
 	LWLockRelease(table->lock);
 }

@@ -471,7 +471,7 @@ io_devices_get(PG_FUNCTION_ARGS)
 		row_add_if(&row, by_worker != 0, Float8GetDatum(by_worker > 0 ? device->lateness_sum / by_worker / 1000.0 : 0));
 		row_add_if(&row, by_worker != 0, Float8GetDatum(device->lateness_max / 1000.0));
 		row_add(&row, Int64GetDatum(device->escaped));
-		row_add_text(&row, device->why_escaped != ESCAPE_NONE ? escape_reason(device->why_escaped) : NULL);
+		row_add_text(&row, escape_reason(device->why_escaped));
 		row_add_if(&row, device->holder != 0, Int32GetDatum(device->holder));
 
 		row_put(fcinfo, &row);

@@ -167,17 +167,6 @@ worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	LWLockRelease(gate->lock);
 }
 
-static void
-worker_begins(void)
-{
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	gate->worker = MyProcNumber;
-	gate->worker_pid = MyProcPid;
-	LWLockRelease(gate->lock);
-
-	before_shmem_exit(worker_ends, 0);
-}
-
 /*
  * A timer that counts nanoseconds.  Other systems than Linux have none, and no
  * gate either: see io_method_unavailable().
@@ -314,7 +303,11 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	AddWaitEventToSet(set, WL_SOCKET_READABLE, timer, NULL, NULL);
 
-	worker_begins();
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->worker = MyProcNumber;
+	gate->worker_pid = MyProcPid;
+	LWLockRelease(gate->lock);
+	before_shmem_exit(worker_ends, 0);
 
 	for (;;)
 	{
