@@ -12,7 +12,6 @@
 #include "test_aio.h"
 
 #include "aio/perform.h"
-#include "aio/shutdown.h"
 #include "subsystem.h"
 #include "filters/filters.h"
 #include "storage/condition_variable.h"

@@ -145,9 +145,24 @@ subsystem_register(Subsystem *subsystem)
 	subsystems[nsubsystems++] = subsystem;
 }
 
+/*
+ * Raises an error unless a subsystem is there, and the caller may change what it does.
+ */
 void
-require_subsystem(Subsystem *subsystem)
+require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem)
 {
+	require_superuser(fcinfo);
+	if (*subsystem->address == NULL)
+		raise_unavailable(&subsystem->unavailable);
+}
+
+/*
+ * Raises an error unless a subsystem is there, and the caller may look at what it does.
+ */
+void
+require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem)
+{
+	require_monitor(fcinfo);
 	if (*subsystem->address == NULL)
 		raise_unavailable(&subsystem->unavailable);
 }

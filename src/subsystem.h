@@ -45,6 +45,7 @@ extern void subsystem_register(Subsystem *subsystem);
 extern void subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint);
 
 /* at any time */
-extern void require_subsystem(Subsystem *subsystem);
+extern void require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem);
+extern void require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem);
 
 #endif							/* PART_H */

@@ -25,6 +25,9 @@ typedef struct Unavailable
 extern const char *library_path(void);
 pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 
+/* aio/shutdown.c */
+extern bool server_is_stopping(void);
+
 /* arguments.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);

@@ -1,12 +1,11 @@
 /*
  * Finds out whether the server is shutting down.
  */
-#include "postgres.h"
+#include "test_aio.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "aio/shutdown.h"
 #include "utils/pidfile.h"
 
 /*

@@ -123,7 +123,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 {
 	CountedFilter *filters = palloc_array(CountedFilter, MAX_FILTERS);
 
-	require_filters_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &filters_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 
 	filters_copy(filters);

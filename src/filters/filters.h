@@ -5,11 +5,6 @@
  * The filters say which reads are held, and which end with a chosen result.  They
  * carry nothing out.  That is left to the gate, and on servers that have them to the
  * injection points.
- *
- *		table.c		the table in shared memory, and effects
- *		filters.c		io_hold(), io_fail() and the view of the table
- *		injected.c	the inj_ functions
- *		kept.c		the end of filters that outlive their session
  */
 #ifndef TEST_AIO_FILTERS_H
 #define TEST_AIO_FILTERS_H
@@ -18,6 +13,7 @@
 
 #include "aio/clock.h"
 #include "aio/match.h"
+#include "subsystem.h"
 
 #define MAX_FILTERS		64
 
@@ -114,7 +110,7 @@ extern void filters_await_change(long timeout_ms);
 extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
 
 /* table.c: for SQL functions */
-extern void require_filters_to_look(FunctionCallInfo fcinfo);
+extern Subsystem filters_subsystem;
 extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_add(const Filter *filter);
 extern int	filters_replace(const Filter *filter);

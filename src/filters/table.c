@@ -8,7 +8,6 @@
 #include "filters/filters.h"
 
 #include "miscadmin.h"
-#include "subsystem.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -75,7 +74,7 @@ set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 	table->wait_event = WaitEventInjectionPointNew("completion_wait");
 }
 
-static Subsystem subsystem = {
+Subsystem	filters_subsystem = {
 	.name = "table of filters",
 	.memory = "test_aio filters",
 	.address = (void **) &table,
@@ -98,7 +97,7 @@ filters_init(void)
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	subsystem_register(&subsystem);
+	subsystem_register(&filters_subsystem);
 }
 
 IoTime
@@ -127,24 +126,13 @@ filters_carrier(FilterKind kind)
 }
 
 /*
- * Raises an error unless there can be filters, and the caller may look at them.
- */
-void
-require_filters_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_subsystem(&subsystem);
-}
-
-/*
  * Raises an error unless the caller is a superuser and filters of this kind can
  * be carried out.
  */
 void
 require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	require_superuser(fcinfo);
-	require_subsystem(&subsystem);
+	require_subsystem(fcinfo, &filters_subsystem);
 
 	if (carriers[kind] == CARRIED_BY_NOBODY)
 		raise_unavailable(kinds_unavailable[kind]);

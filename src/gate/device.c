@@ -16,7 +16,6 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
-#include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_device);
@@ -354,7 +353,7 @@ io_device(PG_FUNCTION_ARGS)
 {
 	GateDevice *device;
 
-	require_gate(fcinfo);
+	require_subsystem(fcinfo, &gate_subsystem);
 
 	device = palloc0_object(GateDevice);
 	device->in_use = true;
@@ -388,47 +387,15 @@ io_device(PG_FUNCTION_ARGS)
 }
 
 /*
- * Ends the devices for files of this database that no relation has any more, as it
- * was dropped or rewritten.
- */
-static int
-end_devices_of_no_relation(void)
-{
-	int			ended = 0;
-
-	for (int i = 0; i < GATE_MAX_DEVICES; i++)
-	{
-		IoMatch		match;
-		bool		in_use;
-
-		LWLockAcquire(gate->lock, LW_SHARED);
-		in_use = gate->devices[i].in_use;
-		match = gate->devices[i].match;
-		LWLockRelease(gate->lock);
-
-		/* the server finds no temporary table by its file */
-		if (in_use && match.has_rel && match.rlocator.dbOid == MyDatabaseId &&
-			match.temp_owner == INVALID_PROC_NUMBER &&
-			!OidIsValid(RelidByRelfilenumber(match.rlocator.spcOid, match.rlocator.relNumber)))
-			ended += gate_end_devices(0, &match, InvalidOid);
-	}
-
-	return ended;
-}
-
-/*
- * Ends the device for a relation, or all; with '-', those for relations that are gone.
- * The reads on them are performed at once.  Returns how many have ended.
+ * Ends the device for a relation, or all.  The reads on them are performed at once.
+ * Returns how many have ended.
  */
 Datum
 io_device_end(PG_FUNCTION_ARGS)
 {
 	IoMatch		match;
 
-	require_gate(fcinfo);
-
-	if (!PG_ARGISNULL(0) && !OidIsValid(PG_GETARG_OID(0)))
-		PG_RETURN_INT32(end_devices_of_no_relation());
+	require_subsystem(fcinfo, &gate_subsystem);
 
 	match = io_match_rel_arg(fcinfo, 0);
 
@@ -440,7 +407,7 @@ io_devices_get(PG_FUNCTION_ARGS)
 {
 	GateDevice *device;
 
-	require_gate_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 	device = palloc_object(GateDevice);
 
@@ -485,7 +452,7 @@ io_device_reads_get(PG_FUNCTION_ARGS)
 {
 	IoTime		now = io_now();
 
-	require_gate_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 
 	for (int i = 0; i < gate->nios; i++)

@@ -6,18 +6,6 @@
  * aio/method.h).  It captures the reads that a filter or a simulated device
  * matches: the method never sees them, and the process that releases a read
  * performs and completes it.
- *
- *		state.c		the shared memory, and whether there is a gate
- *		gate.c		start-up: settings, what the gate carries out
- *		capture.c	which reads are captured, and their submission
- *		wait.c		waiting for captured reads
- *		held.c		reads that are held or to become due; taking and completing reads
- *		release.c	the release of held reads
- *		device.c	simulated storage, and when a read is due
- *		worker.c	the process that serves the devices, and ends holds that
- *					have lasted too long
- *		wakeups.c	where processes stop that have waited for a held read
- *		views.c		what is held and who waits for it, and what can be held
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
@@ -161,8 +149,6 @@ extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
 extern void gate_release_wakeups(void);
 extern void gate_tell_unseen(void);
-extern void require_gate(FunctionCallInfo fcinfo);
-extern void require_gate_to_look(FunctionCallInfo fcinfo);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)

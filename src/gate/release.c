@@ -171,7 +171,7 @@ io_release(PG_FUNCTION_ARGS)
 	PgAioHandle *ioh;
 	GateIo	   *io;
 
-	require_gate(fcinfo);
+	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
 	check_io_result(result);
 	check_range("io_id", io_id, 0, gate->nios - 1);
@@ -201,7 +201,7 @@ io_release_all(PG_FUNCTION_ARGS)
 	bool		has_result = !PG_ARGISNULL(0);
 	int32		result = has_result ? PG_GETARG_INT32(0) : 0;
 
-	require_gate(fcinfo);
+	require_subsystem(fcinfo, &gate_subsystem);
 	check_io_result(result);
 
 	PG_RETURN_INT32(release_matching(NULL, NULL, has_result, result));

@@ -118,25 +118,3 @@ gate_tell_unseen(void)
 			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
 			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
 }
-
-/*
- * Raises an error unless there is a gate, and the caller may change what it
- * does.
- */
-void
-require_gate(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_subsystem(&gate_subsystem);
-}
-
-/*
- * Raises an error unless there is a gate, and the caller may look at what it
- * does.
- */
-void
-require_gate_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_subsystem(&gate_subsystem);
-}

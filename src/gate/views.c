@@ -142,7 +142,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 	HandleCopy *copies;
 	int			n;
 
-	require_gate_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* nothing is allocated under the lock, and few of the handles are in use */

@@ -6,7 +6,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/shutdown.h"
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"

@@ -11,7 +11,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/shutdown.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -160,7 +159,7 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	bool		on;
 	bool		was_on;
 
-	require_gate(fcinfo);
+	require_subsystem(fcinfo, &gate_subsystem);
 
 	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
@@ -191,7 +190,7 @@ io_wake(PG_FUNCTION_ARGS)
 	int			pid;
 	bool		found = false;
 
-	require_gate(fcinfo);
+	require_subsystem(fcinfo, &gate_subsystem);
 
 	check_not_null("pid", PG_ARGISNULL(0));
 	pid = PG_GETARG_INT32(0);
@@ -219,7 +218,7 @@ io_wake(PG_FUNCTION_ARGS)
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {
-	require_gate_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 
 	for (int i = 0; i < gate->nwakeups; i++)

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "aio/perform.h"
-#include "aio/shutdown.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"

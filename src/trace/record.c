@@ -19,14 +19,12 @@ static uint32 my_filter;
 static IoMatch my_match;
 
 /* The wait of this process for a read, if "seq" is set. */
-typedef struct OngoingWait
+static struct
 {
 	uint64		seq;
 	IoTime		start;
 	int			place;			/* of the details, or -1 */
-} OngoingWait;
-
-static OngoingWait ongoing;
+}			ongoing;
 
 static void
 refresh_filter(void)
@@ -162,32 +160,6 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	nstaged = 0;
 }
 
-static void
-begin_wait(OngoingWait *wait)
-{
-	TraceRecord *record = trace_lock(wait->seq);
-	bool		lost = false;
-
-	if (record == NULL)
-		return;
-	record->nwaits++;
-	if (record->owner != MyProcNumber)
-		record->joined = true;
-	if (record->nkept < TRACE_MAX_WAITS)
-	{
-		wait->place = record->nkept++;
-		record->waits[wait->place].process = trace_myself();
-		record->waits[wait->place].start = wait->start;
-		record->waits[wait->place].length = -1;
-	}
-	else
-		lost = true;
-	SpinLockRelease(&record->mutex);
-
-	if (lost)
-		pg_atomic_fetch_add_u64(&trace->lost_waits, 1);
-}
-
 /*
  * IoListener.wait_begins: records that this process waits for a read.
  * Returns whether the read is traced.
@@ -195,13 +167,27 @@ begin_wait(OngoingWait *wait)
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 {
-	ongoing.seq = trace_find(ioh, generation);
-	if (likely(ongoing.seq == 0))
+	TraceRecord *record = trace_lock_io(ioh, generation);
+
+	ongoing.seq = 0;
+	if (likely(record == NULL))
 		return false;
 
+	ongoing.seq = record->seq;
 	ongoing.start = io_now();
-	ongoing.place = -1;
-	begin_wait(&ongoing);
+	ongoing.place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
+	record->nwaits++;
+	if (record->owner != MyProcNumber)
+		record->joined = true;
+	if (ongoing.place >= 0)
+		record->waits[ongoing.place] = (TraceWait)
+	{
+		.process = trace_myself(),.start = ongoing.start,.length = -1
+	};
+	SpinLockRelease(&record->mutex);
+
+	if (ongoing.place < 0)
+		pg_atomic_fetch_add_u64(&trace->lost_waits, 1);
 
 	return true;
 }
@@ -212,21 +198,21 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 void
 trace_wait_ends(void)
 {
-	OngoingWait wait = ongoing;
+	uint64		seq = ongoing.seq;
 	IoTime		length;
 	TraceRecord *record;
 
-	if (wait.seq == 0)
+	if (seq == 0)
 		return;
 	ongoing.seq = 0;
 
-	length = io_now() - wait.start;
-	record = trace_lock(wait.seq);
+	length = io_now() - ongoing.start;
+	record = trace_lock(seq);
 	if (record == NULL)
 		return;
 	record->wait_time += length;
-	if (wait.place >= 0)
-		record->waits[wait.place].length = length;
+	if (ongoing.place >= 0)
+		record->waits[ongoing.place].length = length;
 	SpinLockRelease(&record->mutex);
 }
 

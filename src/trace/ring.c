@@ -95,24 +95,6 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 }
 
 /*
- * Returns the number of the record about this use of a handle, or 0.
- */
-uint64
-trace_find(PgAioHandle *ioh, uint64 generation)
-{
-	TraceRecord *record = trace_lock_io(ioh, generation);
-	uint64		seq = 0;
-
-	if (record != NULL)
-	{
-		seq = record->seq;
-		SpinLockRelease(&record->mutex);
-	}
-
-	return seq;
-}
-
-/*
  * Locks the record with this number, or returns NULL if there is none any more.
  */
 TraceRecord *

@@ -6,7 +6,6 @@
  */
 #include "trace/trace.h"
 
-#include "subsystem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
@@ -47,7 +46,7 @@ begin(void)
 	io_set_listener(&listener);
 }
 
-static Subsystem subsystem = {
+Subsystem	trace_subsystem = {
 	.name = "I/O trace",
 	.memory = "test_aio trace",
 	.address = (void **) &trace,
@@ -72,7 +71,7 @@ trace_init(void)
 	define_settings();
 	if (trace_size == 0)
 	{
-		subsystem_disable(&subsystem, "\"test_aio.trace_size\" is 0",
+		subsystem_disable(&trace_subsystem, "\"test_aio.trace_size\" is 0",
 						  "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
 		return;
 	}
@@ -85,32 +84,11 @@ trace_init(void)
 	}
 	if (reason != NULL)
 	{
-		subsystem_disable(&subsystem, reason, hint);
+		subsystem_disable(&trace_subsystem, reason, hint);
 		return;
 	}
 
-	subsystem_register(&subsystem);
-}
-
-/*
- * Raises an error unless there is a trace in this server, and the caller may start and
- * stop it.
- */
-static void
-require_trace(FunctionCallInfo fcinfo)
-{
-	require_superuser(fcinfo);
-	require_subsystem(&subsystem);
-}
-
-/*
- * Raises an error unless there is a trace in this server, and the caller may look at it.
- */
-void
-require_trace_to_look(FunctionCallInfo fcinfo)
-{
-	require_monitor(fcinfo);
-	require_subsystem(&subsystem);
+	subsystem_register(&trace_subsystem);
 }
 
 /*
@@ -123,7 +101,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 	IoMatch		match;
 	uint64		recorded = 0;
 
-	require_trace(fcinfo);
+	require_subsystem(fcinfo, &trace_subsystem);
 	match = io_match_rel_arg(fcinfo, 0);
 	io_match_pid_arg(fcinfo, 1, &match);
 
@@ -157,7 +135,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 Datum
 io_trace_stop(PG_FUNCTION_ARGS)
 {
-	require_trace(fcinfo);
+	require_subsystem(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	if (trace->filter != 0)
@@ -171,7 +149,7 @@ io_trace_stop(PG_FUNCTION_ARGS)
 Datum
 io_trace_reset(PG_FUNCTION_ARGS)
 {
-	require_trace(fcinfo);
+	require_subsystem(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	trace->first = pg_atomic_read_u64(&trace->next);

@@ -5,11 +5,6 @@
  * shared memory.  The processes that submit, wait for and complete the read add
  * to it.  The trace listens to aio/method.h for that, and takes part in the
  * server's completion callbacks.
- *
- *		trace.c			start-up; start, stop, reset
- *		ring.c			finding and reading records
- *		record.c		what happens to reads, from staging to completion
- *		views.c			the records as rows, and names for what was read
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H
@@ -19,6 +14,7 @@
 #include "aio/clock.h"
 #include "aio/match.h"
 #include "aio/method.h"
+#include "subsystem.h"
 
 #include "datatype/timestamp.h"
 #include "miscadmin.h"
@@ -133,7 +129,6 @@ extern void trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern bool trace_read(uint64 seq, TraceRecord *copy);
-extern uint64 trace_find(PgAioHandle *ioh, uint64 generation);
 extern void trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset);
 
 static inline TraceRecord *
@@ -178,6 +173,6 @@ extern void trace_wait_ends(void);
 extern const char *trace_see_completions(void);
 
 /* trace.c */
-extern void require_trace_to_look(FunctionCallInfo fcinfo);
+extern Subsystem trace_subsystem;
 
 #endif							/* TEST_AIO_TRACE_H */

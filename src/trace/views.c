@@ -198,7 +198,7 @@ io_trace_get(PG_FUNCTION_ARGS)
 	uint64		seq;
 	uint64		end;
 
-	require_trace_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &trace_subsystem);
 	InitMaterializedSRF(fcinfo, 0);
 
 	per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
@@ -234,7 +234,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	uint64		lost_waits;
 	Oid			relation = InvalidOid;
 
-	require_trace_to_look(fcinfo);
+	require_subsystem_to_look(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_SHARED);
 	running = trace->filter != 0;
