@@ -540,15 +540,6 @@ typedef struct CalledFunction
 	Datum		next_private;	/* of the previous hook */
 } CalledFunction;
 
-static CalledFunction *
-look_at_function(FmgrInfo *flinfo)
-{
-	CalledFunction *called = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(CalledFunction));
-
-	called->kind = function_kind(flinfo->fn_oid);
-	return called;
-}
-
 /*
  * Leaves the batch, if one is open, for the outermost call of a C function of others.
  */
@@ -575,7 +566,8 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 
 	if (called == NULL)
 	{
-		called = look_at_function(flinfo);
+		called = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(CalledFunction));
+		called->kind = function_kind(flinfo->fn_oid);
 		*private = PointerGetDatum(called);
 	}
 	/* nothing may fail once a call counts as begun */

@@ -100,23 +100,17 @@ wait_ends_early(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 static void
 wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
-	if (io_listener == NULL)
+	if (io_listener == NULL || !io_listener->wait_begins(ioh, ref_generation))
 	{
 		wait_for_read(ioh, ref_generation);
 		return;
 	}
 
-	if (io_listener->wait_begins(ioh, ref_generation))
+	PG_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
 	{
-		PG_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
-		{
-			wait_for_read(ioh, ref_generation);
-		}
-		PG_END_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
-	}
-	else
 		wait_for_read(ioh, ref_generation);
-
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
 	io_listener->wait_ends();
 }
 

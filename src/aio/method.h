@@ -42,7 +42,7 @@ typedef struct IoListener
 	void		(*staged) (PgAioHandle *ioh, bool synchronous);
 	/* this process submits what it has staged */
 	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
-	/* this process waits; false: wait_ends need not be called on an error */
+	/* this process waits; false: wait_ends is not called */
 	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
 	void		(*wait_ends) (void);
 } IoListener;

@@ -157,6 +157,19 @@ renew_copy(void)
 }
 
 /*
+ * Returns whether any filter is in force, of which this process then has a copy.
+ */
+static bool
+look_at_filters(void)
+{
+	if (!filters_any())
+		return false;
+	if (my_version != table->version)
+		renew_copy();
+	return true;
+}
+
+/*
  * Counts a match.  Returns whether the filter has an effect on it.
  */
 static bool
@@ -205,10 +218,8 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 
 	memset(effect, 0, sizeof(*effect));
 
-	if (!filters_any())
+	if (!look_at_filters())
 		return false;
-	if (my_version != table->version)
-		renew_copy();
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
@@ -251,10 +262,8 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 void
 filters_count_escape(PgAioHandle *ioh, FilterEscape reason)
 {
-	if (!filters_any())
+	if (!look_at_filters())
 		return;
-	if (my_version != table->version)
-		renew_copy();
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
@@ -316,10 +325,8 @@ filter_holds(int id, PgAioHandle *ioh)
 bool
 filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found)
 {
-	if (!filters_any())
+	if (!look_at_filters())
 		return false;
-	if (my_version != table->version)
-		renew_copy();
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{

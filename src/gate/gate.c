@@ -45,12 +45,13 @@ static const IoInterceptor interceptor = {
 };
 
 /*
- * Carries out the filters of io_hold() and io_fail(), and those of the inj_
- * functions if injection points do not.  The gate can hold all reads but
- * synchronous ones, and with io_method=sync there are no others.
+ * Subsystem.begin: has the I/O methods ask the gate about each read, and carries out the
+ * filters of io_hold() and io_fail(), and those of the inj_ functions if injection points
+ * do not.  The gate can hold all reads but synchronous ones, and with io_method=sync there
+ * are no others.
  */
 static void
-become_provider(void)
+begin(void)
 {
 	static const Unavailable all_synchronous = {
 		.sqlerrcode = ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -59,6 +60,7 @@ become_provider(void)
 	};
 	static const FilterKind injected[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
 
+	io_set_interceptor(&interceptor);
 	filters_set_handler(&gate_handler);
 	filters_set_carrier(FILTER_HOLD, CARRIED_BY_GATE, NULL);
 	filters_set_carrier(FILTER_FAIL, CARRIED_BY_GATE, NULL);
@@ -71,16 +73,6 @@ become_provider(void)
 		else
 			filters_set_carrier(injected[i], CARRIED_BY_GATE, NULL);
 	}
-}
-
-/*
- * Subsystem.begin: has the I/O methods ask the gate about each read.
- */
-static void
-begin(void)
-{
-	io_set_interceptor(&interceptor);
-	become_provider();
 }
 
 static void

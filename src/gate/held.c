@@ -113,15 +113,6 @@ gate_first_due(IoTime until)
 }
 
 /*
- * Returns whether a read must not wait for its device any longer.
- */
-static bool
-must_hurry(const GateIo *io)
-{
-	return gate->closing || gate_device_of(io) == NULL;
-}
-
-/*
  * Makes the reads due at once whose devices have ended or been replaced, or all when
  * the server shuts down.  The owners of those into local memory are woken.  The caller
  * has the lock.
@@ -134,7 +125,7 @@ gate_hurry_due(void)
 		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
 		GateIo	   *io = &gate->ios[i];
 
-		if (io->phase != GATE_DUE || !must_hurry(io))
+		if (io->phase != GATE_DUE || (!gate->closing && gate_device_of(io) != NULL))
 			continue;
 		if (!gate_is_local(ioh))
 			pairingheap_remove(&gate->due, &io->due_node);

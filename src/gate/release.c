@@ -15,12 +15,18 @@ PG_FUNCTION_INFO_V1(io_release_all);
 typedef bool (*HeldTest) (PgAioHandle *ioh, const GateIo *io, void *arg);
 
 /*
- * Releases one held read: performs it, or leaves that to its owner if it reads
- * into local memory.  The caller has the lock, and loses it.
+ * Releases one held read, with a result that was chosen for it if there is one: performs
+ * it, or leaves that to its owner if it reads into local memory.  The caller has the lock,
+ * and loses it.
  */
 static void
-release_and_unlock(PgAioHandle *ioh, GateIo *io)
+release_and_unlock(PgAioHandle *ioh, GateIo *io, bool has_result, int32 result)
 {
+	if (has_result)
+	{
+		io->has_result = true;
+		io->result = result;
+	}
 	if (gate_is_local(ioh) && ioh->owner_procno != MyProcNumber)
 	{
 		io->released = true;
@@ -32,16 +38,6 @@ release_and_unlock(PgAioHandle *ioh, GateIo *io)
 	gate_take(ioh, io);
 	LWLockRelease(gate->lock);
 	gate_complete(ioh, 0);
-}
-
-static void
-choose_result(GateIo *io, bool has_result, int32 result)
-{
-	if (has_result)
-	{
-		io->has_result = true;
-		io->result = result;
-	}
 }
 
 /*
@@ -71,8 +67,7 @@ release_matching(HeldTest test, void *arg, bool has_result, int32 result)
 		if (io->phase == GATE_HELD && !io->released &&
 			(test == NULL || test(ioh, io, arg)))
 		{
-			choose_result(io, has_result, result);
-			release_and_unlock(ioh, io);
+			release_and_unlock(ioh, io, has_result, result);
 			released++;
 		}
 		else
@@ -186,8 +181,7 @@ io_release(PG_FUNCTION_ARGS)
 		LWLockRelease(gate->lock);
 		PG_RETURN_BOOL(false);
 	}
-	choose_result(io, has_result, result);
-	release_and_unlock(ioh, io);
+	release_and_unlock(ioh, io, has_result, result);
 
 	PG_RETURN_BOOL(true);
 }

@@ -91,27 +91,15 @@ begin_hold(PgAioHandle *ioh, uint64 generation)
 	return stops;
 }
 
-static bool
-may_go_on(void)
-{
-	bool		result;
-
-	if (cannot_stop())
-		return true;
-
-	LWLockAcquire(gate->lock, LW_SHARED);
-	result = gate->wakeups_holder == 0 || gate->wakeups[MyProcNumber].may_go_on;
-	LWLockRelease(gate->lock);
-
-	return result;
-}
-
 static void
 wait_for_wake(void)
 {
-	while (!may_go_on())
+	const HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
+
+	/* who changes the second or the third sets our latch afterwards */
+	while (!cannot_stop() && gate->wakeups_holder != 0 && !wakeup->may_go_on)
 	{
-		IoTime		left = gate->wakeups[MyProcNumber].limit - io_now();
+		IoTime		left = wakeup->limit - io_now();
 
 		if (left <= 0)
 		{

@@ -92,7 +92,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 	head.generation = ioh->generation;
 	head.io = ioh - pgaio_ctl->io_handles;
 	head.owner = ioh->owner_procno;
-	head.issuer = trace_myself();
+	head.issuer = MyProcPid;
+	head.issuer_type = MyBackendType;
 	head.target = ioh->target_data;
 	head.offset = ioh->op_data.read.offset;
 	head.flags = ioh->flags;
@@ -103,7 +104,6 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 		head.submitted = head.staged;
 		head.in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + 1;
 		head.lookahead = blocks_ahead(&ioh->target_data) + ioh->target_data.smgr.nblocks;
-		head.executor = head.completer = head.issuer;
 	}
 	else
 		nstaged++;
@@ -182,7 +182,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation)
 	if (ongoing.place >= 0)
 		record->waits[ongoing.place] = (TraceWait)
 	{
-		.process = trace_myself(),.start = ongoing.start,.length = -1
+		.pid = MyProcPid,.start = ongoing.start,.length = -1
 	};
 	SpinLockRelease(&record->mutex);
 
@@ -220,18 +220,16 @@ trace_wait_ends(void)
  * Returns the process that has executed a read which this process completes.
  * With io_uring the kernel has, unless the read never came there.
  */
-static TraceProcess
+static int
 executor_of(PgAioHandle *ioh)
 {
 #ifdef IOMETHOD_IO_URING_ENABLED
-	const TraceProcess none = {0};
-
 	if (io_method == IOMETHOD_IO_URING &&
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
 		!io_is_captured(ioh))
-		return none;
+		return 0;
 #endif
-	return trace_myself();
+	return MyProcPid;
 }
 
 /*
@@ -246,12 +244,11 @@ callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 		return;
 	record->state = TRACE_COMPLETED;
 	record->completed = io_now();
-	record->outcome.has_raw = true;
-	record->outcome.raw = ioh->result;
-	record->outcome.status = result.status;
+	record->raw_result = ioh->result;
+	record->status = result.status;
 	record->executor = executor_of(ioh);
 	record->held = io_is_delayed(ioh, ioh->generation);
-	record->completer = trace_myself();
+	record->completer = MyProcPid;
 	SpinLockRelease(&record->mutex);
 }
 
@@ -267,7 +264,7 @@ callbacks_end(PgAioHandle *ioh, PgAioResult result)
 	if (record == NULL)
 		return;
 	if (result.status != PGAIO_RS_UNKNOWN)
-		record->outcome.status = result.status;
+		record->status = result.status;
 	SpinLockRelease(&record->mutex);
 }
 

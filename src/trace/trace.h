@@ -32,27 +32,12 @@ typedef enum TraceState
 	TRACE_COMPLETED,
 } TraceState;
 
-/* pid 0 means that it is not known, or none. */
-typedef struct TraceProcess
-{
-	int			pid;
-	BackendType type;
-} TraceProcess;
-
 typedef struct TraceWait
 {
-	TraceProcess process;
+	int			pid;
 	IoTime		start;
 	IoTime		length;			/* < 0: not over yet */
 } TraceWait;
-
-/* How a read has ended, as far as that is known. */
-typedef struct TraceOutcome
-{
-	bool		has_raw;
-	int32		raw;
-	PgAioResultStatus status;
-} TraceOutcome;
 
 /*
  * What every read writes to comes first, to keep that in few cache lines.
@@ -70,7 +55,8 @@ typedef struct TraceRecord
 	uint64		generation;
 	uint32		io;
 	ProcNumber	owner;
-	TraceProcess issuer;
+	int			issuer;			/* pid */
+	BackendType issuer_type;
 	PgAioTargetData target;
 	uint64		offset;
 
@@ -79,9 +65,10 @@ typedef struct TraceRecord
 	int			in_progress;
 	int			lookahead;
 	IoTime		completed;
-	TraceOutcome outcome;
-	TraceProcess executor;
-	TraceProcess completer;
+	int32		raw_result;
+	PgAioResultStatus status;
+	int			executor;		/* pid; 0: the kernel */
+	int			completer;		/* pid */
 
 	int			nwaits;
 	int			nkept;			/* with details, in waits[] */
@@ -154,15 +141,6 @@ trace_may_have(PgAioHandle *ioh, uint64 generation)
 	record = trace_slot(seq);
 
 	return record->generation == generation && record->io == io;
-}
-
-static inline TraceProcess
-trace_myself(void)
-{
-	return (TraceProcess)
-	{
-		.pid = MyProcPid,.type = MyBackendType
-	};
 }
 
 /* record.c */

@@ -90,14 +90,11 @@ milliseconds(IoTime time)
  * that has ended nothing more is known than that it was one.
  */
 static const char *
-trace_process_type(const TraceProcess *process)
+trace_process_type(int pid, BackendType type)
 {
-	const char *type = NULL;
+	const char *own = type == B_BG_WORKER ? GetBackgroundWorkerTypeByPid(pid) : NULL;
 
-	if (process->type == B_BG_WORKER)
-		type = GetBackgroundWorkerTypeByPid(process->pid);
-
-	return type != NULL ? type : GetBackendTypeDesc(process->type);
+	return own != NULL ? own : GetBackendTypeDesc(type);
 }
 
 static void
@@ -123,7 +120,7 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	{
 		const TraceWait *wait = &record->waits[i];
 
-		pids[i] = Int32GetDatum(wait->process.pid);
+		pids[i] = Int32GetDatum(wait->pid);
 		starts[i] = TimestampTzGetDatum(clock_offset + wait->start / 1000);
 		lengths[i] = Float8GetDatum(milliseconds(wait->length));
 		nulls[i] = wait->length < 0;
@@ -142,7 +139,6 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 static void
 fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
-	const TraceOutcome *outcome = &record->outcome;
 	bool		submitted = record->state != TRACE_STAGED;
 	bool		completed = record->state == TRACE_COMPLETED;
 	const PgAioTargetData *target = &record->target;
@@ -151,7 +147,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
 
 	row_add(row, Int64GetDatum(record->seq));
-	row_add(row, Int32GetDatum(record->issuer.pid));
+	row_add(row, Int32GetDatum(record->issuer));
 	row_add(row, Int32GetDatum(record->io));
 	row_add(row, Int64GetDatum(record->generation));
 	row_add_text(row, state_names[record->state]);
@@ -160,8 +156,8 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_add(row, Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
 	row_add_text(row, "smgr");
 	row_add_text(row, pgaio_io_get_target_description(&described));
-	row_add_if(row, outcome->has_raw, Int32GetDatum(outcome->raw));
-	row_add_text(row, pgaio_result_status_string(outcome->status));
+	row_add_if(row, completed, Int32GetDatum(record->raw_result));
+	row_add_text(row, pgaio_result_status_string(record->status));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
 	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
@@ -175,13 +171,13 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_add_if(row, completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
 	row_add_if(row, submitted, Int32GetDatum(record->in_progress));
 	row_add_if(row, submitted, Int32GetDatum(record->lookahead));
-	row_add_if(row, completed && record->executor.pid != 0, Int32GetDatum(record->executor.pid));
-	row_add_if(row, completed && record->completer.pid != 0, Int32GetDatum(record->completer.pid));
+	row_add_if(row, completed && record->executor != 0, Int32GetDatum(record->executor));
+	row_add_if(row, completed, Int32GetDatum(record->completer));
 	row_add(row, BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
 	row_add(row, BoolGetDatum(completed ? record->held : submitted &&
 							  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
-	row_add_text(row, trace_process_type(&record->issuer));
+	row_add_text(row, trace_process_type(record->issuer, record->issuer_type));
 }
 
 /*
