@@ -132,9 +132,5 @@ io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 		return;
 
 	match->relfilenumber = PG_GETARG_OID(arg);
-	if (match->relfilenumber == InvalidRelFileNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("relfilenode must not be zero"),
-				 errhint("pg_relation_filenode() tells a relation's number.")));
+	check_range("relfilenode", match->relfilenumber, 1, PG_UINT32_MAX);
 }

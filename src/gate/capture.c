@@ -173,7 +173,7 @@ submit_captured(int ncaptured, PgAioHandle **captured, PgAioHandle **perform)
 			gate_start_hold(ioh, io, now);
 			wake = true;
 		}
-		else if (gate_start_device(ioh, io, now) || gate_start_in_worker(ioh, io))
+		else if (gate_start_due(ioh, io, now))
 			wake |= io->due < gate->worker_wakes;
 		else
 		{

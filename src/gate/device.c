@@ -138,57 +138,37 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 	return end;
 }
 
-static bool
-worker_is_ready(void)
-{
-	return gate->worker != INVALID_PROC_NUMBER && !gate->closing;
-}
-
 /*
- * Gives a read to its device.  Returns false if the device cannot take the
- * read; the caller then performs it, and the read has nothing to do with the
- * device any more.  The caller has the lock.
+ * Gives a read to its device, or, if an I/O worker would perform it, to the gate's worker,
+ * which performs it at once.  Returns false if neither can take the read; the caller then
+ * performs it.  The caller has the lock.
  */
 bool
-gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now)
+gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now)
 {
+	bool		worker_is_ready = gate->worker != INVALID_PROC_NUMBER && !gate->closing;
 	GateDevice *device = gate_device_of(io);
 
 	/* either may have gone since the read was staged */
-	if (device == NULL || !worker_is_ready())
+	if (device == NULL || !worker_is_ready)
 	{
+		/* the read has nothing to do with the device any more */
 		io->device = -1;
-		return false;
+		if (io_method != IOMETHOD_WORKER || gate_is_local(ioh) || !worker_is_ready)
+			return false;
+		io->due = 0;
 	}
-
-	io->submitted = now;
-	io->due = schedule(device, read_length(ioh), now);
+	else
+	{
+		io->submitted = now;
+		io->due = schedule(device, read_length(ioh), now);
+		device->in_flight++;
+	}
 	io->phase = GATE_DUE;
-	device->in_flight++;
 
 	/* what only the owner can perform, it does when it waits */
 	if (!gate_is_local(ioh))
 		pairingheap_add(&gate->due, &io->due_node);
-
-	return true;
-}
-
-/*
- * Gives a read that an I/O worker would perform to the gate's worker, which
- * performs it at once.  Returns false if there are no I/O workers.  The
- * caller has the lock.
- */
-bool
-gate_start_in_worker(PgAioHandle *ioh, GateIo *io)
-{
-	if (io_method != IOMETHOD_WORKER ||
-		(ioh->flags & PGAIO_HF_REFERENCES_LOCAL) || !worker_is_ready())
-		return false;
-
-	io->device = -1;
-	io->due = 0;
-	io->phase = GATE_DUE;
-	pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
 }

@@ -23,6 +23,7 @@
 
 #define GATE_MAX_DEVICES	8
 #define GATE_MAX_DEPTH		1024
+#define GATE_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
 
 /*
  * Where a captured read is on its way.  A process that takes a read sets
@@ -207,8 +208,7 @@ extern void gate_release_all(void);
 /* device.c */
 extern int	gate_find_device(PgAioHandle *ioh, uint64 *id);
 extern void gate_count_device_escape(PgAioHandle *ioh, FilterEscape reason);
-extern bool gate_start_device(PgAioHandle *ioh, GateIo *io, IoTime now);
-extern bool gate_start_in_worker(PgAioHandle *ioh, GateIo *io);
+extern bool gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern void gate_close(void);
 extern int	gate_end_devices(int holder, const IoMatch *match, Oid database);

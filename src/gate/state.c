@@ -22,12 +22,6 @@ compare_due(const pairingheap_node *a, const pairingheap_node *b,
 	return (due_a < due_b) - (due_a > due_b);
 }
 
-static int
-number_of_processes(void)
-{
-	return MaxBackends + NUM_AUXILIARY_PROCS;
-}
-
 static Size
 gate_shmem_size(uint32 nhandles)
 {
@@ -36,7 +30,7 @@ gate_shmem_size(uint32 nhandles)
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
 
-	return add_size(size, MAXALIGN(mul_size(number_of_processes(), sizeof(HeldWakeup))));
+	return add_size(size, MAXALIGN(mul_size(GATE_MAX_PROCESSES, sizeof(HeldWakeup))));
 }
 
 static void
@@ -62,7 +56,7 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	space += MAXALIGN(nhandles * sizeof(GateIo));
 	gate->held = (uint32 *) space;
 	space += MAXALIGN(nhandles * sizeof(uint32));
-	gate->nwakeups = number_of_processes();
+	gate->nwakeups = GATE_MAX_PROCESSES;
 	gate->wakeups = (HeldWakeup *) space;
 
 	for (uint32 i = 0; i < nhandles; i++)

@@ -136,7 +136,7 @@ Datum
 io_handles_get(PG_FUNCTION_ARGS)
 {
 	/* a process waits for one read at a time */
-	int			max_waiters = MaxBackends + NUM_AUXILIARY_PROCS;
+	int			max_waiters = GATE_MAX_PROCESSES;
 	int		   *waiters = palloc_array(int, max_waiters);
 	int			max = 16;
 	HandleCopy *copies;

@@ -22,21 +22,6 @@ static const IoListener listener = {
 	.wait_ends = trace_wait_ends,
 };
 
-static void
-define_settings(void)
-{
-	DefineCustomIntVariable("test_aio.trace_size",
-							"Number of reads that the I/O trace has room for.",
-							"Zero disables the trace.",
-							&trace_size,
-							16384,
-							0,
-							MAX_TRACE_SIZE,
-							PGC_POSTMASTER,
-							0,
-							NULL, NULL, NULL);
-}
-
 /*
  * Subsystem.begin: has the I/O methods tell the trace what happens to each read.
  */
@@ -68,7 +53,16 @@ trace_init(void)
 	const char *reason;
 	const char *hint;
 
-	define_settings();
+	DefineCustomIntVariable("test_aio.trace_size",
+							"Number of reads that the I/O trace has room for.",
+							"Zero disables the trace.",
+							&trace_size,
+							16384,
+							0,
+							MAX_TRACE_SIZE,
+							PGC_POSTMASTER,
+							0,
+							NULL, NULL, NULL);
 	if (trace_size == 0)
 	{
 		subsystem_disable(&trace_subsystem, "\"test_aio.trace_size\" is 0",
