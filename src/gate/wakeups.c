@@ -43,14 +43,8 @@ gate_interrupt_is_blocked(void)
 static void
 end_hold(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
-
-	/* only this process sets it */
-	if (!wakeup->held)
-		return;
-
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	wakeup->held = false;
+	gate->wakeups[MyProcNumber].held = false;
 	LWLockRelease(gate->lock);
 }
 
