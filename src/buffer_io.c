@@ -231,13 +231,9 @@ check_buffer_number(Buffer buffer)
 static BufferTag
 require_block(Buffer buffer)
 {
-	BufferDesc *desc = get_buffer_descriptor(buffer);
-	BufferState state = BufferIsLocal(buffer) ? buffer_state_read(desc) : LockBufHdr(desc);
-	BufferTag	tag = desc->tag;
+	BufferTag	tag;
 
-	if (!BufferIsLocal(buffer))
-		buffer_header_unlock(desc, state, 0, 0, 0);
-	if (!(state & BM_TAG_VALID))
+	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("buffer %d holds no block", buffer),

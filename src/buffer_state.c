@@ -61,6 +61,7 @@ buffer_state(PG_FUNCTION_ARGS)
 	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	int32		blockno = PG_GETARG_INT32(1);
 	BufferTag	tag;
+	BufferTag	found;
 	BufferDesc *desc;
 	BufferState state = 0;
 	Row			row = {0};
@@ -69,21 +70,11 @@ buffer_state(PG_FUNCTION_ARGS)
 
 	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
 	desc = lookup_buffer(rel, &tag);
-	if (desc != NULL && RelationUsesLocalBuffers(rel))
-		state = buffer_state_read(desc);
-	else if (desc != NULL)
-	{
-		bool		is_there;
-
-		/* it may have been given to another block since */
-		state = LockBufHdr(desc);
-		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, &tag);
-		buffer_header_unlock(desc, state, 0, 0, 0);
-		if (!is_there)
-			desc = NULL;
-	}
-
 	if (desc != NULL)
+		state = read_buffer_header(desc, &found);
+
+	/* it may have been given to another block since */
+	if ((state & BM_TAG_VALID) && BufferTagsEqual(&found, &tag))
 	{
 		Buffer		buffer = BufferDescriptorGetBuffer(desc);
 
@@ -125,9 +116,7 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 		if (!(state & flag) ||
 			(relfilenumber != InvalidRelFileNumber && BufTagGetRelNumber(&tag) != relfilenumber))
 			continue;
-		state = LockBufHdr(desc);
-		tag = desc->tag;
-		buffer_header_unlock(desc, state, 0, 0, 0);
+		state = read_buffer_header(desc, &tag);
 		if (!(state & flag) ||
 			(relfilenumber != InvalidRelFileNumber &&
 			 (BufTagGetRelNumber(&tag) != relfilenumber || tag.dbOid != MyDatabaseId)))

@@ -343,16 +343,9 @@ count_reads(void)
 }
 
 /*
- * Runs a read stream (read_stream_begin_relation) over these blocks, in this
- * order, nruns times.  The four flags are those of read_stream.h;
- * per_buffer_data is a size in bytes; ring_size is in kB, 0 is the server's choice.
- * Positions are indexes in the array, from 0 on: at pause_at the stream pauses, and
- * goes on when all blocks before have come; at reset_at and end_at it is reset or
- * ended instead of returning this block, whatever it has read ahead.
- *
- * Raises an error if a block does not come, or with the per-buffer data of
- * another one.  Reads are counted as in pg_stat_io, waits as by EXPLAIN (IO); waits
- * is null on 18, which does not count them.
+ * Runs a read stream (read_stream_begin_relation) over these blocks, in this order, nruns
+ * times, with all that doc/functions.md says of its arguments.  Raises an error if a
+ * block does not come, or with the per-buffer data of another one.
  */
 Datum
 read_stream_run(PG_FUNCTION_ARGS)

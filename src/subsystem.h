@@ -2,8 +2,8 @@
  * Parts of the library that begin when shared memory is set up: the filters, the gate,
  * the trace.
  */
-#ifndef PART_H
-#define PART_H
+#ifndef TEST_AIO_SUBSYSTEM_H
+#define TEST_AIO_SUBSYSTEM_H
 
 #include "test_aio.h"
 
@@ -48,4 +48,4 @@ extern void subsystem_disable(Subsystem *subsystem, const char *reason, const ch
 extern void require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem);
 extern void require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem);
 
-#endif							/* PART_H */
+#endif							/* TEST_AIO_SUBSYSTEM_H */

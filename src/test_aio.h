@@ -66,6 +66,23 @@ get_buffer_descriptor(Buffer buffer)
 		GetBufferDescriptor(buffer - 1);
 }
 
+/*
+ * Returns the state of a buffer in either pool, and gets the tag that it has at that
+ * moment.
+ */
+static inline BufferState
+read_buffer_header(BufferDesc *desc, BufferTag *tag)
+{
+	bool		local = BufferIsLocal(BufferDescriptorGetBuffer(desc));
+	BufferState state = local ? buffer_state_read(desc) : LockBufHdr(desc);
+
+	*tag = desc->tag;
+	if (!local)
+		buffer_header_unlock(desc, state, 0, 0, 0);
+
+	return state;
+}
+
 /* buffers.c: blocks in and out of the buffer pool */
 extern void require_evicted(Relation rel, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
