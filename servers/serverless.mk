@@ -62,7 +62,7 @@ help:
 #     CONF='io_method=io_uring; shared_buffers=16MB'
 #                          … with these settings
 # make mutants         seed bugs into the server, one at a time: does the suite notice?
-#     MUTANTS='name …'     … these only; "mutants/run --list" tells them
+#     MUTANTS='name …'     … these only; "bench/mutants --list" tells them
 # make demo            how much slower a read stream over repeated blocks is on 18,
 #                      and a timeline of its reads
 # make servers         set up the usual servers; "servers/provide --list" shows them
@@ -90,7 +90,7 @@ check:
 	@$(provide)
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@explorer/run --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/explorer --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:
@@ -98,7 +98,7 @@ check-long:
 	@recordings=$$($(before)) && \
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@explorer/run --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 coverage:
@@ -119,7 +119,7 @@ demo:
 	@bench/demo
 
 mutants:
-	@mutants/run $(MUTANTS)
+	@bench/mutants $(MUTANTS)
 
 servers:
 	@servers/provide all

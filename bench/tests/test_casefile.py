@@ -6,8 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from lab import casefile, devices
-from lab.variants import Variant, combinations, for_server
+from aio_bench.lab import casefile, devices
+from aio_bench.lab.variants import Variant, combinations, for_server
 
 BENCH = Path(__file__).absolute().parents[1]
 CASES = sorted((BENCH / "cases").glob("*.toml"))

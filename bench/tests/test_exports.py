@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from timeline import export, trace
+from aio_bench.timeline import export, trace
 
 from . import browser, traces
 

@@ -7,7 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from lab import pagecache, processes
+from aio_bench import processes
+from aio_bench.lab import pagecache
 
 
 class PageCache(unittest.TestCase):

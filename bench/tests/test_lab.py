@@ -13,8 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 import psycopg
-from lab import arguments, casefile, command, measure, output, picture, session, stage, wording
-from lab.results import Report
+from aio_bench.lab import arguments, casefile, command, measure, output, picture, session, stage, wording
+from aio_bench.lab.results import Report
 from rich.console import Console
 
 from . import browser
@@ -73,7 +73,7 @@ class Failures(unittest.TestCase):
             with (
                 mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.project, "provide", return_value=True),
                 mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
-                mock.patch.object(stage, "Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
+                mock.patch("rich.console.Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
             ):
                 self.assertEqual(command.main(["r3", "r9", "r10", "r12", "--output", directory, "--work", directory]), 130)
             self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy
-from lab import casefile, results, table, wording
-from lab.figures import FIGURES
-from lab.machine import Machine, Storage
-from lab.results import BAD, CANNOT_TELL, GOOD, Report, Run, Server, Setting, Skipped, decide
-from lab.stats import Ratio
+from aio_bench.lab import casefile, results, table, wording
+from aio_bench.lab.figures import FIGURES
+from aio_bench.lab.machine import Machine, Storage
+from aio_bench.lab.results import BAD, CANNOT_TELL, GOOD, Report, Run, Server, Setting, Skipped, decide
+from aio_bench.lab.stats import Ratio
 from rich.console import Console
 
 CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"

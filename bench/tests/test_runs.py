@@ -5,9 +5,9 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from lab import casefile, plans, query, runs
-from lab.runs import figures_of_pgbench, figures_of_plan
-from lab.servers import ServerError
+from aio_bench.lab import casefile, plans, query, runs
+from aio_bench.lab.runs import figures_of_pgbench, figures_of_plan
+from aio_bench.servers import ServerError
 
 
 def explained(**more: Any) -> dict[str, Any]:

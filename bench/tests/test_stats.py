@@ -3,7 +3,7 @@
 import unittest
 
 import numpy
-from lab import stats
+from aio_bench.lab import stats
 
 
 class Summaries(unittest.TestCase):

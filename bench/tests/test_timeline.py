@@ -7,9 +7,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from timeline import command, panels, trace
-from timeline.panels import Window
-from timeline.trace import Wait
+from aio_bench.timeline import command, panels, trace
+from aio_bench.timeline.panels import Window
+from aio_bench.timeline.trace import Wait
 
 from . import browser, traces
 

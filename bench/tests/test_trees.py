@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from lab import project
+from aio_bench import project
 
 TREE = {
     "configure": """#!/bin/sh

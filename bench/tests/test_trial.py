@@ -12,16 +12,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from unittest import mock
 
-from lab import project
-from timeline import trace
-from trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
-from trial.bugs import Tried, points
-from trial.changes import Changes
-from trial.coverage import Coverage, Gap
-from trial.findings import Findings
-from trial.kept import Kept, Key
-from trial.sides import Build
-from trial.suite import Suite
+from aio_bench import project, servers
+from aio_bench.mutants.points import Point
+from aio_bench.mutants.switches import DEFINES
+from aio_bench.timeline import trace
+from aio_bench.trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, sides, suite, summary
+from aio_bench.trial.bugs import Tried
+from aio_bench.trial.changes import Changes
+from aio_bench.trial.coverage import Coverage, Gap
+from aio_bench.trial.findings import Findings
+from aio_bench.trial.kept import Kept, Key
+from aio_bench.trial.suite import Suite
 
 from . import browser
 from .test_report import report
@@ -100,7 +101,7 @@ class RunSuite(WithDirectory):
         script.chmod(0o755)
         self.calls = self.directory / "calls"
         self.calls.touch()
-        for replaced in (mock.patch.object(project, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
+        for replaced in (mock.patch.object(servers, "RUN", script), mock.patch.dict(os.environ, CALLS=str(self.calls))):
             replaced.start()
             self.addCleanup(replaced.stop)
         self.given = arguments.parse(["old", "new", "--parts", "suite", "--output", str(self.directory / "trial")])
@@ -108,7 +109,7 @@ class RunSuite(WithDirectory):
     def trial(self) -> command._Trial:
         store = Kept(self.directory / "trial")
         store.begin(Key({}, "", False, "", []), False)
-        self.addCleanup(store._locked.close)
+        self.addCleanup(store.locked.close)
         return command._Trial(self.given, store, mock.Mock(), 0.0)
 
     def test_failure_is_found_and_repeated_on_both(self) -> None:
@@ -132,12 +133,12 @@ class RunSuite(WithDirectory):
         self.assertEqual([len(each) for each in runs.values()], [3, 3])
 
     def test_a_suite_that_does_not_run_is_told(self) -> None:
-        project.RUN.write_text("#!/bin/sh\necho error: no such server\nexit 1\n")
+        servers.RUN.write_text("#!/bin/sh\necho error: no such server\nexit 1\n")
         trial = self.trial()
         runs = trial.run_suites()
         self.assertEqual(runs["before"][0].broken, "error: no such server")
         self.assertEqual(Findings("", "", "", False, suites=runs).status, findings.INCOMPLETE)
-        project.RUN.write_text(CHECK)
+        servers.RUN.write_text(CHECK)
         self.assertFalse(trial.run_suites()["before"][0].broken)
 
 
@@ -265,13 +266,13 @@ class PatchInC(WithDirectory):
             self.assertRegex(done.stdout + done.stderr, r"lines\.+: [\d.]+% \(\d+ of 11 lines\)")
 
     def test_bugs_are_in_the_lines_of_the_patch_only(self) -> None:
-        defines = self.after / bugs.DEFINES
+        defines = self.after / DEFINES
         defines.parent.mkdir(parents=True)
         defines.write_text('#include "postgres.h"\n')
         chosen, texts = bugs.instrument(self.after, {NAME: set(range(8, 18))})
         self.assertEqual({point.line for point in chosen}, {8, 9, 10, 12, 13, 16})
         self.assertIn(("never", 13, "b > 1"), [(point.kind, point.line, point.text) for point in chosen])
-        self.assertIn("mutants_init(void)", texts[bugs.DEFINES])
+        self.assertIn("mutants_init(void)", texts[DEFINES])
         results = self.directory / "bugs.jsonl"
         lines = [{"name": str(chosen[0]), "by": ["x", "y"], "reason": "z"}, {"name": str(chosen[1]), "by": [], "reason": ""}, {"name": "another", "by": [], "reason": ""}]
         results.write_text("\n".join(map(json.dumps, lines)) + '\n{"na')
@@ -306,13 +307,13 @@ class Sides(unittest.TestCase):
         self.assertEqual(sides.side("after", "18-instrumented,18-stock").lab, "18-stock")
         side = sides.side("after", "/a/bin/pg_config")
         self.assertEqual((side.suite, side.lab), ("pg_config:/a/bin/pg_config", "pg_config:/a/bin/pg_config"))
-        with self.assertRaises(sides.SideError):
+        with self.assertRaises(servers.ServerError):
             sides.side("after", "18-stock,")
-        with self.assertRaisesRegex(sides.SideError, "no server is called"):
-            sides.identity("nosuch")
-        with self.assertRaisesRegex(sides.SideError, "no source of PostgreSQL"):
-            sides.identity(f"source:{project.ROOT / 'bench'}")
-        with self.assertRaisesRegex(sides.SideError, "no git repository"):
+        with self.assertRaisesRegex(servers.ServerError, "no server is called"):
+            servers.identity("nosuch")
+        with self.assertRaisesRegex(servers.ServerError, "no source of PostgreSQL"):
+            servers.identity(f"source:{project.ROOT / 'bench'}")
+        with self.assertRaisesRegex(servers.ServerError, "no git repository"):
             changed.functions_of("source:/tmp", "")
 
     def test_cases(self) -> None:
@@ -329,24 +330,23 @@ class KeptResults(WithDirectory):
         store = Kept(self.directory / "t")
         self.assertFalse(store.begin(self.KEY, False))
         store.write("suite/x", 1)
-        store._locked.close()
+        store.locked.close()
         self.assertTrue(store.begin(self.KEY, False))
-        store._locked.close()
+        store.locked.close()
         with self.assertRaisesRegex(kept.OtherTrial, "project"):
             store.begin(replace(self.KEY, project="other"), False)
-        store._locked.close()
+        store.locked.close()
         self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
         self.assertIsNone(store.read("suite/x"))
-        store._locked.close()
+        store.locked.close()
 
     def test_one_trial_at_a_time(self) -> None:
         store = Kept(self.directory / "t")
         store.begin(self.KEY, False)
         other = Kept(store.directory)
-        with self.assertRaisesRegex(kept.OtherTrial, "another trial is at work"):
+        with self.assertRaisesRegex(project.Problem, "another trial is at work"):
             other.begin(self.KEY, False)
-        other._locked.close()
-        store._locked.close()
+        store.locked.close()
 
     def test_project_state_knows_tests(self) -> None:
         root = self.directory
@@ -365,7 +365,7 @@ def made() -> Findings:
     """Returns findings of a patch that breaks one test, and makes two variants faster and one slower."""
     passing = suite.File(True, (suite.Assertion("x", True), suite.Assertion("y", True)))
     failing = suite.File(False, (suite.Assertion("x", True), suite.Assertion("y", False)), "the <log>")
-    builds = {role: Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in sides.ROLES}
+    builds = {role: servers.Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "", "") for role in sides.ROLES}
     slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs={name: {} for name in names})
                       for names in (["worker"], ["worker", "io_uring"]))
     for made, after, before in ((slower, "18.6", "19rc1"), (faster, "19rc1", "18.6")):
@@ -376,8 +376,8 @@ def made() -> Findings:
         "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
         share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
-        bugs=[Tried(points.Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(points.Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
-        bugs_reached=3, bugs_unreached=[points.Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
+        bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
+        bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[faster, slower], left_out=["t05_vacuum"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},

@@ -244,7 +244,7 @@ sub broken_links ($document)
 # NNN or ID are patterns; src/backend is the server's.
 sub missing_files ($document)
 {
-	my @names = (join "\n", _prose($document)) =~ m{`((?:bench|doc|mutants|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
+	my @names = (join "\n", _prose($document)) =~ m{`((?:bench|doc|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
 	return map { "$document: $_" } grep { !m{NNN|/ID_|^src/backend/} && !-e "$root/$_" } @names;
 }
 

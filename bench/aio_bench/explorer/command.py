@@ -1,0 +1,109 @@
+"""bench/explorer: explores the orders in which reads complete, fail and are joined.
+
+Sessions run statements; every read of a table is held by the I/O gate.  At each quiet point
+the next choice is a session's next statement, a cancel, or the release of one held read.
+A run ends when all is done, or at a state that is known already; what is
+seen on the way is judged.  See doc/explorer.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from .. import project
+from ..servers import server_name
+from . import scenario as scenarios
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench/explorer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios, FILE or FILE:NAME; default: those of the tier")
+    parser.add_argument("--server", default="18-instrumented", type=server_name,
+                        help="a name that servers/provide --list shows, or the path of a pg_config")
+    parser.add_argument("--method", action="append", choices=scenarios.METHODS, help="default: each of a scenario's")
+    parser.add_argument("--tier", choices=scenarios.TIERS, default="quick",
+                        help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
+    parser.add_argument("--seconds", type=project.positive,
+                        help="longest time for one scenario with so many failures; default 120, in the long tier 60")
+    parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
+    parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
+    parser.add_argument("--before", type=server_name, metavar="SERVER",
+                        help="explore this server, too, or take its graphs from the cache, and tell where the two part")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
+    parser.add_argument("--random", type=project.positive, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
+    parser.add_argument("--seed", type=int, help="with --random: the seed; default: another one each time")
+    parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
+    parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
+    parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
+    parser.add_argument("--self-test", action="store_true",
+                        help="first see whether planted errors are found, shortened and replayed")
+    parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
+    return parser
+
+
+def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Refuses, before anything is set up, what cannot be carried out."""
+    if arguments.trace and arguments.replay is None:
+        parser.error("--trace goes with --replay")
+    for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
+                      arguments.json and arguments.json.resolve().parent):
+        if directory and not directory.is_dir():
+            parser.error(f"there is no directory {directory}")
+
+
+def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> int:
+    from . import generated, selftest
+    from .cluster import Cluster
+    from .exploration import Comparison, Exploration, choose, explore_all
+
+    with project.directory(Path("/tmp")) as work, ExitStack() as at_end:
+        cluster = Cluster(arguments.server, work / "c", arguments.staged)
+        at_end.callback(cluster.stop)
+        chosen = choose(arguments, named, cluster.build.major)
+        cluster.begin_prepare()
+        cluster.finish_prepare()
+        exploration = Exploration(arguments, cluster)
+        if why_not := cluster.serve("worker", named[0]).why_no_gate():
+            # a server of a version that nobody has looked at, or of which the gate knows that it is another one
+            print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
+                  f" the gate is off on PostgreSQL {cluster.build.number}: {why_not}", flush=True)
+            return 0 if arguments.if_possible else 1
+        if arguments.self_test and not selftest.passes(make_parser(), exploration):
+            return 1
+        if arguments.replay is not None:
+            if not chosen:
+                raise project.Problem(f"{named[0].name} is not for PostgreSQL {cluster.build.major}")
+            return exploration.replay(chosen[0], arguments)
+        if arguments.random:
+            return generated.run(exploration, arguments)
+        comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
+        if comparison:
+            at_end.callback(comparison.cluster.stop)
+        return explore_all(arguments, exploration, chosen, comparison)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    check_arguments(parser, arguments)
+    if arguments.if_possible and project.missing("psycopg"):
+        print("explorer: SKIPPED: it needs psycopg 3 (apt-get install python3-psycopg)")
+        return 0
+
+    def body() -> int:
+        named = scenarios.load_all(arguments.scenarios)
+        if arguments.replay is not None and len(named) != 1:
+            parser.error("--replay is about one scenario")
+        if arguments.list:
+            for one in named:
+                print(f"{one.name:28} {one.tier:6} {one.about}")
+            return 0
+        if not project.provide("bench/explorer", [arguments.server, *filter(None, [arguments.before])], ["psycopg"]):
+            return 2
+        return explore(arguments, named)
+
+    return project.perform("bench/explorer", body, 2)

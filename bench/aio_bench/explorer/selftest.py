@@ -1,0 +1,167 @@
+"""Tests the explorer: errors that are planted must be found, shortened, replayed and traced."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import re
+import shlex
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from ..project import ROOT
+from . import generated
+from . import scenario as scenarios
+
+if TYPE_CHECKING:
+    from .exploration import Exploration
+
+
+PLANTED = ROOT / "bench/tests/planted.toml"
+
+
+class Failed(Exception):
+    """What the explorer did not do."""
+
+
+def must(true: object, what: str, output: str = "") -> None:
+    if not true:
+        raise Failed(f"{what}\n{output}")
+
+
+class SelfTest:
+    def __init__(self, parser: argparse.ArgumentParser, exploration: Exploration, directory: Path) -> None:
+        self.parser = parser
+        self.exploration = exploration
+        self.directory = directory
+        self.planted, self.right, self.meeting = scenarios.load_all([str(PLANTED), "one_session", "overlapping"])
+
+    def explore(self, scenario: scenarios.Scenario, *options: str) -> tuple[bool, str]:
+        """Explores a scenario, or the one that the options name; returns whether all was well, and what was printed."""
+        arguments = self.parser.parse_args(["--method", "worker", *options])
+        [scenario] = scenarios.load_all(arguments.scenarios) if arguments.scenarios else [scenario]
+        self.exploration.arguments = arguments
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            if arguments.replay is None:
+                well = self.exploration.explore(scenario, "worker", 1)["result"] == "well"
+            else:
+                well = self.exploration.replay(scenario, arguments) == 0
+        return well, output.getvalue()
+
+    def wrong_files_are_refused(self) -> None:
+        """Each of these files has one mistake, and the message says which."""
+        right = {"about": '"x"', "steps": '["SELECT 1"]'}
+        for key, value, message in (
+                ("about", None, 'there is no "about"'), ("steps", "[]", "A: a session needs steps"),
+                ("blocks", '"two"', "blocks: 'two' is not of type int"), ("versions", '"18"', "versions: '18' is not of type list"),
+                ("tier", '"qick"', "tier: what is qick?"), ("log", '"("', "log: '('"),
+                ("after", '"A1"', "after: nodes are in a cycle (A1)"), ("after", '"B1"', "after: there is no step B1"),
+                ("nonsense", "1", "what is nonsense?"),
+                ("hold", "5", "hold: 5 is not of type list"), ("methods", '["mars"]', "methods: what is mars?")):
+            entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
+            path = self.directory / "wrong.toml"
+            path.write_text("\n".join([
+                "[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
+            try:
+                scenarios.load(path)
+            except scenarios.ScenarioError as error:
+                must(message in str(error), f"{key} = {value}: the message is: {error}")
+            else:
+                raise Failed(f"a file with {key} = {value} is not refused")
+
+    def what_is_written_is_read(self) -> None:
+        """The file in which --random leaves a scenario is one to explore again."""
+        path = self.directory / "found.toml"
+        path.write_text(generated.text_of(self.planted, "the reason\nin two lines"))
+        must(scenarios.load_all([str(path)]) == [self.planted], "a scenario that was written is read as another one", path.read_text())
+
+    def planted_error_is_found(self) -> str:
+        """Returns the options that replay it, as they are printed."""
+        well, output = self.explore(self.planted)
+        must(not well and "B1 returns 1; no serial run does: 0" in output, "a planted error is not found", output)
+        shortened = re.search(r"shortened from (\d+) choices to (\d+): (.*)", output)
+        must(shortened and int(shortened[1]) > int(shortened[2]) == 1 and shortened[3] == "A1",
+             "its schedule is not shortened to the one choice that matters", output)
+        line = re.search(r"^bench/explorer (.*)$", output, re.MULTILINE)
+        must(line, "no command replays it", output)
+        assert line
+        return line[1]
+
+    def it_is_replayed(self, printed: str) -> None:
+        trace = self.directory / "trace.json"
+        well, output = self.explore(self.planted, *shlex.split(printed), "--trace", str(trace))
+        must(not well and "B1 returns 1; no serial run does: 0" in output, "its replay does not fail", output)
+        must(re.search(r"^  A1 +B@0 -  A@0 A:0\+1", output, re.MULTILINE), "its replay does not show who waits for what", output)
+        ios = [json.loads(line) for line in trace.read_text().splitlines()]
+        must(len(ios) > 1, f"its trace has {len(ios)} I/Os")
+        # the other order is right
+        well, output = self.explore(self.planted, "--replay", "B1 A1")
+        must(well and "all is as it should be" in output, "a schedule that is right fails", output)
+
+    def other_servers_are_noticed(self) -> None:
+        """A graph in which one state is another one stands for another server."""
+        from .compare import Store
+        from .exploration import Comparison
+        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.cluster.server])
+        self.exploration.arguments = arguments
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            comparison = Comparison(arguments, self.exploration, self.directory / "before")
+            comparison.store = Store("", self.directory)
+            comparison.before = cast("Exploration", SimpleNamespace(walk=lambda *_: [("A1", "", ["what the other server does not have"])]))
+            row = self.exploration.explore(self.right, "worker", 1)
+            comparison.store.put(self.right, "worker", 1, row["graph"])
+            same = comparison.compare(self.right, row)
+            other = comparison.store.get(self.right, "worker", 1)
+            assert other
+            changed = other.edges[other.first]["A1"]
+            other.lines[changed].append("what the other server does not have")
+            comparison.store.put(self.right, "worker", 1, other)
+            differs = comparison.compare(self.right, row)
+        must(same["result"] == "same", f"a graph that has been kept is not found again: {same['result']}", output.getvalue())
+        must(differs["result"] == "differs" and differs["schedule"] == "A1"
+             and differs["before"] == ["what the other server does not have"] and "DIFFERS: one_session (worker) after A1" in output.getvalue(),
+             "a server that differs in a state is not noticed", output.getvalue())
+
+    def the_model_judges(self) -> None:
+        """By the model of another version, this server joins reads that it must not join, or does not join them."""
+        major = self.exploration.major
+        self.exploration.major = 19 if major < 19 else 18
+        try:
+            well, output = self.explore(self.meeting, "--first")
+        finally:
+            self.exploration.major = major
+        must(not well and re.search(r'^    the model says "', output, re.MULTILINE), "a server that does not do what the model says is not noticed", output)
+
+    def unfinished_is_said(self) -> None:
+        self.exploration.unfinished = []
+        well, output = self.explore(self.right, "--seconds", "0.000001")
+        must("NOT FINISHED" in output and self.exploration.unfinished, "a search that does not end is not told", output)
+
+
+def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
+    """Runs all of it on the cluster of an exploration, which is as before afterwards."""
+    before = (exploration.arguments, exploration.unfinished)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            test = SelfTest(parser, exploration, Path(directory))
+            test.wrong_files_are_refused()
+            test.what_is_written_is_read()
+            printed = test.planted_error_is_found()
+            test.it_is_replayed(printed)
+            test.other_servers_are_noticed()
+            test.the_model_judges()
+            test.unfinished_is_said()
+    except Failed as failed:
+        print(f"FAILED: the explorer's self-test: {failed}", flush=True)
+        return False
+    finally:
+        exploration.disconnect()
+        exploration.arguments, exploration.unfinished = before
+    print("the explorer's self-test: planted errors are found, shortened, replayed and traced", flush=True)
+    return True

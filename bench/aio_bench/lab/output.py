@@ -1,0 +1,95 @@
+"""The files of a session in one directory: results, pictures, and a page with all cases, which needs no other file.
+page.html is its template."""
+
+import base64
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
+
+from .. import project
+from . import picture, wording
+from .results import Report
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+.wide { overflow-x: auto }
+.interval { white-space: nowrap }
+img { width: 100%; height: auto }
+pre { background: #f5f5f5; padding: .7rem; overflow-x: auto; white-space: pre-wrap }
+.as-expected { color: #00684a } .unexpected { color: #b3261e; font-weight: bold } .note { color: #666 }
+section { border-top: 3px solid #222; margin-top: 3rem }
+"""
+
+
+def document(title: str, body: str, style: str = STYLE) -> str:
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>{style}</style></head>
+<body>{body}</body></html>
+"""
+
+
+def drawn(draw: Callable[[Path], None], told: str, kind: str = "svg") -> Markup:
+    """Returns a picture as an image within the page.  SVG is not inline, because the names inside of several pictures
+    are the same."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, f"picture.{kind}")
+        draw(path)
+        data = base64.b64encode(path.read_bytes()).decode()
+    return Markup(f'<img alt="{escape(told)}" src="data:image/{kind.replace("svg", "svg+xml")};base64,{data}">')
+
+
+def image(report: Report) -> Markup:
+    return drawn(lambda path: picture.draw(report, path), wording.finding(report))
+
+
+def environment(directory: Path) -> Environment:
+    return Environment(loader=FileSystemLoader(directory), autoescape=True)
+
+
+_macros: Any = environment(Path(__file__).parent).get_template("page.html", globals={"wording": wording, "image": image}).module
+
+
+def _forest(reports: list[Report]) -> Markup:
+    return drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else Markup("")
+
+
+def cases(reports: list[Report]) -> Markup:
+    """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
+    return _macros.cases(reports, _forest(reports))
+
+
+def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
+    quick = quick or any(report.quick for report in reports)
+    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))
+
+
+class Output:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def own(self, *paths: Path) -> None:
+        """Gives files in the checkout to the checkout's owner."""
+        if self.directory.is_relative_to(project.ROOT):
+            project.give_to_owner(self.directory.parent, self.directory, *paths)
+
+    def keep(self, report: Report) -> list[Path]:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        paths = [self.directory / f"{report.case.name}.{suffix}" for suffix in ("jsonl", "png", "svg")]
+        paths[0].write_text(report.as_json_lines())
+        picture.draw(report, *paths[1:])
+        self.own(*paths)
+        return paths
+
+    def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
+        path = self.directory / "report.html"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(reports, failures, quick))
+        self.own(path)
+        return path

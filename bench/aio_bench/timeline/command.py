@@ -1,0 +1,84 @@
+"""bench/timeline: draws traces.  The drawing libraries are imported after requirements has made sure of them."""
+
+import argparse
+from pathlib import Path
+
+from .. import project
+from . import draw, export, panels, trace
+from .trace import TraceError
+
+EPILOG = f"""\
+A file has a line for each I/O, as JSON:
+  psql -XAtc '{trace.QUERY}' >FILE
+"""
+
+
+#: the suffix of Chrome trace events, a file of which has one trace
+EXPORT = ".json"
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdigit() and height.isdigit()) or min(int(width), int(height)) < 300:
+        raise argparse.ArgumentTypeError(f"{text}: WIDTHxHEIGHT in pixels, at least 300x300")
+    return int(width), int(height)
+
+
+def _output(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (*draw.SUFFIXES, EXPORT):
+        raise argparse.ArgumentTypeError(f"{text}: must end in {', '.join((*draw.SUFFIXES, EXPORT))}")
+    return path
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/timeline", description="Draws traces of I/Os, one above the other: time to the right, block number up, a bar an I/O.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string such as 'host=/tmp dbname=postgres'")
+    parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
+                        help="output file, ending in .png, .svg or .html; or, with one trace, in .json (Chrome trace events, for Perfetto);"
+                             " once or several times (default: timeline.png)")
+    parser.add_argument("--label", action="append", default=[], help="name of the first trace, of the second … (default: the file's name, the server's version)")
+    parser.add_argument("--title", default="", help="title above the whole")
+    parser.add_argument("--relation", help="draw only I/Os of this relation")
+    parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="begin this long after the trace's first I/O")
+    parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end this long after the trace's first I/O")
+    parser.add_argument("--zoom", type=float, metavar="MS", help="show this many ms from the beginning beside the whole")
+    parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="size of a picture in pixels")
+    parsed = parser.parse_intermixed_args(argv)
+    if len(parsed.label) > len(parsed.traces):
+        parser.error("more labels than traces")
+    if len(parsed.traces) > 1 and any(path.suffix == EXPORT for path in parsed.output or ()):
+        parser.error("a file that ends in .json has one trace")
+    if parsed.end is not None and parsed.end <= parsed.begin:
+        parser.error("--to must be later than --from")
+    return parsed
+
+
+def main(argv: list[str] | None = None) -> int:
+    parsed = _parse(argv)
+    labels = [*parsed.label, *[None] * len(parsed.traces)]
+    paths = parsed.output or [Path("timeline.png")]
+    drawn = [path for path in paths if path.suffix != EXPORT]
+    wanted = ["matplotlib"] * bool(drawn) + ["psycopg"] * any(map(trace.is_dsn, parsed.traces))
+    if not project.provide("bench/timeline", modules=wanted):
+        return 1
+
+    def body() -> int:
+        traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]
+        for path in paths:
+            if path.suffix == EXPORT:
+                path.write_text(export.chrome(traces[0]))
+        if drawn:
+            found = panels.of(traces, parsed.relation)
+            if parsed.begin > (last := max(panel.end for panel in found)):
+                raise TraceError(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
+            draw.write(found, drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
+                       zoom=parsed.zoom, size=parsed.size)
+        for path in paths:
+            print(path)
+        return 0
+
+    return project.perform("bench/timeline", body)

@@ -1,0 +1,74 @@
+"""What two servers do differently: recordings of statements (servers/compare), and the schedules that can happen
+(bench/explorer).  Standard library only."""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import project
+
+#: what an engine has found, for the page: "told" in one line, nothing if it is the same; "text" whole; "notes"
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Changes:
+    #: "recordings" or "schedules"
+    what: str
+    #: in one line; empty: nothing differs
+    told: str
+    text: str
+
+
+def _run(logs: Path, program: str, *arguments: str) -> tuple[dict[str, Any], str]:
+    """Runs an engine.  Returns what it writes as JSON, or nothing if it could not compare, and its output."""
+    logs.mkdir(parents=True, exist_ok=True)
+    result = logs / "found.json"
+    result.unlink(missing_ok=True)
+    done = subprocess.run([project.ROOT / program, "--json", result, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", env={"TEST_AIO_GATE": "try", **os.environ}, cwd=project.ROOT)
+    (logs / "output").write_text(done.stdout)
+    return json.loads(result.read_text()) if result.exists() else {}, done.stdout
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _example(difference: dict[str, Any]) -> str:
+    """Returns what differs between the first lines of a difference."""
+    sides = [re.split(r", |: ", "".join(difference[side][:1])) for side in ("before", "after")]
+    return " -> ".join(", ".join(word for word in one if word not in other) or "nothing" for one, other in (sides, sides[::-1]))
+
+
+def told_of_recordings(found: dict[str, Any], output: str) -> Found:
+    if not found.get("scripts"):
+        return {"told": "could not be compared", "text": output[-3000:], "notes": []}
+    notes = [f"recording {each['script']} is not compared: on {each['side']}, {each['why']}" for each in found["skipped"]]
+    told = [f"{each['script']} failed on {each['side']}" for each in found["failed"]]
+    if differences := found["differences"]:
+        first = differences[0]
+        told.append(f"{len(differences)} of {_counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
+    return {"told": "; ".join(told), "text": output, "notes": notes}
+
+
+def told_of_schedules(found: dict[str, Any], output: str) -> Found:
+    if not found:
+        return {"told": "could not be compared", "text": output[-3000:], "notes": []}
+    notes = [f"{_counted(len(found[key]), 'scenario')} {words}: {', '.join(found[key][:3])}{', …' * (len(found[key]) > 3)}"
+             for key, words in (("unfinished", "not explored to the end"), ("not_compared", "not compared"), ("differed_once", "differed once, but not again")) if found[key]]
+    told = [f"{key}: {', '.join(found[key])}" for key in ("failed", "differs") if found[key]]
+    return {"told": "; ".join(told), "text": output, "notes": notes}
+
+
+ENGINES = ("recordings", "schedules")
+
+
+def compare(what: str, before: str, after: str, logs: Path, quick: bool) -> Found:
+    if what == "recordings":
+        return told_of_recordings(*_run(logs, "servers/compare", before, after))
+    return told_of_schedules(*_run(logs, "bench/explorer", "--tier", "quick" if quick else "long", "--before", before, "--server", after))

@@ -1,0 +1,94 @@
+"""Results of a trial so far, in a directory, from which an interrupted trial resumes.  Standard library only."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import project
+from . import suite
+from .suite import Suite
+
+# files that results depend on, besides the servers
+OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/scenarios", "bench/aio_bench/servers.py", "bench/aio_bench/lab", "bench/aio_bench/explorer",
+                  "bench/aio_bench/mutants/points.py", "bench/aio_bench/mutants/switches.py", "test_aio--1.0.sql", "test_aio.control")
+
+
+class OtherTrial(project.Problem):
+    """The directory holds another trial's results."""
+
+
+def project_state() -> str:
+    """Returns a digest of the files that results depend on, or nothing outside of git."""
+    listed = project.git(project.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT)
+    if not listed:
+        return ""
+    digest = hashlib.sha256()
+    for name in sorted(set(listed.split("\0"))):
+        path = project.ROOT / name
+        if name and path.is_file():
+            digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Key:
+    #: identities of the suite's and of the lab's server, by role
+    servers: dict[str, list[str]]
+    project: str
+    quick: bool
+    only: str
+    tests: list[str]
+
+
+class Kept:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lab = directory / "lab"
+        #: the files that the patch touches
+        self.source = directory / "source"
+
+    def begin(self, key: Key, again: bool) -> bool:
+        """Returns whether there are results to resume from.  Raises OtherTrial."""
+        self.locked = project.lock(self.directory, f"another trial is at work in {self.directory}")
+        there = self.read("trial")
+        if there and not again:
+            if there != asdict(key):
+                different = [name for name, value in asdict(key).items() if there.get(name) != value]
+                raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
+            return True
+        if there:
+            for each in self.directory.iterdir():
+                if each.is_dir():
+                    shutil.rmtree(each)
+                elif each.name != ".lock":
+                    each.unlink()
+        self.lab.mkdir(parents=True, exist_ok=True)
+        self.write("trial", asdict(key))
+        return False
+
+    def write(self, name: str, data: Any) -> None:
+        """Writes a file in one step, so that it is whole if it is there."""
+        path = self.directory / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1))
+        temporary.replace(path)
+
+    def read(self, name: str) -> Any:
+        """Returns a file's data, or None if it is not there."""
+        path = self.directory / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def suite(self, role: str, number: int) -> Suite | None:
+        """Returns the suite's run with this number, or None.  Run 0 is the whole suite."""
+        data = self.read(f"suite/{role}-{number}")
+        return suite.from_data(data) if data else None
+
+    def keep_suite(self, role: str, number: int, result: Suite) -> None:
+        self.write(f"suite/{role}-{number}", asdict(result))
+
+    def logs(self, role: str, number: int) -> Path:
+        return self.directory / "suite" / f"{role}-{number}"

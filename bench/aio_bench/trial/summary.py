@@ -1,0 +1,132 @@
+"""The trial in twenty lines of plain text, for a mail."""
+
+from collections.abc import Sequence
+
+from ..lab import wording
+from ..servers import Build
+from .arguments import PARTS
+from .findings import Findings
+
+LINES = 20
+LAB_LINES = 5
+WIDTH = 76
+
+
+def _shortened(text: str, width: int = WIDTH) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def build(build: Build) -> str:
+    return f"{build.version.removeprefix('PostgreSQL ')}, {build.commit or build.name.partition(':')[2] or build.name}"
+
+
+def _names(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def right(found: Findings) -> list[str]:
+    if not found.suites:
+        return ["suite: has not been run on both servers"]
+    lines = [f"suite, {role}: could not be run" for role in found.broken]
+    if lines:
+        return lines
+    numbers = [f"{found.suites[role][0].number_of_assertions:,}" for role in ("before", "after")]
+    files = len(found.suites["after"][0].files)
+    lines.append(f"suite: {files} files, {numbers[0]} assertions before, {numbers[1]} after")
+    for verdict, told in (("broken", "fail after, passed before"), ("doubtful", "fail sometimes after, never before"),
+                          ("both", "fail on both"), ("unsteady", "fail sometimes"), ("mended", "failed before, pass after")):
+        files_ = found.files(verdict)
+        if files_ or verdict == "broken":
+            lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
+    return lines
+
+
+def _some(told: Sequence[object], most: int, what: str) -> list[str]:
+    """Returns lines for the first of these, and how many more there are."""
+    shown = told if len(told) <= most else told[: most - 1]
+    return [f"  {each}" for each in shown] + [f"  and {len(told) - len(shown)} more {what}, in the report"] * (len(told) > len(shown))
+
+
+def _without_directory(told: object) -> str:
+    """Returns a text that begins with a file's path, with its name instead."""
+    path, colon, rest = str(told).partition(":")
+    return f"{path.rpartition('/')[2]}{colon}{rest}"
+
+
+def changes(found: Findings, most: int = 3) -> list[str]:
+    compared = [each.what for each in found.changes]
+    lines = _some([f"{each.what}: {each.told}" for each in found.changes if each.told], most, "changes")
+    if not compared:
+        return ["what else changed: not looked at"] + [f"  {note}" for note in found.notes["changes"]]
+    told = "differences" if lines else "nothing else"
+    return [f"what else changed, by {' and '.join(compared)}: {told}", *lines, *(f"  {note}" for note in found.notes["changes"])]
+
+
+def uncovered(found: Findings, most: int = 4) -> list[str]:
+    notes = [f"  {note}" for note in found.notes["lines"]]
+    if not found.share:
+        return ["lines of the patch that nothing executes: not counted", *notes]
+    lines, of_lines, taken, of_taken = found.share
+    never = _some([_without_directory(gap) for gap in found.gaps], most, "that nothing executes")
+    return [f"lines of the patch: {lines} of {of_lines} executed, {taken} of {of_taken} branches taken", *never, *notes[:1]]
+
+
+def unnoticed(found: Findings, most: int = 4) -> list[str]:
+    if not found.bugs_reached and not found.bugs:
+        return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:2])]
+    kept = found.survivors
+    rest = found.bugs_reached - len(found.bugs)
+    told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
+    told += f"; no time for {rest}" * (rest > 0)
+    unreached = [f"{len(found.bugs_unreached)} never reached, such as {_without_directory(found.bugs_unreached[0])}"] if found.bugs_unreached else []
+    unreached += found.notes["bugs"][:1]
+    return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
+
+
+def counts(found: Findings) -> str:
+    return ", ".join(f"{found.verdicts[verdict]} {verdict}" for verdict in ("better", "worse", "changed", "same", "cannot tell") if found.verdicts[verdict])
+
+
+def number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def compared(found: Findings) -> str:
+    """Returns how many figures have been compared: between the servers, and of two variants on each."""
+    told = f"{number(len(found.reports), 'case')}, {number(found.verdicts.total(), 'comparison')}"
+    contrasts = sum(len(report.contrasts()) for report in found.reports)
+    return told + f" and {number(contrasts, 'contrast')}" * bool(contrasts)
+
+
+def effect(found: Findings, lines_left: int) -> list[str]:
+    """Returns the lines about the lab, at most this many."""
+    if not found.reports:
+        return ["lab: nothing was measured"] + [f"  failed: {_names(list(found.failures))}"] * bool(found.failures)
+    lines = [f"lab{' (quick)' if found.quick else ''}: {compared(found)}: {counts(found)}"]
+    if found.failures:
+        lines.append(f"  could not be measured: {_names(list(found.failures))}")
+    if found.left_out:
+        lines.append(f"  not measured yet: {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+    return lines + _some([f"{report.case.id}: {wording.finding(report)}" for report in found.changed], max(lines_left - len(lines), 1), "cases that changed")
+
+
+def text(found: Findings) -> str:
+    lines = [f"test_aio trial of {found.started[:10]}, test_aio {found.project}"]
+    builds = found.suite_builds or found.lab_builds
+    lines += [f"{role:6}  {build(each)}" for role, each in builds.items()]
+    if found.reports:
+        report = found.reports[0]
+        busy = f", {report.machine.cpu_in_use:.0%} of it in use" if report.machine.is_busy else ""
+        lines.append(f"on      {report.machine.cpus} x {report.machine.cpu_model}{busy}, {report.machine.kernel}")
+    if others := [part for part in PARTS if part not in found.parts]:
+        lines.append(f"left out, as --parts says: {', '.join(others)}")
+    # as many examples as there is room for
+    for most in (4, 3, 2, 1):
+        parts = {"suite": right(found), "changes": changes(found, most), "lines": uncovered(found, most), "bugs": unnoticed(found, most)}
+        told = [line for part, lines_ in parts.items() if part in found.parts for line in lines_]
+        if len(lines) + len(told) + LAB_LINES * ("lab" in found.parts) <= LINES:
+            break
+    lines += told
+    if "lab" in found.parts:
+        lines += effect(found, LINES - len(lines))
+    return "".join(f"{_shortened(line.replace('×', 'x'))}\n" for line in lines[:LINES])
