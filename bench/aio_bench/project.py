@@ -2,6 +2,7 @@
 
 import argparse
 import fcntl
+import hashlib
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,12 +87,28 @@ def lock(directory: Path, told: str) -> IO[str]:
     return file
 
 
+def wait_for(condition: Callable[[], Any], seconds: float, pause: float = 0.002) -> Any:
+    """Waits until a condition is true, at most so long.  Returns its last value."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(pause)
+    return value
+
+
 def positive(text: str) -> float:
     """Returns the number of an option."""
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("more than 0")
     return value
+
+
+def digest(*paths: Path, also: str = "") -> str:
+    """Returns a digest of files, below directories too, with their names, and of a text."""
+    found = hashlib.sha256(also.encode())
+    for path in (file for each in paths for file in ([each] if each.is_file() else sorted(each.rglob("*"))) if file.is_file()):
+        found.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
 
 
 def json_lines(*paths: Path) -> Iterator[Any]:
@@ -100,10 +118,10 @@ def json_lines(*paths: Path) -> Iterator[Any]:
 
 
 def give_to_owner(*paths: Path) -> None:
-    """Gives files that root has made to the checkout's owner."""
-    if os.geteuid() == 0:
-        owner = ROOT.stat()
-        for path in paths:
+    """Gives files that root has made in the checkout to its owner."""
+    owner = ROOT.stat()
+    for path in paths:
+        if os.geteuid() == 0 and path.is_relative_to(ROOT):
             os.chown(path, owner.st_uid, owner.st_gid)
 
 

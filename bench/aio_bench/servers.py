@@ -6,7 +6,6 @@ modules than Python's own only psycopg is needed, and only to connect.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -85,7 +84,7 @@ def identity(server: str) -> str:
             postgres = Path(bindir, "postgres").stat()
         except (OSError, subprocess.CalledProcessError) as error:
             raise ServerError(f"cannot run {path}, or it has no server: {error}") from error
-        return f"own-{hashlib.sha256(f'{path} {postgres.st_mtime_ns} {postgres.st_size}'.encode()).hexdigest()[:12]}"
+        return f"own-{project.digest(also=f'{path} {postgres.st_mtime_ns} {postgres.st_size}')[:12]}"
     return ask_scripts('server_column "$1" how >/dev/null && server_label "$1"', server)
 
 

@@ -2,23 +2,18 @@
 
 import json
 import re
-import tempfile
 import unittest
-from pathlib import Path
 
 from aio_bench.lab import casefile, devices
 from aio_bench.lab.variants import Variant, combinations, for_server
+from aio_bench.project import Problem
 
-BENCH = Path(__file__).absolute().parents[1]
-CASES = sorted((BENCH / "cases").glob("*.toml"))
-
-R3 = next(path for path in CASES if path.stem == "r03_repeated_blocks")
+from . import CASES, WithDirectory, load_case
 
 
 class OurCases(unittest.TestCase):
     def test_all_load(self) -> None:
-        self.assertTrue(CASES)
-        for path in CASES:
+        for path in sorted(CASES.glob("*.toml")):
             with self.subTest(path.name):
                 case = casefile.load(path)
                 self.assertGreaterEqual(case.run.runs, 7)
@@ -27,7 +22,7 @@ class OurCases(unittest.TestCase):
 
 class Expectations(unittest.TestCase):
     def test_only_of_a_pair_around_the_change(self) -> None:
-        case = casefile.load(R3)
+        case = load_case("r03_repeated_blocks")
         self.assertEqual(case.expected_sign("worker", 180006, 190000), "slower")
         for pair in ((180006, 180007), (190000, 200000), (190000, 180006)):
             self.assertIsNone(case.expected_sign("worker", *pair))
@@ -36,30 +31,30 @@ class Expectations(unittest.TestCase):
 class Plans(unittest.TestCase):
     def test_every_query_of_a_real_plan_names_it(self) -> None:
         """Cases without EXPLAIN have no plan to name."""
-        for path in CASES:
+        for path in sorted(CASES.glob("*.toml")):
             case = casefile.load(path)
             if case.id.startswith("P") and (case.explain or case.run.pgbench):
                 self.assertTrue(all(case.expected_plan(variant).names for variant in case.variants), case.id)
 
     def test_by_variant(self) -> None:
-        case = casefile.load(R3.with_name("p01_index_scan.toml"))
+        case = load_case("p01_index_scan")
         found = {variant.value_of("direction"): case.expected_plan(variant).names for variant in case.variants if variant.matches("random")}
         self.assertEqual(found, {"forward": ["Index Scan using large_random_idx on large"],
                                  "backward": ["Index Scan Backward using large_random_idx on large"]})
 
 class Devices(unittest.TestCase):
     def test_in_place_of_a_case_s_own(self) -> None:
-        case = casefile.changed(casefile.load(R3.with_name("p02_index_only_scan.toml")), "gp3")
+        case = casefile.changed(load_case("p02_index_only_scan"), "gp3")
         self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
         self.assertEqual(casefile.changed(case), case)
 
     def test_another_figure(self) -> None:
-        case = casefile.load(R3.with_name("k02_gate_scan.toml"))
+        case = load_case("k02_gate_scan")
         self.assertEqual((case.measure, case.run.also), ("instructions", ["cpu", "time"]))
         other = casefile.changed(case, measure="cpu")
         self.assertEqual((other.measure, other.run.also), ("cpu", ["time"]))
-        self.assertEqual(casefile.changed(casefile.load(R3), measure="ios").expected, {})
-        with self.assertRaises(casefile.CaseError):
+        self.assertEqual(casefile.changed(load_case("r03_repeated_blocks"), measure="ios").expected, {})
+        with self.assertRaises(Problem):
             casefile.changed(case, measure="speed")
 
     def test_presets_say_where_they_are_from(self) -> None:
@@ -96,15 +91,15 @@ BAD = (
 )
 
 
-class BadCases(unittest.TestCase):
+class BadCases(WithDirectory):
     def test_refused(self) -> None:
-        text = R3.read_text()
+        text = (CASES / "r03_repeated_blocks.toml").read_text()
         for old, new, why in BAD:
             self.assertIn(old, text)
-            with self.subTest(new), tempfile.TemporaryDirectory() as directory:
-                path = Path(directory, "bad.toml")
+            with self.subTest(new):
+                path = self.directory / "bad.toml"
                 path.write_text(text.replace(old, new))
-                with self.assertRaisesRegex(casefile.CaseError, f"(?i){why}"):
+                with self.assertRaisesRegex(Problem, f"(?i){why}"):
                     casefile.load(path)
 
 
@@ -141,7 +136,7 @@ class Labels(unittest.TestCase):
 
 def rows(first: str) -> list[list[str]]:
     """Returns the rows of README's table whose first heading is that; their cells without backticks."""
-    (table,) = re.findall(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", (BENCH / "README.md").read_text(), re.M)
+    (table,) = re.findall(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", (CASES.parent / "README.md").read_text(), re.M)
     return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
@@ -151,7 +146,7 @@ class Tables(unittest.TestCase):
         for cell, *_ in rows("cases"):
             for first, last in re.findall(r"([A-Z]\d+)(?: to [A-Z](\d+))?", cell):
                 said |= {f"{first[0]}{number}" for number in range(int(first[1:]), int(last or first[1:]) + 1)}
-        there = {re.sub(r"^([a-z])0*(\d+)_.*", lambda match: match[1].upper() + match[2], path.stem) for path in CASES}
+        there = {re.sub(r"^([a-z])0*(\d+)_.*", lambda match: match[1].upper() + match[2], path.stem) for path in CASES.glob("*.toml")}
         self.assertEqual(said, there)
 
     def test_has_the_presets(self) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from aio_bench import processes
 from aio_bench.lab import pagecache
 
+from . import WithDirectory
+
 
 class PageCache(unittest.TestCase):
     def setUp(self) -> None:
@@ -35,11 +37,8 @@ class PageCache(unittest.TestCase):
         self.assertEqual(pagecache.cached_share(self.file), 0)
 
 
-class Processes(unittest.TestCase):
+class Processes(WithDirectory):
     """Processes that a test has started in a directory."""
-
-    def setUp(self) -> None:
-        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
 
     def start(self, code: str) -> subprocess.Popen[str]:
         child = subprocess.Popen([sys.executable, "-c", code], cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

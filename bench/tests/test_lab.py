@@ -6,21 +6,18 @@ import io
 import json
 import os
 import re
-import tempfile
 import unittest
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import psycopg
-from aio_bench.lab import arguments, casefile, command, measure, output, picture, session, stage, wording
+from aio_bench.lab import arguments, command, measure, output, picture, session, wording
 from aio_bench.lab.results import Report
 from rich.console import Console
 
-from . import browser
+from . import CASES, WithDirectory, browser, load_case
 from .test_report import many, report, shown
-
-CASES = Path(__file__).absolute().parents[1] / "cases"
 
 
 class CommandLine(unittest.TestCase):
@@ -64,25 +61,23 @@ class CommandLine(unittest.TestCase):
         self.assertIn("left out: d01_device", said.getvalue())
 
 
-class Failures(unittest.TestCase):
+class Failures(WithDirectory):
     def test_of_one_case_leave_the_others(self) -> None:
         """An interrupted session keeps them as well."""
         measured = [report(), psycopg.OperationalError("gone"), measure.Interrupted(many())]
-        with tempfile.TemporaryDirectory() as directory:
-            console = Console(file=io.StringIO())
-            with (
-                mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.project, "provide", return_value=True),
-                mock.patch.object(stage, "clusters", return_value=contextlib.nullcontext([])),
-                mock.patch("rich.console.Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
-            ):
-                self.assertEqual(command.main(["r3", "r9", "r10", "r12", "--output", directory, "--work", directory]), 130)
-            self.assertEqual(sorted(path.name for path in Path(directory).iterdir()),
-                             [f"{name}.{suffix}" for name in ("r03_repeated_blocks", "r14_index_patterns") for suffix in ("jsonl", "png", "svg")] + ["report.html"])
-            text = Path(directory, "report.html").read_text()
-            self.assertIn("R9 could not be measured: OperationalError: gone", text)
-            self.assertIn('id="r03_repeated_blocks"', text)
-            self.assertIn("R12 could not be measured: interrupted", text)
-            self.assertNotIn("R10 could not", text)
+        console = Console(file=io.StringIO())
+        with (
+            mock.patch.object(session.Session, "measure", side_effect=measured), mock.patch.object(command.project, "provide", return_value=True),
+            mock.patch.object(session, "Cluster"), mock.patch("rich.console.Console", return_value=console), contextlib.redirect_stderr(io.StringIO()),
+        ):
+            self.assertEqual(command.main(["r3", "r9", "r10", "r12", "--output", str(self.directory), "--work", str(self.directory)]), 130)
+        self.assertEqual(sorted(path.name for path in self.directory.iterdir()),
+                         [f"{name}.{suffix}" for name in ("r03_repeated_blocks", "r14_index_patterns") for suffix in ("jsonl", "png", "svg")] + ["report.html"])
+        text = (self.directory / "report.html").read_text()
+        self.assertIn("R9 could not be measured: OperationalError: gone", text)
+        self.assertIn('id="r03_repeated_blocks"', text)
+        self.assertIn("R12 could not be measured: interrupted", text)
+        self.assertNotIn("R10 could not", text)
 
     def test_interrupted_variants_are_dropped(self) -> None:
         made = many()
@@ -96,13 +91,13 @@ class Failures(unittest.TestCase):
 
 class Groups(unittest.TestCase):
     def test_one_start_of_the_server_a_group(self) -> None:
-        case = casefile.load(CASES / "r14_index_patterns.toml")
+        case = load_case("r14_index_patterns")
         groups = measure.groups(case, case.variants)
         self.assertEqual([len(group) for group in groups], [9, 9])
         self.assertEqual({variant.value_of("io_method") for variant in groups[0]}, {"worker"})
 
     def test_interleaved_ones_are_one(self) -> None:
-        case = casefile.load(CASES / "k02_gate_scan.toml")
+        case = load_case("k02_gate_scan")
         self.assertEqual([len(group) for group in measure.groups(case, case.variants)], [6])
 
 
@@ -115,12 +110,12 @@ class Contrasts(unittest.TestCase):
             self.assertAlmostEqual(each.ratio.ratio, 3)
 
     def test_expected_by_server(self) -> None:
-        case = casefile.load(CASES / "r09_backward.toml")
+        case = load_case("r09_backward")
         self.assertEqual(case.file.contrast[0].expected_sign(180006), "more")
         self.assertIsNone(case.file.contrast[0].expected_sign(200000))
 
 
-class Reports(unittest.TestCase):
+class Reports(WithDirectory):
     def test_json_lines(self) -> None:
         lines = [json.loads(line) for line in many().as_json_lines().splitlines()]
         kinds = [line["line"] for line in lines]
@@ -128,18 +123,16 @@ class Reports(unittest.TestCase):
         self.assertEqual({kind: kinds.count(kind) for kind in kinds[1:]}, {"run": 18 * 2 * 7, "ratio": 18, "contrast": 12})
 
     def test_pictures(self) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            for made in (many(), report(1), report(2, "io_uring")):
-                path = Path(directory, "x.png")
-                picture.draw(made, path)
-                self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        for made in (many(), report(1), report(2, "io_uring")):
+            path = self.directory / "x.png"
+            picture.draw(made, path)
+            self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def drawn(self, made: Report) -> str:
         """Returns the words of a picture."""
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory, "x.svg")
-            picture.draw(made, path)
-            return "\n".join(re.findall("<!-- (.*?) -->", path.read_text(), re.DOTALL))
+        path = self.directory / "x.svg"
+        picture.draw(made, path)
+        return "\n".join(re.findall("<!-- (.*?) -->", path.read_text(), re.DOTALL))
 
     def test_picture_says_what_is_varied_and_who_is_better(self) -> None:
         for made in (report(), many()):
@@ -161,9 +154,9 @@ class Reports(unittest.TestCase):
         self.assertIn("Quick: signs at best", " ".join(shown(made, 80)))
 
     def test_devices_are_told(self) -> None:
-        made = replace(report(), case=casefile.load(CASES / "p02_index_only_scan.toml"), runs={})
+        made = replace(report(), case=load_case("p02_index_only_scan"), runs={})
         self.assertEqual(wording.how_read(made), "direct I/O, or simulated device io2")
-        simulated = replace(report(), case=casefile.load(CASES / "d01_device.toml"))
+        simulated = replace(report(), case=load_case("d01_device"))
         self.assertEqual((wording.how_read(simulated), wording.storage(simulated)), ("simulated device", "ext4 on /dev/sda1; not read: reads are simulated"))
         self.assertIn("one direct read", wording.storage(simulated, report()))
         self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])

@@ -4,7 +4,6 @@ import ast
 import os
 import subprocess
 import sys
-import tempfile
 import tomllib
 import unittest
 from graphlib import CycleError, TopologicalSorter
@@ -12,13 +11,15 @@ from pathlib import Path
 
 from aio_bench import project
 
+from . import WithDirectory
+
 BENCH = Path(__file__).absolute().parents[1]
 
 #: packages of aio_bench: each may import itself and those behind it only; "" has the modules beside them
 LAYERS = ("trial", "lab", "explorer", "mutants", "timeline", "")
 
-# runs a command as if by its name, which is impossible with options of Python
-STARTER = "import runpy, sys; _, bench, *sys.argv = sys.argv; sys.path.insert(0, bench); runpy.run_path(f'{bench}/{sys.argv[0]}')"
+#: the commands, which are all the same but for their names
+COMMANDS = [path.name for path in BENCH.iterdir() if path.is_file() and f"/launch\" {path.name} " in path.read_text()]
 
 
 def modules() -> dict[str, Path]:
@@ -57,18 +58,18 @@ class Imports(unittest.TestCase):
             self.assertFalse({other for other in imported(name, path) if other.rpartition(".")[0] in above}, name)
 
 
-class Bare(unittest.TestCase):
+class Bare(WithDirectory):
     """Commands in an interpreter without any package, on a system without dpkg."""
 
     def run_bare(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        with tempfile.TemporaryDirectory() as empty:
-            return subprocess.run(
-                [sys.executable, "-I", "-S", "-B", "-c", STARTER, str(BENCH), command, *arguments],
-                env={**os.environ, "PATH": empty}, capture_output=True, text=True, cwd=empty,
-            )
+        return subprocess.run(
+            [sys.executable, "-I", "-S", "-B", str(BENCH / "launch"), command, *arguments],
+            env={**os.environ, "PATH": str(self.directory)}, capture_output=True, text=True, cwd=self.directory,
+        )
 
     def test_help(self) -> None:
-        for command in (path.name for path in BENCH.iterdir() if path.is_symlink()):
+        self.assertIn("lab", COMMANDS)
+        for command in COMMANDS:
             done = self.run_bare(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, ""), command)
             self.assertIn("usage: bench/", done.stdout)

@@ -2,26 +2,25 @@
 
 import io
 import json
-import tempfile
 import unittest
 from dataclasses import replace
-from pathlib import Path
 
 import numpy
-from aio_bench.lab import casefile, results, table, wording
+from aio_bench.lab import results, table, wording
 from aio_bench.lab.figures import FIGURES
 from aio_bench.lab.machine import Machine, Storage
 from aio_bench.lab.results import BAD, CANNOT_TELL, GOOD, Report, Run, Server, Setting, Skipped, decide
 from aio_bench.lab.stats import Ratio
 from rich.console import Console
 
-CASE = Path(__file__).absolute().parents[1] / "cases" / "r03_repeated_blocks.toml"
+from . import WithDirectory, load_case
+
 TIMES = {"worker": (800, 400), "io_uring": (700, 250), "sync": (900, 900)}
 
 
 def report(servers: int = 2, *without: str) -> Report:
     made = Report(
-        casefile.load(CASE), "v1.0-3-gabcdef0", "2026-01-02T03:04:05+0000",
+        load_case("r03_repeated_blocks"), "v1.0-3-gabcdef0", "2026-01-02T03:04:05+0000",
         Machine("Linux 6.1.0 x86_64", "Some CPU", 2, 16, 0.0), Storage("ext4", "rw", "/dev/sda1", None, 80),
         [
             Server("18-stock", "18.6", "PostgreSQL 18.6 on some machine", 180006,
@@ -42,7 +41,7 @@ def report(servers: int = 2, *without: str) -> Report:
 
 def many() -> Report:
     """Returns a report of a case with contrasts, and with more variants than fit beside each other."""
-    made = replace(report(), case=casefile.load(CASE.with_name("r14_index_patterns.toml")), runs={})
+    made = replace(report(), case=load_case("r14_index_patterns"), runs={})
     for variant in made.case.variants:
         slow = 3 if "random" in variant.label else 1
         made.runs[variant.label] = {
@@ -53,7 +52,7 @@ def many() -> Report:
 
 def counted(first: int, second: int) -> Report:
     """Returns a report of a case that counts I/Os and expects equal counts."""
-    made = replace(report(), case=casefile.load(CASE.with_name("r09_backward.toml")), runs={})
+    made = replace(report(), case=load_case("r09_backward"), runs={})
     made.runs["worker, backward"] = {
         server.label: [Run(n, {"ios": float(ios)}) for n in range(1, 8)] for server, ios in zip(made.servers, (first, second))
     }
@@ -63,7 +62,7 @@ def counted(first: int, second: int) -> Report:
 def identical(name: str, seed: int = 1, noise: float = 0.02) -> Report:
     """Returns a report of a case on two servers that differ by noise only."""
     random = numpy.random.default_rng(seed)
-    made = replace(report(), case=casefile.load(CASE.with_name(name)), runs={})
+    made = replace(report(), case=load_case(name), runs={})
     for position, variant in enumerate(made.case.variants, 1):
         made.runs[variant.label] = {
             server.label: [Run(n, {"time": 400 * float(numpy.exp(noise * random.standard_normal())), "in_progress": 1.0, "value": position}) for n in range(1, 8)]
@@ -103,12 +102,12 @@ class Words(unittest.TestCase):
 
     def test_no_headline_is_made_of_noise(self) -> None:
         """24 variants of two identical servers, and their contrasts."""
-        headlines = [wording.finding(identical("p01_index_scan.toml", seed, 0.1)) for seed in range(40)]
-        self.assertEqual(len(casefile.load(CASE.with_name("p01_index_scan.toml")).variants), 24)
+        headlines = [wording.finding(identical("p01_index_scan", seed, 0.1)) for seed in range(40)]
+        self.assertEqual(len(load_case("p01_index_scan").variants), 24)
         self.assertLessEqual(sum(" times as long as 19rc1" in headline for headline in headlines), 3)
 
     def test_small_differences_of_instructions(self) -> None:
-        made = replace(report(), case=casefile.load(CASE.with_name("k02_gate_scan.toml")), runs={})
+        made = replace(report(), case=load_case("k02_gate_scan"), runs={})
         for gate, instructions in (("without", 391_000.0), ("filter", 392_000.0)):
             made.runs[f"worker, {gate}"] = {server.label: [Run(n, {"instructions": instructions + n}) for n in range(1, 8)] for server in made.servers}
         [found, _] = made.contrasts()
@@ -132,12 +131,12 @@ class Words(unittest.TestCase):
 
     def test_finding_of_one_server(self) -> None:
         self.assertEqual(wording.finding(report(1)), "18.6 takes 800 ms (worker), 700 ms (io_uring) and 900 ms (sync)")
-        self.assertEqual(wording.finding(replace(made := identical("d01_device.toml"), servers=made.servers[:1])),
+        self.assertEqual(wording.finding(replace(made := identical("d01_device"), servers=made.servers[:1])),
                          "18.6 has 1 to 36 times the ideal time (in 36 combinations)")
 
     def test_a_reason_is_said_once(self) -> None:
         self.assertEqual(wording.skipped(report(2, "io_uring")), ["io_uring skipped on 18.6 and 19rc1: a reason"])
-        cold = replace(report(), case=casefile.load(CASE.with_name("p01_index_scan.toml")))
+        cold = replace(report(), case=load_case("p01_index_scan"))
         self.assertEqual(wording.skipped(cold), [])
         cold.runs = {"worker": {"18.6": [Run(1, {"time": 0.02, "read_blocks": 0.0})]}}
         self.assertEqual(wording.skipped(cold), ["no run has read a block: nothing here is about reads"])
@@ -151,7 +150,7 @@ class Words(unittest.TestCase):
 
 class Promises(unittest.TestCase):
     def test_met_and_not_met(self) -> None:
-        made = replace(report(), case=casefile.load(CASE.with_name("r03_device.toml")))
+        made = replace(report(), case=load_case("r03_device"))
         del made.runs["sync"]
         self.assertEqual(made.promises(), {"worker": False, "io_uring": False})
         self.assertEqual(wording.promise(made), "promised: 18.6 at least 5 times 19rc1: NOT MET with worker and io_uring")
@@ -162,7 +161,7 @@ class Promises(unittest.TestCase):
 
     def test_none(self) -> None:
         self.assertEqual(wording.promise(report()), "")
-        self.assertEqual(replace(report(1), case=casefile.load(CASE.with_name("r03_device.toml"))).promises(), {})
+        self.assertEqual(replace(report(1), case=load_case("r03_device")).promises(), {})
 
 
 class Tables(unittest.TestCase):
@@ -180,19 +179,18 @@ class Tables(unittest.TestCase):
         self.assertIn("18.6 only: jit = off", lines)
 
 
-class Saved(unittest.TestCase):
+class Saved(WithDirectory):
     def test_a_report_is_read_again(self) -> None:
         made = report(2, "io_uring")
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory, "x.jsonl")
-            path.write_text(made.as_json_lines())
-            again = results.load(path)
-            self.assertEqual(again.as_json_lines(), made.as_json_lines())
-            self.assertEqual(shown(again, 80), shown(made, 80))
-            for wrong in ("{}\n", "", "no JSON"):
-                path.write_text(wrong)
-                with self.assertRaisesRegex(ValueError, "x.jsonl: not the results"):
-                    results.load(path)
+        path = self.directory / "x.jsonl"
+        path.write_text(made.as_json_lines())
+        again = results.load(path)
+        self.assertEqual(again.as_json_lines(), made.as_json_lines())
+        self.assertEqual(shown(again, 80), shown(made, 80))
+        for wrong in ("{}\n", "", "no JSON"):
+            path.write_text(wrong)
+            with self.assertRaisesRegex(ValueError, "x.jsonl: not the results"):
+                results.load(path)
 
     def test_ratios(self) -> None:
         lines = [json.loads(line) for line in report(2, "io_uring").as_json_lines().splitlines()]

@@ -1,13 +1,14 @@
 """Figures from EXPLAIN and pgbench, expected plans, and cases of queries."""
 
-import tempfile
 import unittest
-from pathlib import Path
 from typing import Any
 
 from aio_bench.lab import casefile, plans, query, runs
 from aio_bench.lab.runs import figures_of_pgbench, figures_of_plan
+from aio_bench.project import Problem
 from aio_bench.servers import ServerError
+
+from . import WithDirectory, load_case
 
 
 def explained(**more: Any) -> dict[str, Any]:
@@ -56,15 +57,14 @@ class ExpectedPlans(unittest.TestCase):
         self.assertIsNotNone(plans.Expected([], {"Lossy Heap Blocks": 1}).difference(INDEX_SCAN))
 
 
-class Queries(unittest.TestCase):
+class Queries(WithDirectory):
     """The case of a user's own files."""
 
     def case_of(self, query_sql: str, setup_sql: str = "") -> casefile.Case:
-        with tempfile.TemporaryDirectory() as directory:
-            own, setup = Path(directory, "q.sql"), Path(directory, "s.sql")
-            own.write_text(query_sql)
-            setup.write_text(setup_sql)
-            return query.case_of(own, setup, "gp3")
+        own, setup = self.directory / "q.sql", self.directory / "s.sql"
+        own.write_text(query_sql)
+        setup.write_text(setup_sql)
+        return query.case_of(own, setup, "gp3")
 
     def test_statements_are_told_apart(self) -> None:
         sql = "SELECT ';', \"a;b\", $x$ ; $x$ -- no; end\n; /* none; */ DO $$ BEGIN; END $$;"
@@ -79,16 +79,13 @@ class Queries(unittest.TestCase):
 
     def test_what_is_no_query(self) -> None:
         for sql in ("", " -- nothing\n", "\\d t"):
-            with self.assertRaises(casefile.CaseError):
+            with self.assertRaises(Problem):
                 self.case_of(sql)
-
-
-CASES = Path(__file__).absolute().parents[1] / "cases"
 
 
 class Pgbench(unittest.TestCase):
     def test_a_parameter_may_be_several_options(self) -> None:
-        case = casefile.load(CASES / "k01_gate.toml")
+        case = load_case("k01_gate")
         self.assertEqual(runs._pgbench_options(case, case.variants[0]), ["--client=1", "--transactions=3200", "--jobs=2", "--protocol=prepared", "--random-seed=1"])
 
     def test_latency(self) -> None:

@@ -3,15 +3,15 @@
 import contextlib
 import io
 import json
-import tempfile
 import unittest
 from pathlib import Path
 
+from aio_bench.project import Problem
 from aio_bench.timeline import command, panels, trace
 from aio_bench.timeline.panels import Window
 from aio_bench.timeline.trace import Wait
 
-from . import browser, traces
+from . import WithDirectory, browser, traces
 
 
 def written(directory: Path, name: str, rows: list[dict[str, object]]) -> str:
@@ -45,9 +45,9 @@ class Rows(unittest.TestCase):
             self.assertEqual(only.outcome, outcome)
 
     def test_what_is_no_trace(self) -> None:
-        with self.assertRaises(trace.TraceError):
+        with self.assertRaises(Problem):
             trace.from_rows("x", [])
-        with self.assertRaises(trace.TraceError):
+        with self.assertRaises(Problem):
             trace.from_rows("x", [{"seq": 1}])
 
     def test_what_is_a_connection(self) -> None:
@@ -71,7 +71,7 @@ class Panels(unittest.TestCase):
         self.assertEqual([panel.target for panel in panels.of([trace.from_rows("x", rows)], "e")], ["e"])
         hardly = trace.from_rows("x", traces.parallel(40) + [dict(traces.row(41, 0, 1, 0), relation="pg_proc")])
         self.assertEqual([(panel.target, panel.left_out) for panel in panels.of([hardly])], [("large", "not shown: pg_proc")])
-        with self.assertRaises(trace.TraceError):
+        with self.assertRaises(Problem):
             panels.of([trace.from_rows("x", rows)], "f")
 
     def test_share_of_time_waited(self) -> None:
@@ -94,10 +94,7 @@ class Panels(unittest.TestCase):
         self.assertEqual(panels.finding(panels.of(made)), "a: 20.0 ms, b: 3.8 ms")
 
 
-class Files(unittest.TestCase):
-    def setUp(self) -> None:
-        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
-
+class Files(WithDirectory):
     def out(self, name: str) -> str:
         return str(self.directory / name)
 

@@ -1,7 +1,5 @@
 """Connections whose statements are sent now and answered later."""
 
-from __future__ import annotations
-
 import re
 import select
 import time

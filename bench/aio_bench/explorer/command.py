@@ -6,8 +6,6 @@ A run ends when all is done, or at a state that is known already; what is
 seen on the way is judged.  See doc/explorer.md.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack

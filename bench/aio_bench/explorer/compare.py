@@ -4,10 +4,7 @@ The graph of the first server is kept in the cache, by what the server's program
 what the scenario, the explorer and the extension are.
 """
 
-from __future__ import annotations
-
 import gzip
-import hashlib
 import json
 import os
 import tomllib
@@ -22,24 +19,16 @@ from .search import Graph
 KNOWN = Path(__file__).with_name("known.toml")
 
 
-def tools_hash() -> str:
-    """What an exploration depends on besides the server and the scenario."""
-    found = hashlib.sha256()
-    for directory, pattern in (("bench/aio_bench/explorer", "*.py"), ("src", "**/*.[ch]")):
-        for path in sorted((project.ROOT / directory).glob(pattern)):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
-
-
 class Store:
     """Graphs of one server."""
 
     def __init__(self, server: str, directory: Path = project.CACHE / "graphs") -> None:
         self.directory = directory / server
-        self.tools = tools_hash()
+        #: what an exploration depends on besides the server and the scenario
+        self.tools = project.digest(*sorted(Path(__file__).parent.glob("*.py")), *sorted((project.ROOT / "src").rglob("*.[ch]")))
 
     def _path(self, scenario: Scenario, method: str, budget: int) -> Path:
-        what = hashlib.sha256(f"{self.tools} {scenario!r}".encode()).hexdigest()[:16]
+        what = project.digest(also=f"{self.tools} {scenario!r}")[:16]
         return self.directory / f"{scenario.name}.{method}.{budget}.{what}.json.gz"
 
     def get(self, scenario: Scenario, method: str, budget: int) -> Graph | None:

@@ -9,14 +9,13 @@ A choice is written as in a replay:
     cancel_A    A's statement is cancelled; terminate_A: A's session is ended
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import select
 import time
 from dataclasses import dataclass, field, replace
 
+from ..project import wait_for
 from . import model as models
 from .client import Answer, Connection, Lost
 from .cluster import Cluster
@@ -279,11 +278,8 @@ class Engine:
                 self._connect(session.plan)
 
     def _wait_until_gone(self, pid: int) -> None:
-        deadline = time.monotonic() + 10
-        while self.observer.ask(f"SELECT FROM pg_stat_activity WHERE pid = {pid}")[0]:
-            if time.monotonic() > deadline:
-                raise Trouble(f"process {pid} does not end")
-            time.sleep(0.001)
+        if not wait_for(lambda: not self.observer.ask(f"SELECT FROM pg_stat_activity WHERE pid = {pid}")[0], 10):
+            raise Trouble(f"process {pid} does not end")
 
     def _left_over(self, *states: str) -> list[str]:
         """Handles in use, but in these states, though all is over."""

@@ -1,7 +1,5 @@
 """One server, and what is explored on it; two servers, and where they part."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex

@@ -1,7 +1,5 @@
 """What must be so after a schedule, whatever its order was."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,5 +1,6 @@
 """Scenarios: sessions, what they do, and what may happen to them."""
 
+# a file's values are compared with the words of the types below
 from __future__ import annotations
 
 import re
@@ -22,10 +23,6 @@ FAILURES = {
     "cut": lambda nblocks: nblocks * 8192 - 4096,
     "empty": lambda nblocks: 0,
 }
-
-
-class ScenarioError(Problem):
-    """A scenario file that is wrong."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +96,15 @@ def _fields(kind: type[Scenario] | type[SessionPlan], entries: dict) -> dict:
     found = {}
     for key, value in entries.items():
         if key in ("name", "sessions", "called") or key not in kind.__dataclass_fields__:
-            raise ScenarioError(f"what is {key}?")
+            raise Problem(f"what is {key}?")
         outer, _, inner = str(kind.__dataclass_fields__[key].type).partition("[")
         if outer == "tuple" and inner.startswith("str") and isinstance(value, str):
             value = [value]
         # True is an integer, too
         if type(value).__name__ != outer.replace("tuple", "list"):
-            raise ScenarioError(f"{key}: {value!r} is not of type {outer.replace('tuple', 'list')}")
+            raise Problem(f"{key}: {value!r} is not of type {outer.replace('tuple', 'list')}")
         if outer == "tuple" and any(type(one).__name__ != inner.split(",")[0] for one in value):
-            raise ScenarioError(f"{key}: {value!r} has what is not of type {inner.split(',')[0]}")
+            raise Problem(f"{key}: {value!r} has what is not of type {inner.split(',')[0]}")
         found[key] = tuple(value) if outer == "tuple" else {name: str(one) for name, one in value.items()} if outer == "dict" else value
     return found
 
@@ -116,47 +113,47 @@ def _check_values(values: dict, allowed: dict[str, tuple]) -> None:
     for key, known in allowed.items():
         for value in [values[key]] if isinstance(values.get(key), str) else values.get(key, ()):
             if value not in known:
-                raise ScenarioError(f"{key}: what is {value}?  There are {', '.join(known)}")
+                raise Problem(f"{key}: what is {value}?  There are {', '.join(known)}")
 
 
 def load(path: Path) -> list[Scenario]:
-    """The scenarios of a file; ScenarioError if anything in it is wrong."""
+    """The scenarios of a file; Problem if anything in it is wrong."""
     try:
         return [_scenario(name, table) for name, table in tomllib.loads(path.read_text()).items()]
-    except (ScenarioError, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ScenarioError(f"{path}: {error}") from None
+    except (Problem, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise Problem(f"{path}: {error}") from None
 
 
 def _scenario(scenario: str, raw: dict) -> Scenario:
     if not isinstance(raw, dict):
-        raise ScenarioError(f"what is {scenario}, outside of a scenario's table?")
+        raise Problem(f"what is {scenario}, outside of a scenario's table?")
     # a table in capitals is a session
     sessions = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
     values = _fields(Scenario, raw)
     if "about" not in raw:
-        raise ScenarioError('there is no "about"')
+        raise Problem('there is no "about"')
     if not sessions:
-        raise ScenarioError("there is no session")
+        raise Problem("there is no session")
     _check_values(values, {"tier": TIERS, "failures": tuple(FAILURES), "methods": METHODS,
                            "cancel": tuple(sessions), "terminate": tuple(sessions)})
     plans, before = [], dict[str, list[str]]()
     for name, entry in sessions.items():
         if not isinstance(entry, dict) or not entry.get("steps"):
-            raise ScenarioError(f"{name}: a session needs steps")
+            raise Problem(f"{name}: a session needs steps")
         plans.append(SessionPlan(name, **_fields(SessionPlan, entry)))
     for plan in (plan for plan in plans if plan.after):
         try:
             other, number = parse_step(plan.after)
             TopologicalSorter(before := before | {plan.name: [other]}).prepare()
         except ValueError as error:
-            raise ScenarioError(f"after: {error.args[0]} ({plan.after})") from None
+            raise Problem(f"after: {error.args[0]} ({plan.after})") from None
         if number > next((len(one.steps) for one in plans if one.name == other), 0):
-            raise ScenarioError(f"after: there is no step {plan.after}")
+            raise Problem(f"after: there is no step {plan.after}")
     for pattern in values.get("log", ()):
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ScenarioError(f"log: {pattern!r}: {error}") from None
+            raise Problem(f"log: {pattern!r}: {error}") from None
     return Scenario(scenario, sessions=tuple(plans), called=scenario, **values)
 
 
@@ -165,7 +162,7 @@ def _load_named(name: str) -> list[Scenario]:
     path, only = (name, "") if Path(name).exists() else name.rpartition(":")[::2]
     found = [replace(one, called=f"{Path(path).resolve()}:{one.name}") for one in load(Path(path)) if only in ("", one.name)]
     if only and not found:
-        raise ScenarioError(f"there is no scenario {only} in {path}")
+        raise Problem(f"there is no scenario {only} in {path}")
     return found
 
 
@@ -175,8 +172,8 @@ def load_all(names: list[str]) -> list[Scenario]:
     for path in sorted(DIRECTORY.glob("*.toml")):
         for scenario in load(path):
             if scenario.name in known:
-                raise ScenarioError(f"{path}: {scenario.name} is there twice")
+                raise Problem(f"{path}: {scenario.name} is there twice")
             known[scenario.name] = scenario
     if unknown := [name for name in names if name not in known and "." not in name]:
-        raise ScenarioError(f"there is no scenario {', '.join(unknown)}")
+        raise Problem(f"there is no scenario {', '.join(unknown)}")
     return [one for name in names or sorted(known) for one in ([known[name]] if name in known else _load_named(name))]

@@ -1,7 +1,5 @@
 """Depth first through all schedules, each replayed from its beginning."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import dataclass, field

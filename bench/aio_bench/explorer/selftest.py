@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from ..project import ROOT
+from ..project import ROOT, Problem
 from . import generated
 from . import scenario as scenarios
 
@@ -69,7 +69,7 @@ class SelfTest:
                 "[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
             try:
                 scenarios.load(path)
-            except scenarios.ScenarioError as error:
+            except Problem as error:
                 must(message in str(error), f"{key} = {value}: the message is: {error}")
             else:
                 raise Failed(f"a file with {key} = {value} is not refused")

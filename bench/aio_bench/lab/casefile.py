@@ -27,10 +27,6 @@ FigureName: TypeAlias = Literal[tuple(FIGURES)]  # type: ignore[valid-type]
 Sign: TypeAlias = Literal[tuple(sorted({sign for figure in FIGURES.values() for sign in figure.signs}))]  # type: ignore[valid-type]
 
 
-class CaseError(Problem):
-    """A case file with something missing or wrong."""
-
-
 class _Table(BaseModel, extra="forbid"):  # type: ignore[call-arg]
     """A table of the file.  Unknown keys are errors."""
 
@@ -275,12 +271,12 @@ def _told(error: ValidationError) -> list[str]:
 
 
 def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
-    """Returns the case of a file's contents.  Raises CaseError."""
+    """Returns the case of a file's contents.  Raises Problem."""
     where = where or name
     try:
         file = CaseFile(**data)
     except ValidationError as error:
-        raise CaseError("\n".join(f"{where}: {problem}" for problem in _told(error))) from error
+        raise Problem("\n".join(f"{where}: {problem}" for problem in _told(error))) from error
     # a list's values stand for themselves
     parameters = {
         name: values if isinstance(values, dict) else {str(value): str(value) for value in values}
@@ -288,18 +284,18 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     }
     vary = file.vary | {name: list(texts) for name, texts in parameters.items()}
     if not vary or not all(vary.values()):
-        raise CaseError(f"{where}: vary must be given, and each name in it needs values")
+        raise Problem(f"{where}: vary must be given, and each name in it needs values")
     run = file.run
     case = Case(name, file, file.id, file.title, " ".join(file.known.split()), file.setup, run,
                 _statements(run.before), _statements(run.statement), _statements(run.after), tuple(vary), combinations(vary), parameters)
     if problems := _problems(case):
-        raise CaseError("\n".join(f"{where}: {problem}" for problem in problems))
+        raise Problem("\n".join(f"{where}: {problem}" for problem in problems))
     return case
 
 
 def changed(case: Case, device: str = "", measure: str = "") -> Case:
     """Returns the case on this simulated device and compared by this figure, of which it promises nothing.  Empty
-    arguments leave the case as it is.  Raises CaseError."""
+    arguments leave the case as it is.  Raises Problem."""
     data = case.data()
     if device:
         data["vary"] = data.get("vary", {}) | {"device": [device]}
@@ -311,9 +307,9 @@ def changed(case: Case, device: str = "", measure: str = "") -> Case:
 
 
 def load(path: Path) -> Case:
-    """Returns the case of a file.  Raises CaseError."""
+    """Returns the case of a file.  Raises Problem."""
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise CaseError(f"{path}: {error}") from error
+        raise Problem(f"{path}: {error}") from error
     return from_data(path.stem, data, str(path))

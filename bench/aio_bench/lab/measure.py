@@ -9,9 +9,9 @@ from .. import processes
 from ..servers import Cluster, ServerError
 from . import wording
 from .casefile import Case
+from .progress import Progress
 from .results import Report, Server, Setting, Skipped
 from .runs import execute, run_once
-from .stage import Progress
 from .stats import Ratio
 from .variants import Variant, for_server
 

@@ -75,9 +75,7 @@ class Output:
         self.directory = directory
 
     def own(self, *paths: Path) -> None:
-        """Gives files in the checkout to the checkout's owner."""
-        if self.directory.is_relative_to(project.ROOT):
-            project.give_to_owner(self.directory.parent, self.directory, *paths)
+        project.give_to_owner(self.directory.parent, self.directory, *paths)
 
     def keep(self, report: Report) -> list[Path]:
         self.directory.mkdir(parents=True, exist_ok=True)

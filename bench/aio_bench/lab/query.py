@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
+from ..project import Problem
 from . import casefile
-from .casefile import Case, CaseError
+from .casefile import Case
 
 # A semicolon within these ends no statement: strings, names, dollar quotes, comments.
 _WHOLE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|(\$\w*\$).*?\1|--[^\n]*|/\*.*?\*/|;|.""", re.DOTALL)
@@ -25,18 +26,18 @@ def _read(path: Path) -> list[str]:
     try:
         found = statements(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise CaseError(f"{path}: {error}") from error
+        raise Problem(f"{path}: {error}") from error
     if meta := next((each for each in found if each.startswith("\\")), None):
-        raise CaseError(f"{path}: {meta.split()[0]} is psql's; the lab knows SQL only")
+        raise Problem(f"{path}: {meta.split()[0]} is psql's; the lab knows SQL only")
     return found
 
 
 def case_of(query: Path, setup: Path | None, device: str) -> Case:
     """Returns the case of a file whose last statement is measured, and of a file that prepares the database.  Raises
-    CaseError."""
+    Problem."""
     found = _read(query)
     if not found:
-        raise CaseError(f"{query}: no statement")
+        raise Problem(f"{query}: no statement")
     explain = re.match(r"(SELECT|WITH|VALUES|TABLE|INSERT|UPDATE|DELETE|MERGE)\b", found[-1], re.IGNORECASE)
     return casefile.from_data(query.stem, {
         "id": query.name,

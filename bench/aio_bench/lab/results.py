@@ -179,7 +179,7 @@ class Report:
 
 
 def load(path: Path) -> Report:
-    """Returns the report of a file of as_json_lines().  Raises ValueError or casefile.CaseError if it is no such
+    """Returns the report of a file of as_json_lines().  Raises ValueError or Problem if it is no such
     file."""
     try:
         lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from .. import processes
+from ..project import wait_for
 from ..servers import Cluster, ServerError
 from . import devices, pagecache, plans
 from .casefile import Case
@@ -157,11 +158,8 @@ def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> N
 
 def _wait_for_end_of_sessions(cluster: Cluster, left: int) -> None:
     """Waits until only this many sessions are left.  pgbench ends before the processes that served it."""
-    deadline = time.monotonic() + ENDING
-    while processes.sessions(cluster.data) > left:
-        if time.monotonic() > deadline:
-            raise ServerError(f"{cluster.server}: sessions have not ended within {ENDING} s")
-        time.sleep(0.001)
+    if not wait_for(lambda: processes.sessions(cluster.data) <= left, ENDING, 0.001):
+        raise ServerError(f"{cluster.server}: sessions have not ended within {ENDING} s")
 
 
 def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:

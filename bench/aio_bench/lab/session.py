@@ -20,13 +20,13 @@ from rich.console import Console
 from .. import project
 from ..servers import Cluster
 from ..timeline import trace
-from . import casefile, machine, measure, stage
+from . import casefile, machine, measure
 from .arguments import ServerName
 from .casefile import Case
 from .measure import Contestant, Limits
+from .progress import Progress
 from .results import Report
 from .runs import execute, run_once
-from .stage import Progress
 from .stats import Ratio
 from .variants import Variant
 
@@ -60,7 +60,7 @@ def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
     """Returns the variants that have these values, which commas separate."""
     chosen = tuple(variant for variant in case.variants if not only or variant.matches(only))
     if not chosen:
-        raise casefile.CaseError(f"{case.id} has no variant with {only!r}: {'; '.join(each.label for each in case.variants)}")
+        raise project.Problem(f"{case.id} has no variant with {only!r}: {'; '.join(each.label for each in case.variants)}")
     return chosen
 
 
@@ -130,6 +130,18 @@ class Session:
 
 @contextmanager
 def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterator[Session]:
-    """Begins a session in a directory for clusters, and removes the directory at its end."""
-    with project.directory(work) as directory, Progress(console) as progress, stage.clusters(servers, directory, progress) as clusters:
-        yield Session(clusters, directory, progress)
+    """Begins a session in a directory for clusters, which has the extension built and staged, and removes the directory
+    at its end.  No server runs yet."""
+    made: list[Cluster] = []
+    with project.directory(work) as directory, Progress(console) as progress:
+        try:
+            progress.phase("building the extension, making clusters")
+            for number, server in enumerate(servers):
+                made.append(Cluster(server.name, directory / str(number), server.label, server.extension))
+                made[-1].begin_prepare()
+            for cluster in made:
+                cluster.finish_prepare()
+            yield Session(made, directory, progress)
+        finally:
+            for cluster in made:
+                cluster.stop()

@@ -10,7 +10,6 @@ A bug that no switch can turn on, since it is in a header, in a macro or outside
 itself; tries() does that last.
 """
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from .. import servers
-from ..project import CACHE, ROOT, Problem, lock
+from ..project import CACHE, ROOT, Problem, digest, lock
 from ..servers import ServerError
 from . import points, switches
 from .bugs import Bug, major_of
@@ -102,7 +101,7 @@ class Engine:
     def make(self, server: Texts, own: Texts) -> None:
         """Makes all that tests need, while no bug is switched on."""
         self.install(server, own)
-        self.must(self.command(INSIDE, "template"))
+        self.must(self.command(INSIDE, self.work / "template"))
 
     def install(self, server: Texts, own: Texts) -> None:
         """Compiles and installs the server and the library with these files in the place of the source's."""
@@ -123,8 +122,8 @@ class Engine:
 
     def compile(self, texts: Texts) -> None:
         """Makes the server with these files in the place of the source's, unless this has been done."""
-        stamp, digest = self.directory / "stamp", hashlib.sha256(f"{servers.identity(self.base)}{json.dumps(texts)}".encode()).hexdigest()
-        if stamp.exists() and stamp.read_text() == digest:
+        stamp, state = self.directory / "stamp", digest(also=f"{servers.identity(self.base)}{json.dumps(texts)}")
+        if stamp.exists() and stamp.read_text() == state:
             return
         stamp.unlink(missing_ok=True)
         directory = self.directory / "texts"
@@ -140,17 +139,13 @@ class Engine:
         before = (*([] if self.assertions else ["--without-assertions"]), "--text", str(directory))
         # a variable that is not assigned is 0, and the compiler does not conclude that it must be assigned
         servers.variant(self.base, self.directory, "-w -ftrivial-auto-var-init=zero", *sorted(files), before=before)
-        stamp.write_text(digest)
+        stamp.write_text(state)
 
     # Testing.
 
     def fingerprint(self) -> str:
         """Of all that the suite runs with."""
-        digest = hashlib.sha256(json.dumps([self.numbers, self.only]).encode())
-        for path in [self.directory / "server/bin/postgres", *sorted((self.work / "stage").rglob("*")), *sorted((self.work / "tree/t").rglob("*"))]:
-            if path.is_file():
-                digest.update(path.read_bytes())
-        return digest.hexdigest()
+        return digest(self.directory / "server/bin/postgres", self.work / "stage", self.work / "tree/t", also=json.dumps([self.numbers, self.only]))
 
     def reach(self, tier: str = "short") -> set[int]:
         """Runs the suite once, unless this has been done; returns the switches that it reaches."""

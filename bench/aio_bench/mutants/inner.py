@@ -27,6 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -55,16 +56,12 @@ def jobs() -> list[str]:
     return [job for job in every if not only or any(fnmatch(job, pattern) for pattern in only)]
 
 
-def reach_of(tier: str) -> Path:
-    return WORK / f"reach-{tier}"
-
-
-def recordings_of(tier: str) -> Path:
-    return reach_of(tier) / "recordings"
+def reach_of(tier: str, what: str = "") -> Path:
+    return WORK / f"reach-{tier}" / what
 
 
 def map_of(tier: str, job: str) -> Path:
-    return reach_of(tier) / (job.replace("/", "+") + ".map")
+    return reach_of(tier, job.replace("/", "+") + ".map")
 
 
 def first_failure(output: str) -> str:
@@ -93,12 +90,11 @@ class Place:
             directory.mkdir(parents=True)
         places = {"TEST_AIO_DATA": str(self.data), "TMPDIR": str(self.temporary), "PG_TEST_TIMEOUT_DEFAULT": "20"}
         long = {"TEST_AIO_LONG": "1"} if tier == "long" else {}
-        command = [REGRESS, str(self.logs)] if job == REGRESS else ["tap", str(self.logs), *job.split()]
         log = self.logs / "output"
         limit = time.monotonic() + max(SECONDS, 10 * seconds)
         timed_out = False
         with log.open("w") as output:
-            process = subprocess.Popen([str(INSIDE), *command], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            process = subprocess.Popen([str(INSIDE), str(self.logs), *job.split()], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        start_new_session=True, env={**os.environ, **places, **long, **environment})
         # once it has failed, a test may run into one timeout after the other
         while (code := process.poll()) is None and not FAILED.search(log.read_text(errors="replace")):
@@ -119,10 +115,8 @@ class Place:
         """Kills the servers that a test leaves when it is ended at its first failure, and waits until they are gone."""
         while left := processes.pids(*self.directories):
             for process in left:
-                try:
+                with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
             time.sleep(0.05)
 
     def remove(self) -> None:
@@ -151,13 +145,13 @@ def in_parallel(items: list, do: Callable[[Place, Any], None], parallel: int = P
 
 def reach(tier: str) -> None:
     shutil.rmtree(reach_of(tier), ignore_errors=True)
-    recordings_of(tier).mkdir(parents=True)
+    reach_of(tier, "recordings").mkdir(parents=True)
     seconds: dict[str, float] = {}
     failed: dict[str, str] = {}
 
     def measure(place: Place, job: str) -> None:
         start = time.monotonic()
-        failure = place.run(job, tier, SECONDS, MUTANTS_REACHED=str(map_of(tier, job)), TEST_AIO_RECORD_INTO=str(recordings_of(tier)))
+        failure = place.run(job, tier, SECONDS, MUTANTS_REACHED=str(map_of(tier, job)), TEST_AIO_RECORD_INTO=str(reach_of(tier, "recordings")))
         seconds[job] = round(time.monotonic() - start, 1)
         if failure:
             failed[job] = failure["reason"]
@@ -169,17 +163,17 @@ def reach(tier: str) -> None:
     for job, reason in failed.items():
         map_of(tier, job).unlink(missing_ok=True)
         print(f"left out, since it fails without a bug: {job}: {reason}")
-    (reach_of(tier) / "seconds.json").write_text(json.dumps(seconds))
-    (reach_of(tier) / "left_out.json").write_text(json.dumps(sorted(failed)))
+    reach_of(tier, "seconds.json").write_text(json.dumps(seconds))
+    reach_of(tier, "left_out.json").write_text(json.dumps(sorted(failed)))
     maps = [path.read_bytes() for path in reach_of(tier).glob("*.map")]
     if not maps:
         sys.exit("each test fails without a bug, or none reaches a switch")
     reached = [number for number in range(len(maps[0])) if any(one[number] for one in maps)]
-    (reach_of(tier) / "reached.json").write_text(json.dumps(reached))
+    reach_of(tier, "reached.json").write_text(json.dumps(reached))
 
 
 def try_all(bugs: list[dict], tier: str, minutes: float, most: int, every: bool, before: dict[str, str]) -> None:
-    seconds: dict[str, float] = json.loads((reach_of(tier) / "seconds.json").read_text())
+    seconds: dict[str, float] = json.loads(reach_of(tier, "seconds.json").read_text())
     maps = {job: map_of(tier, job).read_bytes() for job in jobs() if map_of(tier, job).exists()}
     cost = {job: (1 + sum(reached)) * (1 + seconds[job] / 3) for job, reached in maps.items()}
     deadline = time.monotonic() + 60 * minutes
@@ -200,7 +194,7 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, every: bool,
         while left and result["ran"] < most:
             job = min(left, key=lambda job: order(bug, job))
             left.remove(job)
-            run = partial(place.run, job, tier, seconds[job], MUTANT=str(bug["number"]), TEST_AIO_COMPARE_WITH=str(recordings_of(tier)))
+            run = partial(place.run, job, tier, seconds[job], MUTANT=str(bug["number"]), TEST_AIO_COMPARE_WITH=str(reach_of(tier, "recordings")))
             result["ran"] += 1
             if not (failure := run()):
                 continue

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from .. import project
 from . import draw, export, panels, trace
-from .trace import TraceError
 
 EPILOG = f"""\
 A file has a line for each I/O, as JSON:
@@ -74,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         if drawn:
             found = panels.of(traces, parsed.relation)
             if parsed.begin > (last := max(panel.end for panel in found)):
-                raise TraceError(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
+                raise project.Problem(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
             draw.write(found, drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
                        zoom=parsed.zoom, size=parsed.size)
         for path in paths:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .trace import Io, Trace, TraceError, Wait
+from ..project import Problem
+from .trace import Io, Trace, Wait
 
 # panels of one trace; the first one's title names the relations left out, as those of catalogs that
 # have been read beside a table
@@ -138,7 +139,7 @@ def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
     for trace in traces:
         ios = [io for io in trace.ios if relation is None or io.target.partition(",")[0] == relation]
         if not ios:
-            raise TraceError(f"{trace.label}: no I/O of {relation}")
+            raise Problem(f"{trace.label}: no I/O of {relation}")
         counts = Counter(io.target for io in ios).most_common()
         shown = [target for target, count in counts[:MOST_PANELS] if count >= LEAST_SHARE * counts[0][1]]
         left_out = ", ".join(target for target, _ in counts[len(shown):])

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 QUERY = "SELECT to_jsonb(t) FROM io_trace t"
 
 
-class TraceError(Problem):
-    """A trace cannot be read, or holds nothing to draw."""
-
-
 @dataclass(frozen=True)
 class Wait:
     """A wait of a process.  Times are in ms since the trace's first I/O."""
@@ -124,19 +120,19 @@ def _io(row: dict[str, Any], zero: float) -> Io:
 def from_rows(label: str, rows: list[dict[str, Any]], lost: int = 0) -> Trace:
     """Returns the trace of rows of the view.  Its time begins with its first I/O."""
     if not rows:
-        raise TraceError(f"{label}: the trace is empty")
+        raise Problem(f"{label}: the trace is empty")
     try:
         zero = min(_ms(row["submitted_at"] or row["staged_at"]) for row in rows)
         return Trace(label, tuple(_io(row, zero) for row in rows), lost)
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{label}: this is no row of io_trace: {error!r}") from error
+        raise Problem(f"{label}: this is no row of io_trace: {error!r}") from error
 
 
 def from_file(path: Path, label: str | None = None) -> Trace:
     try:
         rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: no trace: {error}") from error
+        raise Problem(f"{path}: no trace: {error}") from error
     return from_rows(label or path.stem, rows)
 
 
@@ -155,7 +151,7 @@ def from_server(dsn: str, label: str | None = None) -> Trace:
             [(version,)] = session.execute("SELECT current_setting('server_version')")
             return from_rows(label or version.split()[0], *rows_of_session(session))
     except psycopg.Error as error:
-        raise TraceError(f"{dsn}: {error}") from error
+        raise Problem(f"{dsn}: {error}") from error
 
 
 def is_dsn(text: str) -> bool:

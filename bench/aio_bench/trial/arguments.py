@@ -3,11 +3,12 @@
 import argparse
 import re
 from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import project
 from ..lab import arguments as of_lab
-from . import sides
+from ..servers import ServerError, is_tree, server_name
 
 EPILOG = """\
 SERVER is one of these:
@@ -31,6 +32,8 @@ sometimes; 2 wrong usage; 130 interrupted.  The same command resumes an
 interrupted trial.
 """
 
+ROLES = ("before", "after")
+
 PARTS = ("suite", "changes", "lines", "bugs", "lab")
 
 # cases about test_aio itself say nothing about a server's patch
@@ -41,6 +44,28 @@ QUICK_MINUTES = 15
 MARGIN_MINUTES = 2
 BUGS_MINUTES = 30
 BUGS_MINUTES_QUICK = 3
+
+
+@dataclass(frozen=True)
+class Side:
+    #: one of ROLES
+    role: str
+    #: what servers/run calls the servers
+    suite: str
+    lab: str
+
+
+def side(role: str, text: str) -> Side:
+    """Returns the side that a text names.  source:PATH[@REVISION] is compiled twice, for the suite and for the lab.
+    Of two servers with a comma between them the first is for the suite.  Raises ServerError."""
+    if is_tree(text):
+        # with its revision, if it has one
+        tree = Path(text.partition(":")[2]).absolute()
+        return Side(role, f"source:{tree}", f"source-optimised:{tree}")
+    suite, comma, lab = text.partition(",")
+    if not suite or (comma and not lab):
+        raise ServerError(f"{text!r}: a server, or two with a comma between them")
+    return Side(role, server_name(suite), server_name(lab or suite))
 
 
 def parse(argv: list[str] | None = None) -> Namespace:
@@ -72,7 +97,7 @@ def parse(argv: list[str] | None = None) -> Namespace:
     if missing:
         parser.error(f"there is no test {', '.join(missing)}")
     try:
-        parsed.sides = tuple(sides.side(role, text) for role, text in zip(sides.ROLES, (parsed.before, parsed.after)))
+        parsed.sides = tuple(side(role, text) for role, text in zip(ROLES, (parsed.before, parsed.after)))
         parsed.before, parsed.after = parsed.sides
         parsed.cases = list(dict.fromkeys(path for name in parsed.cases for path in of_lab.find_cases(name))) or [
             path for path in of_lab.find_cases("all") if path.stem[0] not in OWN_COST]

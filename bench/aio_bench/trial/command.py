@@ -21,7 +21,7 @@ from ..lab.arguments import ServerName
 from ..mutants import switches
 from ..mutants.engine import Engine
 from ..mutants.points import Point
-from . import arguments, bugs, changes, coverage, kept, patch, sides, suite
+from . import arguments, bugs, changes, coverage, kept, patch, suite
 from .coverage import Coverage
 from .kept import Kept, Key
 from .patch import Patch
@@ -68,7 +68,7 @@ class _Trial:
             found.notes[part].append(f"not done: {what}" + f", since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it" * late)
         return not late and not self._given.show
 
-    def _run_suite(self, side: sides.Side, number: int, tests: list[str]) -> None:
+    def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> None:
         there = self._store.suite(side.role, number)
         # a suite that could not be run is tried again
         if self._given.show or (there and not there.broken):
@@ -133,7 +133,7 @@ class _Trial:
         if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"
-            left_out = coverage.make(self._given.after.suite, directory, sorted(touched.lines))
+            left_out = servers.variant(self._given.after.suite, directory, coverage.OPTIONS, *sorted(touched.lines))
             ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
             kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
             kept |= asdict(Coverage(coverage.read(directory).files))
@@ -233,10 +233,9 @@ class _Trial:
 
 
 def _give_back(directory: Path) -> None:
-    """Gives what root has made in the checkout to its owner, except the servers' work directories."""
-    if directory.is_relative_to(project.ROOT):
-        own = [path for path in directory.rglob("*") if not any(part.startswith("work") for part in path.relative_to(directory).parts)]
-        project.give_to_owner(directory.parent, directory, *own)
+    """Gives what root has made to the checkout's owner, except the servers' work directories."""
+    own = [path for path in directory.rglob("*") if not any(part.startswith("work") for part in path.relative_to(directory).parts)]
+    project.give_to_owner(directory.parent, directory, *own)
 
 
 def _write(found: Findings, directory: Path, console: Console) -> None:

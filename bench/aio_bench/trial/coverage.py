@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import servers
 from ..mutants import points
 from ..mutants.bugs import without_comments
 from . import patch, suite
@@ -26,6 +25,10 @@ from .suite import Suite
 
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")
+
+
+#: of gcc, for a server whose files count what is executed
+OPTIONS = "--coverage -O0 -w"
 
 
 @dataclass
@@ -90,13 +93,8 @@ def _pairs(branches: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return [sorted(pair, key=lambda branch: not branch["fallthrough"]) for pair in zip(branches[::2], branches[1::2])]
 
 
-def make(server: str, directory: Path, files: Sequence[str]) -> list[str]:
-    """Makes a server like another, whose files count what is executed.  Returns those that are left out."""
-    return servers.variant(server, directory, "--coverage -O0 -w", *files)
-
-
 def run(directory: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
-    """Runs the suite on the server of make(), and each recording once."""
+    """Runs the suite on the server in this directory, and each recording once."""
     work = directory / "work"
     shutil.rmtree(work, ignore_errors=True)
     return suite.run(f"pg_config:{directory}/server/bin/pg_config", work, logs, tests, note,

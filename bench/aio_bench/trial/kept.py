@@ -1,6 +1,5 @@
 """Results of a trial so far, in a directory, from which an interrupted trial resumes.  Standard library only."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
@@ -16,21 +15,12 @@ OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "benc
                   "bench/aio_bench/mutants/points.py", "bench/aio_bench/mutants/switches.py", "test_aio--1.0.sql", "test_aio.control")
 
 
-class OtherTrial(project.Problem):
-    """The directory holds another trial's results."""
-
-
 def project_state() -> str:
     """Returns a digest of the files that results depend on, or nothing outside of git."""
     listed = project.git(project.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OF_THE_PROJECT)
     if not listed:
         return ""
-    digest = hashlib.sha256()
-    for name in sorted(set(listed.split("\0"))):
-        path = project.ROOT / name
-        if name and path.is_file():
-            digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()[:12]
+    return project.digest(*(project.ROOT / name for name in sorted(set(filter(None, listed.split("\0"))))))[:12]
 
 
 @dataclass(frozen=True)
@@ -51,13 +41,13 @@ class Kept:
         self.source = directory / "source"
 
     def begin(self, key: Key, again: bool) -> bool:
-        """Returns whether there are results to resume from.  Raises OtherTrial."""
+        """Returns whether there are results to resume from.  Raises project.Problem."""
         self.locked = project.lock(self.directory, f"another trial is at work in {self.directory}")
         there = self.read("trial")
         if there and not again:
             if there != asdict(key):
                 different = [name for name, value in asdict(key).items() if there.get(name) != value]
-                raise OtherTrial(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
+                raise project.Problem(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
             return True
         if there:
             for each in self.directory.iterdir():

@@ -15,9 +15,9 @@ from ..project import Problem
 from ..servers import told
 from ..timeline import trace
 from ..timeline.trace import Trace
+from .arguments import ROLES
 from .findings import Findings, largest_change
 from .kept import Kept
-from .sides import ROLES
 
 # figures of EXPLAIN and pg_stat_io, beside the time of each case that has them
 BESIDE = ("time", "ios", "mean_blocks", "read_blocks", "waits")

@@ -1,20 +1,13 @@
-"""What every command does first and last: makes clusters, stops them at any end, and shows the progress."""
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+"""The progress of a long run."""
 
 import rich.progress
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from ..servers import Cluster
-from .arguments import ServerName
-
 
 class Progress(rich.progress.Progress):
-    """Progress of a long run: a bar on a terminal, a few lines elsewhere."""
+    """A bar on a terminal, a few lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(
@@ -48,20 +41,3 @@ class Progress(rich.progress.Progress):
     def note(self, text: str) -> None:
         """Writes a line that stays on the terminal."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def clusters(servers: Sequence[ServerName], work: Path, progress: Progress) -> Iterator[list[Cluster]]:
-    """Makes clusters, with the extension built and staged.  None of them runs yet."""
-    made: list[Cluster] = []
-    try:
-        progress.phase("building the extension, making clusters")
-        for number, server in enumerate(servers):
-            made.append(Cluster(server.name, work / str(number), server.label, server.extension))
-            made[-1].begin_prepare()
-        for cluster in made:
-            cluster.finish_prepare()
-        yield made
-    finally:
-        for cluster in made:
-            cluster.stop()
