@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,15 +44,15 @@ def commit() -> str:
     return git(ROOT, "describe", "--always", "--dirty") or "unknown (not a git checkout)"
 
 
-def perform(program: str, body: Callable[[], int], failure: int = 1) -> int:
-    """Runs a command's body.  Returns the exit status."""
+def perform(program: str, body: Callable[[], int], failure: int = 1, names: Sequence[str] = (), modules: Sequence[str] = ()) -> int:
+    """Runs a command's body, which needs these servers and modules.  Returns the exit status."""
     # an ordinary user's server must be able to read root's files
     os.umask(0o022)
     # these signals end it as Ctrl-C does: servers stop, directories go
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return body()
+        return body() if provide(program, names, modules) else failure
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -61,6 +62,9 @@ def perform(program: str, body: Callable[[], int], failure: int = 1) -> int:
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return 130
+    except Exception:
+        traceback.print_exc()
+        return failure
 
 
 @contextmanager
@@ -111,6 +115,10 @@ def digest(*paths: Path, also: str = "") -> str:
     return found.hexdigest()
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def json_lines(*paths: Path) -> Iterator[Any]:
     for path in paths:
         # one that was written last may be incomplete
@@ -130,7 +138,7 @@ def missing(*modules: str) -> list[str]:
     return [module for module in modules if importlib.util.find_spec(module) is None]
 
 
-def provide(program: str, names: Sequence[str] = (), modules: Sequence[str] = MODULES) -> bool:
+def provide(program: str, names: Sequence[str], modules: Sequence[str]) -> bool:
     """Sets up missing servers of the project, and missing modules: as root on Debian, else it prints the command that
     does so.  Returns whether everything is there."""
     names = [name for name in names if not name.startswith("pg_config:")]

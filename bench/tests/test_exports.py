@@ -9,11 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from aio_bench.project import ROOT
 from aio_bench.timeline import export, trace
 
 from . import browser, traces
-
-ROOT = Path(__file__).absolute().parents[2]
 
 # A page gives Perfetto a trace by messages: it asks whether Perfetto listens, and sends
 # the trace when it answers.

@@ -13,7 +13,7 @@ from aio_bench import project
 
 from . import WithDirectory
 
-BENCH = Path(__file__).absolute().parents[1]
+BENCH = project.ROOT / "bench"
 
 #: packages of aio_bench: each may import itself and those behind it only; "" has the modules beside them
 LAYERS = ("trial", "lab", "explorer", "mutants", "timeline", "")

@@ -7,17 +7,18 @@ dpkg-query is another one here, by which no package is installed.
 import os
 import re
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).absolute().parents[2]
+from aio_bench.project import ROOT
+
+from . import WithDirectory
 
 
 @unittest.skipIf(os.geteuid() == 0, "root would install the packages")
-class OrdinaryUser(unittest.TestCase):
+class OrdinaryUser(WithDirectory):
     def setUp(self) -> None:
-        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        super().setUp()
         programs = self.directory / "bin"
         programs.mkdir()
         (self.directory / "called").touch()
@@ -66,19 +67,19 @@ class OrdinaryUser(unittest.TestCase):
         self.assertRegex(self.told("bash", script, "18-stock"), r"^sudo apt-get install .*\bmmdebstrap\b.*\buidmap\b")
 
 
-class Remove(unittest.TestCase):
+class Remove(WithDirectory):
     def setUp(self) -> None:
-        self.cache = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        super().setUp()
         for name in ("18-instrumented", "stock", "source-0123456789ab", "log"):
-            (self.cache / "test_aio" / name).mkdir(parents=True)
-        (self.cache / "others").mkdir()
+            (self.directory / "test_aio" / name).mkdir(parents=True)
+        (self.directory / "others").mkdir()
 
     def remove(self, *names: str) -> int:
-        return subprocess.run([ROOT / "servers" / "provide", "--remove", *names], env={**os.environ, "XDG_CACHE_HOME": str(self.cache)},
+        return subprocess.run([ROOT / "servers" / "provide", "--remove", *names], env={**os.environ, "XDG_CACHE_HOME": str(self.directory)},
                               capture_output=True).returncode
 
     def left(self) -> set[str]:
-        return {path.name for path in (self.cache / "test_aio").glob("*") if path.is_dir()}
+        return {path.name for path in (self.directory / "test_aio").glob("*") if path.is_dir()}
 
     def test_one(self) -> None:
         """The stock servers lie in one directory."""
@@ -87,11 +88,11 @@ class Remove(unittest.TestCase):
 
     def test_all(self) -> None:
         self.assertEqual(self.remove("all"), 0)
-        self.assertEqual({path.name for path in self.cache.iterdir()}, {"others"})
+        self.assertEqual({path.name for path in self.directory.iterdir()}, {"others"})
         self.assertEqual(self.remove("all"), 0, "nothing is left to remove")
 
     def test_what_is_none_of_its_own(self) -> None:
         for name in ("bench", "log", "../others", "17-stock"):
             self.assertNotEqual(self.remove(name), 0, name)
         self.assertEqual(len(self.left()), 4)
-        self.assertTrue((self.cache / "others").is_dir())
+        self.assertTrue((self.directory / "others").is_dir())

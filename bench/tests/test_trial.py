@@ -268,18 +268,18 @@ class OtherChanges(unittest.TestCase):
         found = {"scripts": ["scans"], "statements": 90, "skipped": [{"script": "rings", "side": "a", "why": "no gate"}], "failed": [],
                  "differences": [{"script": "scans", "number": 7, "before": ["io: hits +4, reads +1"], "after": ["io: hits +5, reads +1"]}]}
         told = changes.told_of_recordings(found, "all")
-        self.assertEqual(told["told"], "1 of 90 statements, such as scans 7: hits +4 -> hits +5")
-        self.assertEqual(told["notes"], ["recording rings is not compared: on a, no gate"])
+        self.assertEqual(told.told, "1 of 90 statements, such as scans 7: hits +4 -> hits +5")
+        self.assertEqual(list(told.notes), ["recording rings is not compared: on a, no gate"])
 
     def test_nothing_else(self) -> None:
-        self.assertEqual(changes.told_of_recordings({"scripts": ["scans"], "statements": 9, "skipped": [], "failed": [], "differences": []}, "")["told"], "")
+        self.assertEqual(changes.told_of_recordings({"scripts": ["scans"], "statements": 9, "skipped": [], "failed": [], "differences": []}, "").told, "")
         nothing: dict[str, list[str]] = dict.fromkeys(("failed", "differs", "unfinished", "not_compared", "differed_once"), [])
-        self.assertEqual(changes.told_of_schedules(nothing, "")["told"], "")
-        self.assertEqual(changes.told_of_schedules(nothing | {"differs": ["x (sync)"]}, "")["told"], "differs: x (sync)")
+        self.assertEqual(changes.told_of_schedules(nothing, "").told, "")
+        self.assertEqual(changes.told_of_schedules(nothing | {"differs": ["x (sync)"]}, "").told, "differs: x (sync)")
 
     def test_what_could_not_be_compared_is_not_nothing(self) -> None:
         for told in (changes.told_of_recordings({}, "error: x"), changes.told_of_schedules({}, "error: x")):
-            self.assertEqual((told["told"], told["text"]), ("could not be compared", "error: x"))
+            self.assertEqual((told.told, told.text), ("could not be compared", "error: x"))
 
 
 class Sides(unittest.TestCase):

@@ -43,16 +43,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Refuses, before anything is set up, what cannot be carried out."""
-    if arguments.trace and arguments.replay is None:
-        parser.error("--trace goes with --replay")
-    for directory in (arguments.staged, arguments.trace and arguments.trace.resolve().parent,
-                      arguments.json and arguments.json.resolve().parent):
-        if directory and not directory.is_dir():
-            parser.error(f"there is no directory {directory}")
-
-
 def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> int:
     from . import generated, selftest
     from .cluster import Cluster
@@ -87,7 +77,11 @@ def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> i
 def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    check_arguments(parser, arguments)
+    if arguments.trace and arguments.replay is None:
+        parser.error("--trace goes with --replay")
+    files = [path.resolve().parent for path in (arguments.trace, arguments.json) if path]
+    if missing := [str(directory) for directory in (*files, arguments.staged) if directory and not directory.is_dir()]:
+        parser.error(f"there is no directory {missing[0]}")
     if arguments.if_possible and project.missing("psycopg"):
         print("explorer: SKIPPED: it needs psycopg 3 (apt-get install python3-psycopg)")
         return 0

@@ -9,13 +9,12 @@ A choice is written as in a replay:
     cancel_A    A's statement is cancelled; terminate_A: A's session is ended
 """
 
-import hashlib
 import re
 import select
 import time
 from dataclasses import dataclass, field, replace
 
-from ..project import wait_for
+from ..project import digest, wait_for
 from . import model as models
 from .client import Answer, Connection, Lost
 from .cluster import Cluster
@@ -62,10 +61,6 @@ def state_of(activity: tuple, handle: tuple | None) -> str:
         return "buffer"
     # of servers with the fix of doc/reports.md#io_uring-wait-hang
     return "unsubmitted read" if event == "AioIoSubmit" else "running"
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass
@@ -123,7 +118,7 @@ class State:
 
     @property
     def digest(self) -> str:
-        return digest(self.text + self.hidden)
+        return digest(also=self.text + self.hidden)[:8]
 
     @property
     def lines(self) -> list[str]:

@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 PLANTED = ROOT / "bench/tests/planted.toml"
 
 
-class Failed(Exception):
-    """What the explorer did not do."""
-
-
 def must(true: object, what: str, output: str = "") -> None:
     if not true:
-        raise Failed(f"{what}\n{output}")
+        raise Problem(f"{what}\n{output}")
 
 
 class SelfTest:
@@ -72,7 +68,7 @@ class SelfTest:
             except Problem as error:
                 must(message in str(error), f"{key} = {value}: the message is: {error}")
             else:
-                raise Failed(f"a file with {key} = {value} is not refused")
+                raise Problem(f"a file with {key} = {value} is not refused")
 
     def what_is_written_is_read(self) -> None:
         """The file in which --random leaves a scenario is one to explore again."""
@@ -157,7 +153,7 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
             test.other_servers_are_noticed()
             test.the_model_judges()
             test.unfinished_is_said()
-    except Failed as failed:
+    except Problem as failed:
         print(f"FAILED: the explorer's self-test: {failed}", flush=True)
         return False
     finally:

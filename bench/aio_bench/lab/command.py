@@ -4,7 +4,6 @@ Python's own are imported after provide has made sure of them."""
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from .. import project
@@ -72,35 +71,30 @@ def run(given: Namespace) -> int:
     from .output import Output
 
     console = Console(highlight=False)
-
-    def body() -> int:
-        reports: list[Report] = []
-        failures: list[tuple[str, str]] = []
-        try:
-            if given.saved:
-                reports += map(results.load, given.saved)
-                for report in reports:
-                    Output(given.output).keep(report)
-            else:
-                _measured(given, console, reports, failures)
-        finally:
-            # written before it is shown, and even if interrupted, so that hours of work are not lost
-            written = None
-            if not given.bisect and (reports or failures):
-                written = Output(given.output).write_page(reports, failures, given.quick)
-            if written and sys.exc_info()[0]:
-                console.print(f"kept: {written}", soft_wrap=True, markup=False)
-            elif isinstance(sys.exc_info()[1], KeyboardInterrupt):
-                console.print("nothing was kept: no variant's runs were finished")
-        if given.bisect:
-            return _tell_decision(reports[0], given.only, given.bisect, console) if reports else results.CANNOT_TELL
-        for report in reports:
-            table.show(report, console)
-        console.print(str(written), soft_wrap=True, markup=False)
-        return 1 if failures else 0
-
-    # a revision that cannot be measured is neither good nor bad
-    return project.perform("bench/lab", body, results.CANNOT_TELL if given.bisect else 1)
+    reports: list[Report] = []
+    failures: list[tuple[str, str]] = []
+    try:
+        if given.saved:
+            reports += map(results.load, given.saved)
+            for report in reports:
+                Output(given.output).keep(report)
+        else:
+            _measured(given, console, reports, failures)
+    finally:
+        # written before it is shown, and even if interrupted, so that hours of work are not lost
+        written = None
+        if not given.bisect and (reports or failures):
+            written = Output(given.output).write_page(reports, failures, given.quick)
+        if written and sys.exc_info()[0]:
+            console.print(f"kept: {written}", soft_wrap=True, markup=False)
+        elif isinstance(sys.exc_info()[1], KeyboardInterrupt):
+            console.print("nothing was kept: no variant's runs were finished")
+    if given.bisect:
+        return _tell_decision(reports[0], given.only, given.bisect, console) if reports else results.CANNOT_TELL
+    for report in reports:
+        table.show(report, console)
+    console.print(str(written), soft_wrap=True, markup=False)
+    return 1 if failures else 0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -113,12 +107,6 @@ def main(argv: list[str] | None = None) -> int:
         return 129 if bisecting and status.code else int(status.code or 0)
     if given is None:
         return 0
-    try:
-        if not project.provide("bench/lab", [] if given.saved else [server.name for server in given.servers]):
-            return 125 if bisecting else 1
-        return run(given)
-    except KeyboardInterrupt:
-        return 130
-    except Exception:
-        traceback.print_exc()
-        return 125 if bisecting else 1
+    # a revision that cannot be measured is neither good nor bad
+    return project.perform("bench/lab", lambda: run(given), 125 if bisecting else 1,
+                           [] if given.saved else [server.name for server in given.servers], project.MODULES)

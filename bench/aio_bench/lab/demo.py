@@ -1,5 +1,7 @@
 """bench/demo: measures R3 on two servers and draws it."""
 
+from argparse import Namespace
+
 from .. import project
 from . import arguments
 
@@ -20,9 +22,10 @@ The timeline of the statement on the device: a bar is a read, orange is time in 
 
 def main(argv: list[str] | None = None) -> int:
     given = arguments.parse_demo(argv)
-    if not project.provide("bench/demo", [server.name for server in given.servers]):
-        return 1
+    return project.perform("bench/demo", lambda: run(given), names=[server.name for server in given.servers], modules=project.MODULES)
 
+
+def run(given: Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
@@ -32,35 +35,32 @@ def main(argv: list[str] | None = None) -> int:
 
     console = Console(highlight=False)
 
-    def body() -> int:
-        def say(text: str) -> None:
-            console.print(text, markup=False, soft_wrap=True)
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
 
-        say(f"{STORY}\n")
-        cases = [casefile.load(path) for path in given.cases]
-        effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=measure.tells)
-        output = Output(given.output)
-        reports, written = [], []
-        with session.begin(given.servers, given.work, console) as lab:
-            lab.expect(cases, effort)
-            for case in cases:
-                reports.append(lab.measure(case, effort))
-                # kept at once, so that a later failure does not lose it
-                written.append(output.keep(reports[-1]))
-            recorded = lab.record(traced := cases[-1].variants[0])
-            drawn = panels.of(trace.from_rows(server.label, *each) for server, each in zip(reports[-1].servers, recorded))
-        paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
-        draw.write(drawn, paths, title=wording.recorded(reports[-1], traced.label), zoom=ZOOM)
-        output.own(*paths)
-        for number, report in enumerate(reports):
-            # servers and machine are the same the second time
-            table.show(report, console, whole=number == 0)
-            say(", ".join(map(str, written[number])))
-        say(f"\n{LEGEND}")
-        for panel in drawn:
-            console.print(Text.assemble((panel.trace.label, "bold"), f": {panel.summary()}"), soft_wrap=True)
-        for path in paths:
-            say(str(path))
-        return 0 if all(all(report.promises().values()) for report in reports) else 1
-
-    return project.perform("bench/demo", body)
+    say(f"{STORY}\n")
+    cases = [casefile.load(path) for path in given.cases]
+    effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=measure.tells)
+    output = Output(given.output)
+    reports, written = [], []
+    with session.begin(given.servers, given.work, console) as lab:
+        lab.expect(cases, effort)
+        for case in cases:
+            reports.append(lab.measure(case, effort))
+            # kept at once, so that a later failure does not lose it
+            written.append(output.keep(reports[-1]))
+        recorded = lab.record(traced := cases[-1].variants[0])
+        drawn = panels.of(trace.from_rows(server.label, *each) for server, each in zip(reports[-1].servers, recorded))
+    paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
+    draw.write(drawn, paths, title=wording.recorded(reports[-1], traced.label), zoom=ZOOM)
+    output.own(*paths)
+    for number, report in enumerate(reports):
+        # servers and machine are the same the second time
+        table.show(report, console, whole=number == 0)
+        say(", ".join(map(str, written[number])))
+    say(f"\n{LEGEND}")
+    for panel in drawn:
+        console.print(Text.assemble((panel.trace.label, "bold"), f": {panel.summary()}"), soft_wrap=True)
+    for path in paths:
+        say(str(path))
+    return 0 if all(all(report.promises().values()) for report in reports) else 1

@@ -64,23 +64,6 @@ def variants(case: Case, only: str = "") -> tuple[Variant, ...]:
     return chosen
 
 
-def _record(contestant: Contestant, case: Case, variant: Variant, direct_io: bool) -> tuple[list[dict[str, Any]], int]:
-    """Runs a variant in the database that was set up to measure the case.  Returns the rows of io_trace and how many
-    more there were."""
-    cluster = contestant.cluster
-    settings = measure.settings_of(case, direct_io, cluster, variant)
-    libraries = filter(None, [*settings.get("shared_preload_libraries", "").split(","), "test_aio"])
-    cluster.start(settings | {"shared_preload_libraries": ",".join(dict.fromkeys(libraries))})
-    # the first run is not typical: it fills caches and starts I/O workers
-    run_once(cluster, case, variant, 0)
-    execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
-    run_once(cluster, case, variant, 1)
-    execute(cluster, "SELECT io_trace_stop()")
-    recorded = trace.rows_of_session(cluster.session)
-    cluster.stop()
-    return recorded
-
-
 class Session:
     """Clusters with the extension, on a machine that has been described."""
 
@@ -124,7 +107,17 @@ class Session:
         found = []
         for contestant in contestants:
             self.progress.running(f"{case.id}: {contestant.info.label}: tracing")
-            found.append(_record(contestant, case, variant, self.storage.no_direct_io is None))
+            cluster = contestant.cluster
+            settings = measure.settings_of(case, self.storage.no_direct_io is None, cluster, variant)
+            libraries = filter(None, [*settings.get("shared_preload_libraries", "").split(","), "test_aio"])
+            cluster.start(settings | {"shared_preload_libraries": ",".join(dict.fromkeys(libraries))})
+            # the first run is not typical: it fills caches and starts I/O workers
+            run_once(cluster, case, variant, 0)
+            execute(cluster, "SELECT io_trace_start(pid => pg_backend_pid())")
+            run_once(cluster, case, variant, 1)
+            execute(cluster, "SELECT io_trace_stop()")
+            found.append(trace.rows_of_session(cluster.session))
+            cluster.stop()
         return found
 
 

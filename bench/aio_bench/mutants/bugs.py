@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..project import ROOT
+from ..project import ROOT, Problem
 
 HERE = ROOT / "bench/bugs"
 HEADER = re.compile(r"([\w.-]+)(?: \[(\d+)\])?: (.*)")
@@ -126,21 +126,17 @@ def blank_of(path: Path) -> str:
     return without_comments(path.read_text())
 
 
-class Misfit(Exception):
-    pass
-
-
 def place_of(edit: Edit, root: Path) -> tuple[int, int, Function | None]:
-    """Where in the file the old text stands, and in which function; Misfit unless it does so once."""
+    """Where in the file the old text stands, and in which function; Problem unless it does so once."""
     if not (root / edit.file).exists():
-        raise Misfit(f"there is no {edit.file}")
+        raise Problem(f"there is no {edit.file}")
     blank = blank_of(root / edit.file)
     functions = functions_of(blank)
     pattern = re.compile(r"\s+".join(map(re.escape, edit.old.split())))
     where = [(function.start, function.end) for function in functions if function.name == edit.function] if edit.function else [(0, len(blank))]
     found = [match for start, end in where for match in pattern.finditer(blank, start, end)]
     if len(found) != 1:
-        raise Misfit(f"{edit.file}{edit.function and f', {edit.function}()'}: {len(found)} times instead of once: {edit.old}")
+        raise Problem(f"{edit.file}{edit.function and f', {edit.function}()'}: {len(found)} times instead of once: {edit.old}")
     start, end = found[0].span()
     inside = [function for function in functions if function.start <= start and end <= function.end]
     return start, end, inside[0] if inside else None

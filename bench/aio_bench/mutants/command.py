@@ -26,25 +26,10 @@ from .history import SERVERS, history, known_tests, page, record
 from .points import KINDS, Point
 from .switches import sort_out
 
-FILES = (
-    *(f"src/backend/storage/buffer/{name}.c" for name in ("bufmgr", "localbuf", "freelist")),
-    *(f"src/backend/storage/aio/{name}.c" for name in (
-        "aio", "aio_callback", "aio_io", "aio_target", "method_io_uring", "method_worker", "read_stream")),
-    *(f"src/backend/storage/smgr/{name}.c" for name in ("md", "smgr", "bulk_write")),
-    *(f"src/backend/storage/{name}.c" for name in ("file/fd", "freespace/freespace", "page/bufpage", "sync/sync")),
-    *(f"src/backend/access/heap/{name}.c" for name in ("heapam_handler", "vacuumlazy", "hio", "visibilitymap")),
-    *(f"src/backend/access/{name}.c" for name in (
-        "gin/ginvacuum", "gist/gistvacuum", "hash/hash", "nbtree/nbtree", "spgist/spgvacuum", "table/tableam")),
-    *(f"src/backend/access/transam/{name}.c" for name in ("xlogprefetcher", "xlogutils")),
-    *(f"src/backend/executor/{name}.c" for name in ("nodeBitmapHeapscan", "nodeSeqscan", "nodeBitmapIndexscan", "instrument")),
-    *(f"src/backend/utils/activity/pgstat_{name}.c" for name in ("io", "backend", "relation")),
-    *(f"src/backend/postmaster/{name}.c" for name in ("bgwriter", "checkpointer")),
-    *(f"src/backend/commands/{name}.c" for name in ("analyze", "vacuum")),
-    "src/backend/catalog/storage.c",
-    "contrib/pg_buffercache/pg_buffercache_pages.c",
-    "contrib/pg_prewarm/autoprewarm.c",
-    "contrib/pg_prewarm/pg_prewarm.c",
-)
+#: files of the server that --sweep makes bugs in
+SWEPT = [f"src/backend/{name}" for name in ["storage/aio/*.c", "storage/buffer/*.c", "storage/smgr/*.c", "storage/file/fd.c", "storage/freespace/freespace.c", "storage/page/bufpage.c", "storage/sync/sync.c", "access/heap/heapam_handler.c", "access/heap/vacuumlazy.c", "access/heap/hio.c", "access/heap/visibilitymap.c", "access/gin/ginvacuum.c", "access/gist/gistvacuum.c", "access/hash/hash.c", "access/nbtree/nbtree.c", "access/spgist/spgvacuum.c", "access/table/tableam.c", "access/transam/xlogprefetcher.c", "access/transam/xlogutils.c", "executor/nodeBitmap*scan.c", "executor/nodeSeqscan.c", "executor/instrument.c", "utils/activity/pgstat_io.c", "utils/activity/pgstat_backend.c", "utils/activity/pgstat_relation.c", "postmaster/bgwriter.c", "postmaster/checkpointer.c", "commands/analyze.c", "commands/vacuum.c", "catalog/storage.c"]] + [
+    "contrib/pg_buffercache/pg_buffercache_pages.c", "contrib/pg_prewarm/*.c"]
+
 
 def verdict(row: dict) -> str:
     if row["by"]:
@@ -140,7 +125,7 @@ def chosen_bugs(given: argparse.Namespace, engine: Engine) -> list[Bug | Point]:
 def chosen_points(given: argparse.Namespace, engine: Engine) -> list[Bug | Point]:
     """Returns the points to try in random order, or with --unreached those that no test reaches."""
     assert engine.source
-    engine.build([], [file for file in FILES if (engine.source / file).exists()])
+    engine.build([], sorted(str(path.relative_to(engine.source)) for pattern in SWEPT for path in engine.source.glob(pattern)))
     print(f"{len(engine.points)} points; the suite runs once without a bug", flush=True)
     reached = engine.reach()
     chosen = [point for point in engine.points

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..project import ROOT
-from .bugs import Bug, Function, Misfit, blank_of, place_of
+from ..project import ROOT, Problem
+from .bugs import Bug, Function, blank_of, place_of
 
 DECLARATIONS = """\
 extern int {prefix}mutant_on;
@@ -154,7 +154,7 @@ def sort_out(bugs: Iterable[Bug], source: Path) -> tuple[list[Bug], list[Bug], l
     for bug in bugs:
         try:
             places = [place_of(edit, root_of(bug, source)) for edit in bug.edits]
-        except Misfit as error:
+        except Problem as error:
             wrong.append(f"{bug.name}: {error}")
             continue
         fits = all(edit.file.endswith(".c") and place[2] and place[2].body < place[0] and place[2].arguments() is not None

@@ -62,8 +62,6 @@ def main(argv: list[str] | None = None) -> int:
     paths = parsed.output or [Path("timeline.png")]
     drawn = [path for path in paths if path.suffix != EXPORT]
     wanted = ["matplotlib"] * bool(drawn) + ["psycopg"] * any(map(trace.is_dsn, parsed.traces))
-    if not project.provide("bench/timeline", modules=wanted):
-        return 1
 
     def body() -> int:
         traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]
@@ -80,4 +78,4 @@ def main(argv: list[str] | None = None) -> int:
             print(path)
         return 0
 
-    return project.perform("bench/timeline", body)
+    return project.perform("bench/timeline", body, modules=wanted)

@@ -34,6 +34,9 @@ interrupted trial.
 
 ROLES = ("before", "after")
 
+#: the exit status
+RIGHT, FAILS, WORSE, INCOMPLETE = 0, 1, 3, 4
+
 PARTS = ("suite", "changes", "lines", "bugs", "lab")
 
 # cases about test_aio itself say nothing about a server's patch

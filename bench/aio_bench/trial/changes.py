@@ -11,9 +11,6 @@ from typing import Any
 
 from .. import project
 
-#: what an engine has found, for the page: "told" in one line, nothing if it is the same; "text" whole; "notes"
-Found = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Changes:
@@ -22,6 +19,7 @@ class Changes:
     #: in one line; empty: nothing differs
     told: str
     text: str
+    notes: tuple[str, ...] = ()
 
 
 def _run(logs: Path, program: str, *arguments: str) -> tuple[dict[str, Any], str]:
@@ -35,40 +33,36 @@ def _run(logs: Path, program: str, *arguments: str) -> tuple[dict[str, Any], str
     return json.loads(result.read_text()) if result.exists() else {}, done.stdout
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _example(difference: dict[str, Any]) -> str:
     """Returns what differs between the first lines of a difference."""
     sides = [re.split(r", |: ", "".join(difference[side][:1])) for side in ("before", "after")]
     return " -> ".join(", ".join(word for word in one if word not in other) or "nothing" for one, other in (sides, sides[::-1]))
 
 
-def told_of_recordings(found: dict[str, Any], output: str) -> Found:
+def told_of_recordings(found: dict[str, Any], output: str) -> Changes:
     if not found.get("scripts"):
-        return {"told": "could not be compared", "text": output[-3000:], "notes": []}
+        return Changes("recordings", "could not be compared", output[-3000:])
     notes = [f"recording {each['script']} is not compared: on {each['side']}, {each['why']}" for each in found["skipped"]]
     told = [f"{each['script']} failed on {each['side']}" for each in found["failed"]]
     if differences := found["differences"]:
         first = differences[0]
-        told.append(f"{len(differences)} of {_counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
-    return {"told": "; ".join(told), "text": output, "notes": notes}
+        told.append(f"{len(differences)} of {project.counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
+    return Changes("recordings", "; ".join(told), output, tuple(notes))
 
 
-def told_of_schedules(found: dict[str, Any], output: str) -> Found:
+def told_of_schedules(found: dict[str, Any], output: str) -> Changes:
     if not found:
-        return {"told": "could not be compared", "text": output[-3000:], "notes": []}
-    notes = [f"{_counted(len(found[key]), 'scenario')} {words}: {', '.join(found[key][:3])}{', …' * (len(found[key]) > 3)}"
+        return Changes("schedules", "could not be compared", output[-3000:])
+    notes = [f"{project.counted(len(found[key]), 'scenario')} {words}: {', '.join(found[key][:3])}{', …' * (len(found[key]) > 3)}"
              for key, words in (("unfinished", "not explored to the end"), ("not_compared", "not compared"), ("differed_once", "differed once, but not again")) if found[key]]
     told = [f"{key}: {', '.join(found[key])}" for key in ("failed", "differs") if found[key]]
-    return {"told": "; ".join(told), "text": output, "notes": notes}
+    return Changes("schedules", "; ".join(told), output, tuple(notes))
 
 
 ENGINES = ("recordings", "schedules")
 
 
-def compare(what: str, before: str, after: str, logs: Path, quick: bool) -> Found:
+def compare(what: str, before: str, after: str, logs: Path, quick: bool) -> Changes:
     if what == "recordings":
         return told_of_recordings(*_run(logs, "servers/compare", before, after))
     return told_of_schedules(*_run(logs, "bench/explorer", "--tier", "quick" if quick else "long", "--before", before, "--server", after))

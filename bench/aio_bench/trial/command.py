@@ -10,9 +10,9 @@ import shutil
 import sys
 import tempfile
 import time
-import traceback
 from argparse import Namespace
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,13 +53,11 @@ class _Trial:
         self._given = given
         self._store = store
         self._console = console
+        self._note = partial(console.print, markup=False, highlight=False, soft_wrap=True)
         #: with --quick nothing is begun after this
         self._deadline = begun + (arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES) * 60 if given.quick else math.inf
         # with --quick a test runs with one io_method
         self._tier = {"TEST_AIO_LONG": ""} if given.quick else {}
-
-    def _note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _may_begin(self, found: Findings, part: str, what: str) -> bool:
         """Is there time for something else?  If there is not, notes that."""
@@ -133,13 +131,10 @@ class _Trial:
         if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"
-            left_out = servers.variant(self._given.after.suite, directory, coverage.OPTIONS, *sorted(touched.lines))
-            ran = coverage.run(directory, self._store.logs("counted", 0), self._given.tests, self._note, self._tier)
-            kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken}
-            kept |= asdict(Coverage(coverage.read(directory).files))
+            left_out, ran, counted = coverage.count(self._given.after.suite, directory, sorted(touched.lines), self._store.logs("counted", 0),
+                                                    self._given.tests, self._note, self._tier)
+            kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken} | asdict(Coverage(counted.files))
             shutil.rmtree(directory)
-            if ran.broken:
-                raise servers.ServerError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")
             self._store.write("coverage", kept)
         return coverage.from_data(kept or {"files": {}})
 
@@ -200,12 +195,11 @@ class _Trial:
         for what in changes.ENGINES:
             if what not in kept and self._may_begin(found, "changes", what):
                 self._note(f"before and after: {what}")
-                kept[what] = changes.compare(what, before, after, self._store.logs(what, 0), self._given.quick)
+                kept[what] = asdict(changes.compare(what, before, after, self._store.logs(what, 0), self._given.quick))
                 self._store.write("changes", kept)
             if what in kept:
-                each = kept[what]
-                found.changes.append(changes.Changes(what, each["told"], each["text"]))
-                found.notes["changes"] += each["notes"]
+                found.changes.append(changes.Changes(**kept[what]))
+                found.notes["changes"] += kept[what]["notes"]
 
     def run(self) -> Findings:
         from .findings import Findings
@@ -248,48 +242,34 @@ def _write(found: Findings, directory: Path, console: Console) -> None:
     console.print(str(directory / "report.html"), markup=False, highlight=False, soft_wrap=True)
 
 
-def run(given: Namespace, store: Kept, begun: float) -> int:
+def run(given: Namespace) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
+    store = Kept(_directory(given))
+    if given.show and not store.read("trial"):
+        raise project.Problem(f"there is no trial in {store.directory} to show")
+    if store.begin(_key(given), given.again) and not given.show:
+        print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
+    names = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
+    names += [side.lab for side in given.sides] if "lab" in given.parts else []
+    if not project.provide("bench/trial", [] if given.show else names, project.MODULES):
+        return arguments.INCOMPLETE
     from rich.console import Console
 
-    from . import findings
-
     console = Console(highlight=False)
-
-    def body() -> int:
-        try:
-            found = _Trial(given, store, console, begun).run()
-            _write(found, store.directory, console)
-        except KeyboardInterrupt:
-            console.print("The same command resumes from here.")
-            raise
-        finally:
-            _give_back(store.directory)
-        return found.status
-
-    return project.perform("bench/trial", body, findings.INCOMPLETE)
+    try:
+        found = _Trial(given, store, console, time.monotonic()).run()
+        _write(found, store.directory, console)
+    except KeyboardInterrupt:
+        console.print("The same command resumes from here.")
+        raise
+    finally:
+        _give_back(store.directory)
+    return found.status
 
 
 def main(argv: list[str] | None = None) -> int:
     given = arguments.parse(argv)
     # the gate may not know the major version on trial
     os.environ.setdefault("TEST_AIO_GATE", "try")
-    try:
-        store = Kept(_directory(given))
-        if given.show and not store.read("trial"):
-            raise servers.ServerError(f"there is no trial in {store.directory} to show")
-        if store.begin(_key(given), given.again) and not given.show:
-            print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
-    except project.Problem as error:
-        print(f"bench/trial: {error}", file=sys.stderr)
-        return 2 if isinstance(error, servers.ServerError) else 4
-    names = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
-    names += [side.lab for side in given.sides] if "lab" in given.parts else []
-    if not project.provide("bench/trial", [] if given.show else names):
-        return 4
-    try:
-        return run(given, store, time.monotonic())
-    except Exception:
-        # Python's exit status, 1, would mean that a test fails
-        traceback.print_exc()
-        return 4
+    # Python's own exit status, 1, would mean that a test fails
+    return project.perform("bench/trial", lambda: run(given), arguments.INCOMPLETE)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import servers
 from ..mutants import points
 from ..mutants.bugs import without_comments
 from . import patch, suite
@@ -25,10 +26,6 @@ from .suite import Suite
 
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")
-
-
-#: of gcc, for a server whose files count what is executed
-OPTIONS = "--coverage -O0 -w"
 
 
 @dataclass
@@ -93,12 +90,18 @@ def _pairs(branches: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return [sorted(pair, key=lambda branch: not branch["fallthrough"]) for pair in zip(branches[::2], branches[1::2])]
 
 
-def run(directory: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
-    """Runs the suite on the server in this directory, and each recording once."""
+def count(server: str, directory: Path, files: Sequence[str], logs: Path, tests: Sequence[str], note: Callable[[str], None],
+          more: Mapping[str, str] = {}) -> tuple[list[str], Suite, Coverage]:
+    """Makes a server like another, whose files count what is executed, and runs the suite on it, and each recording once.
+    Returns the files that are left out, the run, and what was counted.  Raises ServerError."""
+    left_out = servers.variant(server, directory, "--coverage -O0 -w", *files)
     work = directory / "work"
     shutil.rmtree(work, ignore_errors=True)
-    return suite.run(f"pg_config:{directory}/server/bin/pg_config", work, logs, tests, note,
-                     {"GCOV_PREFIX": str(work / "gcov"), "PROVE_FLAGS": "--exec=servers/prefixed", "TEST_AIO_RECORD_INTO": str(work / "recorded"), **more})
+    ran = suite.run(f"pg_config:{directory}/server/bin/pg_config", work, logs, tests, note,
+                    {"GCOV_PREFIX": str(work / "gcov"), "PROVE_FLAGS": "--exec=servers/prefixed", "TEST_AIO_RECORD_INTO": str(work / "recorded"), **more})
+    if ran.broken:
+        raise servers.ServerError(f"the suite with counts cannot be run: {ran.broken.strip().splitlines()[-1]}")
+    return left_out, ran, read(directory)
 
 
 def _of_test(counts: Path, notes: Path, wanted: Collection[str]) -> dict[str, File]:

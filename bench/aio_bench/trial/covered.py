@@ -4,13 +4,12 @@ import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from fnmatch import fnmatch
 from pathlib import Path
 
 from .. import project
-from ..servers import identity, is_tree, source_of, variant
+from ..servers import identity, is_tree, source_of
 from . import changed, coverage, patch
 
 READ_PATH = ("src/backend/storage/aio/*.c", "src/backend/storage/buffer/*.c", "src/backend/storage/smgr/md.c")
@@ -50,13 +49,9 @@ def run(given: argparse.Namespace) -> int:
         source = Path(unpacked) if is_tree(server) else source_of(server)
         names = [str(path.relative_to(source)) for top in ("src/backend", "contrib") for path in sorted((source / top).rglob("*.c"))]
     wanted = [name for name in names if any(fnmatch(name, pattern) or fnmatch(Path(name).name, pattern) for pattern in (*READ_PATH, *given.file))]
-    for name in variant(server, directory, coverage.OPTIONS, *wanted):
-        print(f"left out, since it is not compiled by itself: {name}")
-    ran = coverage.run(directory, output / "logs", given.tests, print, {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
-    if ran.broken:
-        print(ran.broken, file=sys.stderr)
-        return 1
-    found = coverage.read(directory)
+    left_out, ran, found = coverage.count(server, directory, wanted, output / "logs", given.tests, print, {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
+    if left_out:
+        print(f"left out, since they are not compiled by themselves: {', '.join(left_out)}")
     source = directory / "source"
     (output / "coverage.info").write_text(coverage.lcov(found, source))
     if not given.tests:

@@ -10,12 +10,11 @@ from ..mutants.points import Point
 from ..servers import Build
 from ..timeline.trace import Trace
 from . import suite
+from .arguments import FAILS, INCOMPLETE, RIGHT, WORSE
 from .bugs import Tried
 from .changes import Changes
 from .coverage import Gap
 from .suite import Difference, Suite
-
-RIGHT, FAILS, WORSE, INCOMPLETE = 0, 1, 3, 4
 
 
 def size_of(report: Report, variant: str | None) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..lab import wording
+from ..project import counted
 from ..servers import Build
 from .arguments import PARTS
 from .findings import Findings
@@ -87,15 +88,11 @@ def counts(found: Findings) -> str:
     return ", ".join(f"{found.verdicts[verdict]} {verdict}" for verdict in ("better", "worse", "changed", "same", "cannot tell") if found.verdicts[verdict])
 
 
-def number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def compared(found: Findings) -> str:
     """Returns how many figures have been compared: between the servers, and of two variants on each."""
-    told = f"{number(len(found.reports), 'case')}, {number(found.verdicts.total(), 'comparison')}"
+    told = f"{counted(len(found.reports), 'case')}, {counted(found.verdicts.total(), 'comparison')}"
     contrasts = sum(len(report.contrasts()) for report in found.reports)
-    return told + f" and {number(contrasts, 'contrast')}" * bool(contrasts)
+    return told + f" and {counted(contrasts, 'contrast')}" * bool(contrasts)
 
 
 def effect(found: Findings, lines_left: int) -> list[str]:
@@ -106,7 +103,7 @@ def effect(found: Findings, lines_left: int) -> list[str]:
     if found.failures:
         lines.append(f"  could not be measured: {_names(list(found.failures))}")
     if found.left_out:
-        lines.append(f"  not measured yet: {number(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+        lines.append(f"  not measured yet: {counted(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
     return lines + _some([f"{report.case.id}: {wording.finding(report)}" for report in found.changed], max(lines_left - len(lines), 1), "cases that changed")
 
 
