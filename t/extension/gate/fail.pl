@@ -30,6 +30,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('the third read, of the main fork', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', -5, fork => 'vm'), io_fail('$t', -5, skip => 2, times => 1)");
+		$aio->gives('SELECT io_hold_end()', 0, 'neither is a filter of io_hold()');
 		$alice->gives("SELECT read_rel_block_ll('$t', $_)", '', "reads block $_") for 0, 1;
 		$alice->fails("SELECT read_rel_block_ll('$t', 2)", '58030', qr/blocks 2\.\.2/, 'fails to read block 2');
 		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
