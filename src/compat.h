@@ -30,6 +30,13 @@ typedef uint64 BufferState;
 typedef uint32 BufferState;
 #endif
 
+/* Each kind of process has a log_min_messages of its own since 19. */
+#if PG_VERSION_NUM >= 190000
+#define LOG_MIN_MESSAGES log_min_messages[MyBackendType]
+#else
+#define LOG_MIN_MESSAGES log_min_messages
+#endif
+
 static inline BufferState
 buffer_state_read(BufferDesc *desc)
 {

@@ -31,6 +31,7 @@
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -110,14 +111,22 @@ has_shared_io(void)
 	return check_started != NULL;
 }
 
+/* Does spare_client() see what the server warns of? */
+static bool
+logs_warnings(void)
+{
+	return LOG_MIN_MESSAGES <= WARNING && LOG_MIN_MESSAGES != LOG;
+}
+
 /*
  * Returns whether what runs is a query that the client has sent, and nothing that it
- * has called, such as another query, a command or a trigger.
+ * has called, such as another query, a command or a trigger; and whether a client that
+ * does not read will be spared the warnings about what the query leaves staged.
  */
 bool
 in_query_of_client(void)
 {
-	return running.query_of_client;
+	return running.query_of_client && logs_warnings();
 }
 
 /*
@@ -174,9 +183,12 @@ resume_batch(bool was_open)
 		pgaio_enter_batchmode();
 }
 
+/* Does a query read tables, itself or by the functions that its parallel workers call? */
 static bool
 reads_tables(const PlannedStmt *plan)
 {
+	if (plan->parallelModeNeeded)
+		return true;
 	foreach_node(RangeTblEntry, entry, plan->rtable)
 	{
 		if (entry->rtekind == RTE_RELATION)
@@ -368,7 +380,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	 * is staged, and warns; a cursor or a portal of the extended protocol may
 	 * last until checks of the commit read pages
 	 */
-	if (ActivePortal == NULL || ActivePortal->visible)
+	if (ActivePortal == NULL || ActivePortal->visible || !logs_warnings())
 		submit_staged();
 }
 

@@ -90,6 +90,17 @@ for_each_io_method(sub {
 		$aio->end_session($alice);
 	}));
 
+	# planned before, since a plan is made outside of the batch
+	$aio->scenario('a parallel query in a batch', with('alice', 20, sub ($alice, $t) {
+		$aio->sql("CREATE FUNCTION scenario.g() RETURNS bigint PARALLEL SAFE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM $t WHERE ctid = ''(5,1)''); END'");
+		$aio->sql("CREATE FUNCTION scenario.f() RETURNS text LANGUAGE plpgsql AS 'BEGIN IF read_rel_block_ll(''$t'', 5, wait_complete => false) IS NULL THEN END IF;"
+			  . " PERFORM sum(scenario.g()) FROM generate_series(1, 3); RETURN 3; END'");
+		$alice->sql('SET debug_parallel_query = on; SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off; SELECT scenario.f()');
+		$aio->evict($t, $alice);
+		$alice->gives('SELECT batch_start()::text UNION ALL SELECT scenario.f() UNION ALL SELECT batch_end()::text', "\n3\n", 'the workers need what the leader has staged');
+		$aio->end_session($alice);
+	}));
+
 	# what runs next, as the check of a key, may lock a page where no hook tells
 	$aio->scenario('nothing stays staged in %s', with('alice', 20, sub ($alice, $t, $what, $define, $sql) {
 		my $calls = "read_rel_block_ll('$t', 5, wait_complete => false) IS NULL OR ${\($aio->pause =~ s/SELECT //r)} IS NULL";
@@ -107,7 +118,8 @@ for_each_io_method(sub {
 		[ 'a trigger', 'CREATE TRIGGER g AFTER INSERT ON scenario.u FOR EACH ROW EXECUTE FUNCTION scenario.g()', 'INSERT INTO scenario.u VALUES (1)' ],
 		[ 'a commit', 'CREATE CONSTRAINT TRIGGER g AFTER INSERT ON scenario.u INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION scenario.g()', 'INSERT INTO scenario.u VALUES (1); COMMIT' ],
 		[ 'a block', '', 'DO $$ BEGIN IF CALLS THEN END IF; END $$' ],
-		[ 'a query in it', '', 'DO $$ BEGIN PERFORM CALLS; END $$' ] ],
+		[ 'a query in it', '', 'DO $$ BEGIN PERFORM CALLS; END $$' ],
+		[ 'a session whose warnings are not logged', '', 'SET log_min_messages = error; SELECT CALLS' ] ],
 		log => qr/WARNING:  open AIO batch/);
 
 	# with io_uring it comes while the session waits for what bob waits for, else in the function
