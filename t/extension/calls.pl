@@ -57,7 +57,7 @@ for_each_io_method(sub {
 		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_handles_get()')
 		{
 			SKIP: {
-				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|held)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;
+				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|handles)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;
 				skip "$call: $needs", 1 if $needs;
 				$alice->sql("PREPARE p AS SELECT $call");
 				$alice->sql('EXECUTE p');
