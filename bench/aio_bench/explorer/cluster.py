@@ -1,8 +1,7 @@
 """A private cluster of the server to explore, and its log."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Self
 
 from .. import servers
 from .scenario import Scenario
@@ -49,7 +48,7 @@ class Cluster(servers.Cluster):
         self._runs_with: tuple | None = None
         self._read_up_to = 0
 
-    def serve(self, method: str, scenario: Scenario) -> Cluster:
+    def serve(self, method: str, scenario: Scenario) -> Self:
         wanted = (method, scenario.key)
         if self._runs_with != wanted:
             self.stop()

@@ -20,7 +20,6 @@ from . import scenario as scenarios
 if TYPE_CHECKING:
     from .exploration import Exploration
 
-
 PLANTED = ROOT / "bench/tests/planted.toml"
 
 

@@ -73,12 +73,12 @@ def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) 
 class Output:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
 
     def own(self, *paths: Path) -> None:
         project.give_to_owner(self.directory.parent, self.directory, *paths)
 
     def keep(self, report: Report) -> list[Path]:
-        self.directory.mkdir(parents=True, exist_ok=True)
         paths = [self.directory / f"{report.case.name}.{suffix}" for suffix in ("jsonl", "png", "svg")]
         paths[0].write_text(report.as_json_lines())
         picture.draw(report, *paths[1:])
@@ -87,7 +87,6 @@ class Output:
 
     def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
         path = self.directory / "report.html"
-        self.directory.mkdir(parents=True, exist_ok=True)
         path.write_text(render(reports, failures, quick))
         self.own(path)
         return path

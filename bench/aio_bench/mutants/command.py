@@ -27,8 +27,15 @@ from .points import KINDS, Point
 from .switches import sort_out
 
 #: files of the server that --sweep makes bugs in
-SWEPT = [f"src/backend/{name}" for name in ["storage/aio/*.c", "storage/buffer/*.c", "storage/smgr/*.c", "storage/file/fd.c", "storage/freespace/freespace.c", "storage/page/bufpage.c", "storage/sync/sync.c", "access/heap/heapam_handler.c", "access/heap/vacuumlazy.c", "access/heap/hio.c", "access/heap/visibilitymap.c", "access/gin/ginvacuum.c", "access/gist/gistvacuum.c", "access/hash/hash.c", "access/nbtree/nbtree.c", "access/spgist/spgvacuum.c", "access/table/tableam.c", "access/transam/xlogprefetcher.c", "access/transam/xlogutils.c", "executor/nodeBitmap*scan.c", "executor/nodeSeqscan.c", "executor/instrument.c", "utils/activity/pgstat_io.c", "utils/activity/pgstat_backend.c", "utils/activity/pgstat_relation.c", "postmaster/bgwriter.c", "postmaster/checkpointer.c", "commands/analyze.c", "commands/vacuum.c", "catalog/storage.c"]] + [
-    "contrib/pg_buffercache/pg_buffercache_pages.c", "contrib/pg_prewarm/*.c"]
+SWEPT = (
+    *(f"src/backend/storage/{name}.c" for name in ("aio/*", "buffer/*", "smgr/*", "file/fd", "freespace/freespace", "page/bufpage", "sync/sync")),
+    *(f"src/backend/access/{name}.c" for name in ("heap/heapam_handler", "heap/vacuumlazy", "heap/hio", "heap/visibilitymap", "gin/ginvacuum", "gist/gistvacuum",
+                                                  "hash/hash", "nbtree/nbtree", "spgist/spgvacuum", "table/tableam", "transam/xlogprefetcher", "transam/xlogutils")),
+    *(f"src/backend/{name}.c" for name in ("executor/nodeBitmap*scan", "executor/nodeSeqscan", "executor/instrument", "utils/activity/pgstat_io",
+                                           "utils/activity/pgstat_backend", "utils/activity/pgstat_relation", "postmaster/bgwriter", "postmaster/checkpointer",
+                                           "commands/analyze", "commands/vacuum", "catalog/storage")),
+    "contrib/pg_buffercache/pg_buffercache_pages.c", "contrib/pg_prewarm/*.c",
+)
 
 
 def verdict(row: dict) -> str:
@@ -139,11 +146,11 @@ def chosen_points(given: argparse.Namespace, engine: Engine) -> list[Bug | Point
 
 
 def run(given: argparse.Namespace) -> int:
-    if given.page:
-        page()
-        return 0
     if given.record:
         record(given.record[0], given.record[1:])
+    if given.page:
+        page()
+    if given.record or given.page:
         return 0
     if given.merge:
         rows = [*{row["name"]: row for row in json_lines(*given.merge)}.values()]

@@ -74,8 +74,7 @@ def main(argv: list[str] | None = None) -> int:
                 raise project.Problem(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
             draw.write(found, drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
                        zoom=parsed.zoom, size=parsed.size)
-        for path in paths:
-            print(path)
+        print("\n".join(map(str, paths)))
         return 0
 
     return project.perform("bench/timeline", body, modules=wanted)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import project
+from ..project import ROOT, counted
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ def _run(logs: Path, program: str, *arguments: str) -> tuple[dict[str, Any], str
     logs.mkdir(parents=True, exist_ok=True)
     result = logs / "found.json"
     result.unlink(missing_ok=True)
-    done = subprocess.run([project.ROOT / program, "--json", result, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", env={"TEST_AIO_GATE": "try", **os.environ}, cwd=project.ROOT)
+    done = subprocess.run([ROOT / program, "--json", result, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", env={"TEST_AIO_GATE": "try", **os.environ}, cwd=ROOT)
     (logs / "output").write_text(done.stdout)
     return json.loads(result.read_text()) if result.exists() else {}, done.stdout
 
@@ -46,14 +46,14 @@ def told_of_recordings(found: dict[str, Any], output: str) -> Changes:
     told = [f"{each['script']} failed on {each['side']}" for each in found["failed"]]
     if differences := found["differences"]:
         first = differences[0]
-        told.append(f"{len(differences)} of {project.counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
+        told.append(f"{len(differences)} of {counted(found['statements'], 'statement')}, such as {first['script']} {first['number']}: {_example(first)}")
     return Changes("recordings", "; ".join(told), output, tuple(notes))
 
 
 def told_of_schedules(found: dict[str, Any], output: str) -> Changes:
     if not found:
         return Changes("schedules", "could not be compared", output[-3000:])
-    notes = [f"{project.counted(len(found[key]), 'scenario')} {words}: {', '.join(found[key][:3])}{', …' * (len(found[key]) > 3)}"
+    notes = [f"{counted(len(found[key]), 'scenario')} {words}: {', '.join(found[key][:3])}{', …' * (len(found[key]) > 3)}"
              for key, words in (("unfinished", "not explored to the end"), ("not_compared", "not compared"), ("differed_once", "differed once, but not again")) if found[key]]
     told = [f"{key}: {', '.join(found[key])}" for key in ("failed", "differs") if found[key]]
     return Changes("schedules", "; ".join(told), output, tuple(notes))

@@ -226,22 +226,6 @@ class _Trial:
         return found
 
 
-def _give_back(directory: Path) -> None:
-    """Gives what root has made to the checkout's owner, except the servers' work directories."""
-    own = [path for path in directory.rglob("*") if not any(part.startswith("work") for part in path.relative_to(directory).parts)]
-    project.give_to_owner(directory.parent, directory, *own)
-
-
-def _write(found: Findings, directory: Path, console: Console) -> None:
-    from . import page, summary
-
-    text = summary.text(found)
-    (directory / "summary.txt").write_text(text)
-    (directory / "report.html").write_text(page.render(found))
-    console.print(f"\n{text}", markup=False, highlight=False, soft_wrap=True)
-    console.print(str(directory / "report.html"), markup=False, highlight=False, soft_wrap=True)
-
-
 def run(given: Namespace) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
     store = Kept(_directory(given))
@@ -258,12 +242,19 @@ def run(given: Namespace) -> int:
     console = Console(highlight=False)
     try:
         found = _Trial(given, store, console, time.monotonic()).run()
-        _write(found, store.directory, console)
+        from . import page, summary
+
+        text = summary.text(found)
+        (store.directory / "summary.txt").write_text(text)
+        (store.directory / "report.html").write_text(page.render(found))
+        console.print(f"\n{text}\n{store.directory / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
     except KeyboardInterrupt:
         console.print("The same command resumes from here.")
         raise
     finally:
-        _give_back(store.directory)
+        # except the servers' work directories
+        own = [path for path in store.directory.rglob("*") if not any(part.startswith("work") for part in path.relative_to(store.directory).parts)]
+        project.give_to_owner(store.directory.parent, store.directory, *own)
     return found.status
 
 

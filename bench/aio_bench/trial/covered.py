@@ -49,7 +49,8 @@ def run(given: argparse.Namespace) -> int:
         source = Path(unpacked) if is_tree(server) else source_of(server)
         names = [str(path.relative_to(source)) for top in ("src/backend", "contrib") for path in sorted((source / top).rglob("*.c"))]
     wanted = [name for name in names if any(fnmatch(name, pattern) or fnmatch(Path(name).name, pattern) for pattern in (*READ_PATH, *given.file))]
-    left_out, ran, found = coverage.count(server, directory, wanted, output / "logs", given.tests, print, {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
+    left_out, ran, found = coverage.count(server, directory, wanted, output / "logs", given.tests, print,
+                                           {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
     if left_out:
         print(f"left out, since they are not compiled by themselves: {', '.join(left_out)}")
     source = directory / "source"

@@ -11,8 +11,8 @@ from . import suite
 from .suite import Suite
 
 # files that results depend on, besides the servers
-OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/scenarios", "bench/aio_bench/servers.py", "bench/aio_bench/lab", "bench/aio_bench/explorer",
-                  "bench/aio_bench/mutants/points.py", "bench/aio_bench/mutants/switches.py", "test_aio--1.0.sql", "test_aio.control")
+OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/scenarios", "bench/aio_bench/servers.py", "bench/aio_bench/lab",
+                  "bench/aio_bench/explorer", "bench/aio_bench/mutants/points.py", "bench/aio_bench/mutants/switches.py", "test_aio--1.0.sql", "test_aio.control")
 
 
 def project_state() -> str:
