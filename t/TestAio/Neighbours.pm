@@ -15,9 +15,11 @@ use TestAio;
 our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without found_library holds_reads reach_all);
 
 # The directory in which libraries are compiled.  The directory above it is known once
-# PostgreSQL::Test::Utils has been initialized.
-our $built;
+# PostgreSQL::Test::Utils has been initialized, which has been done if TestAio::Preloaded runs the test.
+our $built = defined $PostgreSQL::Test::Utils::tmp_check ? PostgreSQL::Test::Utils::tempdir() : undef;
+no warnings 'void';
 INIT { $built = PostgreSQL::Test::Utils::tempdir() }
+use warnings FATAL => 'all';
 
 our $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 

@@ -1,0 +1,60 @@
+# Has prove fork its tests, and load beforehand what all of them load, which would take 70 ms of each one's CPU time:
+#
+#	perl -MTestAio::Preloaded -S prove t/server/reads/errors.pl
+#
+# servers/check does this; with plain prove each test is a process of its own that loads everything.
+
+package TestAio::Preloaded;
+
+use v5.36;
+use warnings FATAL => 'all';
+
+use B ();
+use FindBin ();
+use TAP::Parser::Iterator::Process ();
+use TAP::Parser::IteratorFactory ();
+use Test2::API ();
+use parent 'TAP::Parser::SourceHandler';
+
+# all but TestAio, which looks at the test's name
+use TestAio::Server;
+use TestAio::Strace;
+use TestAio::Reports;
+use TestAio::Tables;
+
+# INIT blocks look at the test's name, too: they wait for it
+my @init;
+BEGIN { @init = splice B::init_av()->object_2svref->@* }
+
+TAP::Parser::IteratorFactory->register_handler(__PACKAGE__);
+
+# more than prove's own handlers say of a file in Perl
+sub can_handle ($class, $source) { return $source->meta->{is_file} && $source->meta->{file}{lc_ext} eq '.pl' ? 1 : 0 }
+
+# Runs a test.  Does not return.
+sub _run ($file)
+{
+	$0 = $file;
+	@ARGV = ();
+	FindBin::again();
+	Test2::API::test2_post_preload_reset();
+	Test2::API::test2_stack()->clear;
+	Test::Builder->new->reset;
+	# names the test's log
+	require TestAio;
+	$_->() for @init;
+	do "./$file";
+	# prove would catch an error
+	print {*STDERR} $@;
+	exit($@ ? 255 : 0);
+}
+
+sub make_iterator ($class, $source)
+{
+	# "-" forks
+	my $iterator = TAP::Parser::Iterator::Process->new({ command => ['-'], merge => $source->merge });
+	_run(${ $source->raw }) if !$iterator->{pid};
+	return $iterator;
+}
+
+1;
