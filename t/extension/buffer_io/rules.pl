@@ -93,6 +93,15 @@ for_each_io_method(sub {
 		my $b = $aio->sql("SELECT buffer_create_toy('$t', 2)");
 		$sender->fails("SELECT buffer_call_start_io($b, true, true)", '0A000', qr/cannot execute buffer_call_start_io\(\) in a "walsender" process/, 'is refused');
 		$sender->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true)", '0A000', qr/cannot execute read_rel_block_ll\(\) in a "walsender" process/, 'and so is a batch');
+		# reads like any other session
+		if (!$aio->lacks('gate'))
+		{
+			$aio->evict($t);
+			$aio->sql("SELECT io_hold('$t')");
+			$sender->waits("SELECT count(*) FROM $t", 'IoGateHeld');
+			$aio->gate_release;
+			$sender->returns('4', 'its read is held');
+		}
 		$aio->end_session($sender);
 	}, log => qr/walsender sender ERROR:  cannot execute \w+\(\) in a "walsender" process/);
 
