@@ -48,6 +48,7 @@ my %defaults = (
 	max_logical_replication_workers => 0,
 	shared_buffers => '16MB',
 	jit => 'off',
+	max_prepared_transactions => 2,
 	# the process and the session, for patterns of log lines to name
 	log_line_prefix => '%m [%p] %b %q%a ',
 	log_statement => 'none',

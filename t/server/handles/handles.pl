@@ -275,7 +275,7 @@ with_each_io_method(sub {
 		$alice->fails("SELECT (SELECT batch_start()) FROM $t LIMIT 1", '55000', $refused);
 		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'elsewhere it does');
 	}));
-}, conf => { io_max_concurrency => 64 });
+}, conf => { shared_buffers => '64MB' });
 
 # A session in batch mode submits its staged reads before it waits for another session, so that two sessions cannot
 # wait for each other (ReadBuffersCanStartIO in 18, StartSharedBufferIO in 19, pgaio_io_wait_for_free).

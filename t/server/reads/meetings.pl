@@ -1,6 +1,6 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
 #
-# io_methods: worker io_uring; long: all
+# io_methods: io_uring; long: all
 use TestAio;
 
 # A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6

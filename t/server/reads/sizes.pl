@@ -1,6 +1,6 @@
 # How many blocks become one read.
 #
-# io_methods: io_uring; long: all
+# io_methods: worker; long: all
 use TestAio;
 
 # How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are
@@ -25,7 +25,7 @@ with_each_io_method(sub {
 		is($aio->io_during($alice, 'relation/normal', sub { $alice->gives("SELECT count(*) FROM $t", 41, "limit $limit, scan") }) =~ s{.*/}{}r,
 			41 * 8192, 'bytes');
 		$aio->proves($t);
-	}), each => [ [ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ] ], leaves => 'nothing');
+	}), each => [ [ 1 => 41 ], [ 7 => 6 ], [ 16 => 3 ], [ 31 => 2 ], [ 32 => 2 ], [ 128 => 2 ] ], leaves => 'nothing', skip => sub ($limit, $) { $limit =~ /^(?:7|128)$/ ? undef : only_long() });
 
 	# the vectors of handles are adjacent in shared memory
 	$aio->scenario('several of the longest in a batch', with('alice', 64, sub ($alice, $t) {
@@ -67,7 +67,7 @@ for_each_io_method(sub {
 	$aio->scenario('io_combine_limit', with_kind('alice', 300, sub ($alice, $t, $kind) {
 		my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
 		# limit, sizes of the operations on 128 blocks, reads of a stream and of a scan over 300
-		for ([ 33 => '33,33,33,29', 10, 14 ], [ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ], [ 128 => '128', 3, 9 ])
+		for ([ 33 => '33,33,33,29', 10, 14 ], [ 128 => '128', 3, 9 ], only_long() ? () : ([ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ]))
 		{
 			my ($limit, $sizes, $reads, $scanned) = @$_;
 			$alice->sql("SET io_combine_limit = $limit");
@@ -86,7 +86,7 @@ for_each_io_method(sub {
 			is($read =~ s{/.*}{}r, $scanned, 'reads') if $aio->method eq 'sync';
 			$aio->evict($t, $alice);
 		}
-	}), each => [ '', 'TEMP' ], leaves => 'nothing');
+	}), each => [ '', 'TEMP' ], leaves => 'nothing', skip => sub ($kind) { $kind ? only_long() : undef });
 
 	$aio->scenario('one I/O', with_kind('alice', 255, sub ($alice, $t, $kind) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
@@ -104,4 +104,4 @@ for_each_io_method(sub {
 		$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
 		$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed->($kind) ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
 	}), each => [ '', 'TEMP' ]);
-}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB', max_connections => 20 });
+}, conf => { io_max_combine_limit => 128, shared_buffers => '128MB' });

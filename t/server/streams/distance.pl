@@ -57,7 +57,7 @@ with_each_io_method(sub {
 		is(ahead_at($buffers, $aio, $t, $all, [0], eic => $eic), 15, "one full read, effective_io_concurrency = $eic");
 		is(ahead_at($buffers, $aio, $t, $even, [0], eic => $eic, combine => 1), 0, "a distance of one, effective_io_concurrency = $eic");
 	}), each => [ [ 0 => 0 ], [ 1 => 0 ], [ 2 => 1 ], [ 5 => 4 ], [ 16 => 14 ], [ 50 => 14 ] ],
-		skip => sub ($eic, $) { $no_gate // ($eic =~ /5/ ? only_long() : undef) });
+		skip => sub ($eic, $) { $no_gate // ($eic =~ /^(?:0|16)$/ ? undef : only_long()) });
 
 	my @first = map { $_ * 2 } 0 .. 7;
 	$aio->scenario('when each read is waited for: %s', with('', 200, sub ($t, $what, $blocks, $stops, $limits, $expected) {
@@ -68,7 +68,7 @@ with_each_io_method(sub {
 		[ 'up to the limit of reads', $even, \@first, { combine => 1, eic => 6 }, '0,1,3,5,5,5,5,5' ],
 		[ 'one read only', $even, \@first, { combine => 1, eic => 1 }, '0,0,0,0,0,0,0,0' ],
 		[ 'full reads', $all, [ map { $_ * 16 } 0 .. 5 ], { eic => 4 }, '0,1,3,3,3,3' ]
-	], skip => $starts_none);
+	], skip => sub ($what, @) { $starts_none // ($what =~ /one|limit/ ? only_long() : undef) });
 
 	$aio->scenario('after a pause', with('', 200, sub ($t) {
 		is(ahead_at($reads, $aio, $t, $even, [ 90, 98, 100, 110 ], eic => 16, pause_at => 50), '4,0,15,15', 'not beyond it, then as far as before');
@@ -116,9 +116,7 @@ with_each_io_method(sub {
 		is(ahead_at($reads, $aio, $t, $all, [ 0, 1, 2, 31 ], combine => 1, eic => 40, warm => [ 3 .. 30 ]),
 			$aio->major < 19 ? '0,1,0,0' : '0,1,0,7', 'misses after thirty hits');
 	}), skip => $starts_none);
-}, conf => { shared_buffers => '64MB',
-	# those of effective_io_concurrency = 0, and since 19 a lone miss among hits (server commit cceb1bf45e)
-	'test_aio.reach_synchronous_reads' => 'on' });
+}, conf => { shared_buffers => '64MB' });
 
 # Which setting limits a stream: effective_io_concurrency, for VACUUM and ANALYZE
 # maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
@@ -299,7 +297,7 @@ END
 }
 
 for_each_io_method(sub {
-	$aio->scenario('shared', sub { streams_share($aio, 1, 38) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
+	$aio->scenario('shared', sub { streams_share($aio, 1, 38) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache') // only_long());
 
 	$aio->scenario('shared, block by block', sub { streams_share($aio, 3, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 

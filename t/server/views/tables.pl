@@ -244,7 +244,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*) FILTER (WHERE lp_flags = 3) FROM generate_series(0, 49) b, heap_page_items(get_raw_page('$t', b))", 25, 'has pruned') if !$aio->lacks('pageinspect');
 		$look->('ANALYZE of pages that are pruned');
 	}));
-}, conf => { shared_buffers => '16MB', max_prepared_transactions => 2 });
+});
 
 # Rows that views must have, and those that they must not have: pg_stat_io for each kind of process,
 # pg_wait_events for each lock.  Statistics of one process, with each stats_fetch_consistency.  Guards
