@@ -208,7 +208,7 @@ for_each_io_method(sub {
 		my ($all, @by_workers) = $scan =~ /Buffers: shared(?: hit=\d+)? read=(\d+)/g;
 		is($all, 100, 'the parallel scan reads all blocks');
 		cmp_ok(sum0(@by_workers), '<=', 100, "the workers' shares: @by_workers");
-	}));
+	}), skip => only_long());
 
 	# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
 	$aio->scenario('what workers alone have done, BUFFERS %s', with('alice', sub ($alice, $buffers) {

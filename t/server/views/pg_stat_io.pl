@@ -246,7 +246,7 @@ with_each_io_method(sub {
 		is($bytes, $number * 3 * 40 * 8192, 'bytes of the sessions');
 		is("$all_reads/$all_bytes/$all_extends", "$reads/$bytes/$extends", 'pg_stat_io agrees');
 		ok($times[$_] > 0 && abs($times[$_] - $all_times[$_]) < 0.01, 'the times are the same') || diag("$theirs, $all") for 0, 1;
-	}), each => [ 1, 2 ]);
+	}), each => [ 1, 2 ], skip => sub ($number) { $number == 1 ? only_long() : undef });
 
 	# VACUUM of a hash index reads block by block, without a stream
 	$aio->scenario('VACUUM of a hash index', with('alice', 60, sub ($alice, $t) {
@@ -273,7 +273,7 @@ for_each_io_method(sub {
 		$alice->sql("SELECT count(*) FROM $t") for 1 .. 5;
 		cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
 		# each report is of another round of the background writer
-		for (1 .. 5)
+		for (1 .. 3)
 		{
 			my $last = $allocated->();
 			$alice->sql("SELECT invalidate_rel_block('$t', 7), read_rel_block_ll('$t', 7)");
@@ -317,7 +317,7 @@ for_each_io_method(sub {
 		cmp_ok($first->{'Shared Read Blocks'}, '>=', 200, "$workers workers: blocks that were read") || diag($first->{plan});
 		is_between($first->{'Shared Dirtied Blocks'}, 200, 209, 'the first scan makes each block dirty');
 		is(explained(@scan)->{'Shared Dirtied Blocks'}, 0, 'the second scan makes none dirty');
-	}), each => [ 0, 1, 2 ]);
+	}), each => [ 0, 1, 2 ], skip => sub ($workers) { $workers == 1 ? only_long() : undef });
 
 	$aio->scenario('blocks dirtied by readers of a temporary table', with('alice', sub ($alice) {
 		$alice->sql("SET temp_buffers = 100; CREATE TEMP TABLE h (n int, body text STORAGE PLAIN); INSERT INTO h SELECT i, repeat('x', 7000) FROM generate_series(1, 150) i; SELECT evict_rel('h')");
