@@ -124,14 +124,14 @@ sub agrees ($aio, $other, @tables)
 	return $other->gives($query, $expected, 'further rows');
 }
 
-with_each_io_method(sub {
+for_each_io_method(sub {
 	$aio->scenario('recovery', sub {
 		my @tables = shrink_and_grow($aio);
 		my $expected = $aio->sql(contents_of(@tables));
 		$aio->recovers;
 		$aio->gives(contents_of(@tables), $expected, 'the rows');
 		agrees($aio, $aio, @tables);
-	}, dies => 1);
+	}, dies => 1, skip => only_long());
 
 	# the map may be older than the file: it names blocks that are not there
 	$aio->scenario('a map of blocks that are not there', with('alice', 60, sub ($alice, $t) {
@@ -147,9 +147,6 @@ with_each_io_method(sub {
 		$aio->proves($t, blocks => 30);
 	}), dies => 1);
 
-});
-
-for_each_io_method(sub {
 	my $no_map = $aio->lacks('pg_freespacemap');
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
@@ -189,7 +186,7 @@ for_each_io_method(sub {
 		$aio->replayed_by($standby);
 		ok($standby->poll(sub { $standby->sql("SELECT writes > 0 AND write_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walreceiver' AND object = 'wal' AND context = 'normal'") eq 't' }), 'WAL receiver');
 		ok($aio->poll(sub { $aio->sql("SELECT reads > 0 AND read_bytes >= 100000 FROM pg_stat_io WHERE backend_type = 'walsummarizer' AND object = 'wal' AND context = 'normal'") eq 't' }), 'WAL summarizer');
-	});
+	}, skip => only_long());
 
 	# nobody else writes WAL meanwhile; it logs the running transactions 15 s after a change; server commit e64c733bb1
 	$aio->scenario('the WAL of the background writer is counted while it runs', sub {
@@ -226,11 +223,11 @@ for_each_io_method(sub {
 			return $used;
 		};
 		my $drop = sub {
-			$aio->sql(q{DO $$ BEGIN FOR i IN 1 .. 80 LOOP CREATE TABLE scenario.d (); DROP TABLE scenario.d; END LOOP; END $$});
+			$aio->sql(q{DO $$ BEGIN FOR i IN 1 .. 40 LOOP CREATE TABLE scenario.d (); DROP TABLE scenario.d; END LOOP; END $$});
 			return $memory->();
 		};
 		my $before = $drop->();
 		$drop->();
 		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
 	}, log => qr/LOG:  /);
-}, suffix => 'standby', streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
+}, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
