@@ -7,7 +7,7 @@ use TestAio;
 # unlogged, although the template's pages are not written yet, and the same pages in the other forks.
 with_each_io_method(sub {
 	$aio->scenario('crashes: %s', sub ($, $crashes) {
-		$aio->sql('CREATE DATABASE template TEMPLATE postgres');
+		$aio->sql('CREATE DATABASE template TEMPLATE postgres STRATEGY file_copy');
 		my $bob = $aio->session('bob', dbname => 'template');
 		for my $kind ('', 'UNLOGGED')
 		{
@@ -90,7 +90,7 @@ END
 			$aio->gives("SELECT count(*) FROM pg_buffercache WHERE reldatabase = $oid", 0, 'no buffer is left of a database that was dropped') if !$aio->lacks('pg_buffercache');
 		}
 		$aio->sql('CHECKPOINT');
-	}, each => [ 0, 1 ], dies => sub ($crashes) { $crashes });
+	}, each => [ 0, 1 ], dies => sub ($crashes) { $crashes }, skip => sub ($crashes) { $crashes ? undef : only_long() });
 	# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports.md#create-database-minimal)
 }, streaming => 1,
 	# with a ring so large that CREATE DATABASE does not write its pages, to use their buffers again
@@ -130,7 +130,7 @@ sub cancelled_when_full ($aio, $creator, $times)
 # CREATE DATABASE with wal_level = minimal and a template that has unlogged tables
 # (doc/reports.md#create-database-minimal).  On a server that has the bug, nobody can use their
 # indexes in the new database after a crash.
-# io_methods: io_uring; long: all
+# io_methods: long: all
 for_each_io_method(sub {
 	$aio->scenario('cancelled while it waits for a handle', sub {
 		$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
