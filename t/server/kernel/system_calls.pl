@@ -24,7 +24,7 @@ with_each_io_method(sub {
 		# cached blocks need none
 		$alice->sql("SELECT read_rel_block_ll('$t', 10, nblocks => 10)");
 		is(join(',', blocks_of('advice', system_calls($aio, $alice, $t, "SELECT pg_prewarm('$t', 'prefetch')"))), join(',', 0 .. 9, 20 .. 59), 'no advice about cached blocks');
-	}), each => [ '', 'TEMP' ], skip => $skip);
+	}), each => [ '', 'TEMP' ], skip => sub ($kind) { $skip // ($kind ? undef : only_long()) });
 
 	$aio->scenario('streams', with('alice', 120, sub ($alice, $t) {
 		my @blocks = map { ($_ * 7 + 3) % 120 } 0 .. 59;
@@ -259,7 +259,7 @@ for_each_io_method(sub {
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
 		$aio->proves($t, session => $alice);
-	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 1, 5, 16 ]) ], skip => sub ($kind, $limit) { $unable // ($kind && $limit != ($kind eq 'TEMP' ? 16 : 5) ? only_long() : undef) });
+	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 1, 5, 16 ]) ], skip => sub ($kind, $limit) { $unable // ($kind eq 'UNLOGGED' || $limit < 16 ? only_long() : undef) });
 
 	$aio->scenario('short reads and errors', with('alice', 20, sub ($alice, $t) {
 		for my $bytes (8192, 20000)
@@ -301,7 +301,7 @@ for_each_io_method(sub {
 		my $added = $aio->io_counts_during($alice, 'relation/vacuum', sub { $alice->sql("SET backend_flush_after = '64kB'; SET vacuum_buffer_usage_limit = '128kB'; VACUUM (TRUNCATE off) $u") });
 		cmp_ok($added->{writes}, '>=', 30, 'dirty pages are written');
 		is($added->{writebacks} > 0 ? 'yes' : 'no', $data eq 'yes' ? 'no' : 'yes', 'and written back');
-	}, each => [ [ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ] ], skip => sub ($setting, @) { $unable // $again // ($setting eq 'data, wal' ? only_long() : undef) });
+	}, each => [ [ 'data' => 'yes', 'no' ], [ 'wal, data' => 'yes', 'yes' ], [ 'data, wal' => 'yes', 'yes' ], [ 'wal' => 'no', 'yes' ], [ '' => 'no', 'no' ] ], skip => sub ($setting, @) { $unable // $again // ($setting =~ /^(?:data, )?wal$/ ? only_long() : undef) });
 
 	# Without direct I/O, system calls that fail, and those that must not be forgotten: requests to write back that a
 	# signal interrupts, a truncation that fails, WAL that cannot be read, the files of a new database.  Guards server
