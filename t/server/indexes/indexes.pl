@@ -90,7 +90,7 @@ with_each_io_method(sub {
 			$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.c_btree', true)) c", 1, 'amcheck finds nothing') if $am eq 'btree' && !$aio->lacks('amcheck');
 			$aio->sql("DROP INDEX scenario.c_$am");
 		}
-	}), each => [ 0, 2 ]);
+	}), each => [ 0, 2 ], skip => sub ($workers) { $workers ? undef : only_long() });
 
 	# rows that are deleted, but not for each snapshot, have their entries
 	$aio->scenario('a snapshot that is older than the index: %s', with('bob', 40, changes => 1, sub ($bob, $t, $am) {

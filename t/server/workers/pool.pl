@@ -74,8 +74,7 @@ with_each_io_method(sub {
 		set_workers($aio, 1);
 		for my $round (1 .. 64)
 		{
-			$aio->sql("SELECT evict_rel('$t'), evict_rel('$u')");
-			$bob->sql("SELECT read_rel_block_ll('$t', 1)");
+			$bob->sql("SELECT evict_rel('$t'), evict_rel('$u'); SELECT read_rel_block_ll('$t', 1)");
 			$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
 			$aio->poll(sub { $aio->stopped_workers }) or die "the only worker does not stand still\n";
 			$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
@@ -101,7 +100,7 @@ with_each_io_method(sub {
 
 	# there are places for 32 workers
 	$aio->scenario('workers that have gone leave their place to others', sub {
-		set_workers($aio, $_) for 20, 1, 20, 1;
+		set_workers($aio, $_) for 18, 1, 18, 1;
 		my ($alice, $t) = $aio->sessions_and_table('alice', 10);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 10)", 10, 'reads');
 		set_workers($aio, 3);
