@@ -1,7 +1,7 @@
 # Many sessions at once run random streams, single I/Os, scans and evictions, and are
 # cancelled at random.  Each row must be the one that was written.
 #
-#	TEST_AIO_STRESS_SECONDS		for each io_method; 0.2 by default, 0.6 in the long tier
+#	TEST_AIO_STRESS_SECONDS		for each io_method; 0.1 by default, 0.6 in the long tier
 #	TEST_AIO_SEED				begins with the statements of an earlier run
 #
 # io_methods: io_uring; long: all
@@ -10,7 +10,7 @@ use TestAio;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(1 << 30));
-my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // (only_long() ? 0.2 : 0.6);
+my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // (only_long() ? 0.1 : 0.6);
 
 # An even seed has sessions compete for few buffers.  An odd one lets each pin so many that
 # streams read 128 blocks at once.
@@ -58,10 +58,10 @@ for_each_io_method(sub {
 			my $present = $aio->sql("SELECT count(buffer) FROM generate_series(0, $blocks - 1) b, buffer_state('$t', b)");
 			cmp_ok($present, $evicts ? '==' : '>', 0, $evicts ? "$kind: no block is left" : "$kind: blocks are read");
 		}
-	});
+	}, skip => only_long());
 
 	$aio->scenario("seed $seed", sub {
-		my @sessions = $aio->sessions(map { "s$_" } 1 .. 5);
+		my @sessions = $aio->sessions(map { "s$_" } 1 .. (only_long() ? 3 : 5));
 		my ($t, $u) = ($aio->table('t', $blocks), $aio->table('u', $blocks, kind => 'UNLOGGED'));
 		my %temp = map { $_->name => $aio->table('v', $blocks, kind => 'TEMP', session => $_) } @sessions;
 		$_->sql('SET client_min_messages = error') for @sessions;

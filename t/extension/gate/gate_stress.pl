@@ -1,7 +1,7 @@
 # Random holds, releases, failures, short reads and devices under mixed load: scans, updates, DDL, VACUUM, sessions
 # that come and go.  Each row must be right, and no session may be left waiting.
 #
-#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.3 by default, or 1 in the long tier
+#	TEST_AIO_STRESS_SECONDS		for each io_method, 0.1 by default, or 1 in the long tier
 #	TEST_AIO_STRESS_METHODS		only these, such as "worker,io_uring"
 #	TEST_AIO_SEED				replays the statements and actions of an earlier run
 #
@@ -9,7 +9,7 @@
 use TestAio;
 use TestAio::Stress;
 
-my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // (only_long() ? 0.3 : 1);
+my $seconds = $ENV{TEST_AIO_STRESS_SECONDS} // (only_long() ? 0.1 : 1);
 my $seed = $ENV{TEST_AIO_SEED} // int(rand(2**31));
 diag("TEST_AIO_SEED=$seed");
 
