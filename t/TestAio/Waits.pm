@@ -250,7 +250,7 @@ sub on_their_turn ($method, $has_worker, @combinations)
 		my @possible = grep { _is_possible(@$combination, @$_) } @servers;
 		@possible = $possible[ $number % @possible ] if !$all && @possible;
 		my $end = $ends{ $combination->[1] };
-		@possible = () if !$all && ($end->{dies} ? int($number / 2) % 5 : $end->{limit} && int($number / 2 + 1) % 3);
+		@possible = () if !$all && ($end->{dies} ? int($number / 2) % (TestAio::only_long() ? 10 : 5) : $end->{limit} && int($number / 2 + 1) % 3);
 		push @on_turn, $combination if grep { $_->[0] eq $method && $_->[1] == $has_worker } @possible;
 	}
 	return @on_turn;

@@ -81,7 +81,7 @@ for_each_io_method(sub {
 			$aio->sql('DROP EXTENSION test_aio') if grep { $_->{sql} =~ /CREATE EXTENSION test_aio/ } @{ $examples{$document} };
 			run_examples($aio, @{ $examples{$document} });
 			$aio->sql("DROP TABLE $_") for split /\n/, $aio->sql("SELECT oid::regclass FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'");
-		}, skip => $uses_gate ? $aio->lacks('gate') // $aio->lacks('trace') : undef,
+		}, skip => ($uses_gate ? $aio->lacks('gate') // $aio->lacks('trace') : undef) // ($document =~ /gate|functions|trace/ ? only_long() : undef),
 			log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
 				qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
 	}

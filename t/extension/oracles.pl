@@ -59,7 +59,7 @@ with_each_io_method(sub {
 		my $told = $@;
 		cmp_ok(time - $began, '<', $aio->timeout / 2, 'nothing happens any more: the wait ends before its limit');
 		die $told;
-	}, \%nothing, [ 'the scenario runs to its end: waited in vain for: SELECT count(*) = 2 FROM (VALUES (1)) v; came: 1', qr/^/ ]);
+	}, \%nothing, [ 'the scenario runs to its end: waited in vain for: SELECT count(*) = 2 FROM (VALUES (1)) v; came: 1', qr/^/ ]) if !only_long();
 
 	notices($aio, 'a pin is left', sub {
 		my $t = $aio->table('t', 8);
@@ -129,6 +129,7 @@ with_each_io_method(sub {
 	conf => { restart_after_crash => 'on' });
 
 subtest 'a server that does not start' => sub {
+	plan skip_all => only_long() if only_long();
 	my $server = TestAio::Server->new('worker', name => 'extension-oracles_unable', own => 1, conf => { shared_buffers => '1' });
 	my $began = time;
 	ok(!eval { $server->launch->start; 1 }, 'start() dies');

@@ -38,7 +38,7 @@ sub unknown_server ($gate, $scenario)
 
 SKIP:
 {
-	my $reason = cannot_compile_library('PG_TEST_AIO_LAST_KNOWN', unknown => $unknown);
+	my $reason = only_long() // cannot_compile_library('PG_TEST_AIO_LAST_KNOWN', unknown => $unknown);
 	skip $reason, 1 if $reason;
 
 	unknown_server('on', sub ($aio, $alice, $t) {

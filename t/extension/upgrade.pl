@@ -39,7 +39,7 @@ C
 make -s -j2 -o .built_for PG_CONFIG="$0" with_llvm=no all install DESTDIR="$1/stage" pkglibdir=/lib datadir=/share
 END
 
-my $reason = cannot_compile($script, $version, $next);
+my $reason = only_long() // cannot_compile($script, $version, $next);
 plan skip_all => $reason if $reason;
 
 my $node = PostgreSQL::Test::Cluster->new('upgrade');

@@ -87,7 +87,7 @@ with_each_io_method(sub {
 		ok($aio->stop_with_sessions('INT'), 'the server stops');
 		$aio->launch->wait_until_ready;
 		$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
-	}), dies => 1, log => $aio->terminated('alice'));
+	}), dies => 1, log => $aio->terminated('alice'), skip => only_long());
 
 	$aio->scenario('later transactions', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$alice->sql('BEGIN; SAVEPOINT s');
@@ -133,7 +133,7 @@ with_each_io_method(sub {
 # buffer_create_toy() for a block that another session wants at the same moment, and that can no
 # longer be read.  A toy consists of zeroes.  If another session has pinned the buffer meanwhile,
 # the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
-# io_methods: sync; long: worker
+# io_methods: long: sync worker
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
 # Makes functions for two sessions that use a block until they meet there, or for so long.
@@ -165,7 +165,7 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 	END $$;
 	SQL
 
-my $cannot_preload = cannot_preload('fails_to_read');
+my $cannot_preload = only_long() // cannot_preload('fails_to_read');
 for_each_io_method(sub {
 	$aio->scenario('a toy of a block that cannot be read back', with('alice bob carol', 8, sub ($alice, $bob, $carol, $t) {
 		$aio->sql(UNTIL_THEY_MEET);

@@ -1,7 +1,7 @@
 # Without the gate: switched off, or the library not preloaded, then loaded by a statement; without its worker; and
 # its settings.  sql/privileges.sql tests who may use it.
 #
-# io_methods: sync; long: all
+# io_methods: io_uring; long: all
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -31,7 +31,7 @@ sub refuses ($aio, $why)
 
 with_each_io_method(sub {
 	$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
-}, leaves => 'nothing', suffix => 'off', io_methods => 'sync', conf => { 'test_aio.gate' => 'off' });
+}, leaves => 'nothing', suffix => 'off', io_methods => 'long: sync', conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method(sub {
 	# the hooks do not see such a statement as a whole
@@ -74,9 +74,10 @@ with_each_io_method(sub {
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->comes_back;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
-}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'worker', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
+}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'long: worker', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 
 subtest 'the size of its shared memory' => sub {
+	plan skip_all => only_long() if only_long();
 	my $node = PostgreSQL::Test::Cluster->new('156_size');
 	$node->init;
 	# in MB, with many possible processes

@@ -332,7 +332,7 @@ for_each_io_method(sub {
 		my ($bob) = $aio->sessions('bob');
 		$aio->traces_of("'$t'", sub { $bob->sql("SELECT read_rel_block_ll('$t', 3)") });
 		$aio->traced('seq, blockno', '1|3', 'and there can be a new one');
-	}), leaves => 'nothing', dies => 1);
+	}), leaves => 'nothing', dies => 1, skip => only_long());
 
 	$aio->scenario('no room', sub {
 		$aio->node->append_conf('postgresql.conf', 'test_aio.trace_size = 0');
@@ -343,6 +343,6 @@ for_each_io_method(sub {
 			$alice->fails("SELECT count(*) FROM $call", '55000', qr/there is no I\/O trace.*test_aio\.trace_size/s, $call);
 		}
 		$aio->proves($aio->table('t', 20));
-	}, leaves => 'nothing', dies => 1);
+	}, leaves => 'nothing', dies => 1, skip => only_long());
 },
 	needs => 'gate trace', conf => { 'test_aio.trace_size' => 20, restart_after_crash => 'on' });
