@@ -99,6 +99,18 @@ SELECT attempt(format('errno_from_string(%L)', n)) AS outcome, string_agg(n, ' '
 GROUP BY outcome ORDER BY min(n COLLATE "C");
 SELECT errno_from_string('EIO') > 0 AS positive, errno_from_string('EIO') <> errno_from_string('ENOSPC') AS different, errno_from_string(NULL);
 
+-- what filters and the trace refuse; a server may have neither
+SELECT call, outcome FROM (VALUES
+	('inj_io_short_read_attach(-4096)', '22023 | result must be a number of bytes or a negative errno | The smallest errno is -4095.'),
+	('inj_io_short_read_attach(0, pid => 0)', '22023 | pid must be between 1 and 2147483647'),
+	('inj_io_short_read_attach(0, relfilenode => 0)', '22023 | relfilenode must be between 1 and 4294967295'),
+	('inj_io_completion_wait(pid => -1)', '22023 | pid must be between 1 and 2147483647'),
+	('inj_io_completion_wait(blockno => -1)', '22023 | blockno must be between 0 and 4294967294'),
+	('io_trace_start(pid => 0)', '22023 | pid must be between 1 and 2147483647'),
+	('io_trace_start(''bad_view'')', '42809 | relation "bad_view" has no storage | This operation is not supported for views.'),
+	('io_trace_start(1::regclass)', '42P01 | relation with OID 1 does not exist')) calls (call, expected), attempt(call) outcome
+WHERE outcome <> expected AND outcome !~ '^(0A000 \| this server has no injection points|55000 \| (there |the server''s injection points ))';
+
 -- batches and handles
 SELECT attempt('batch_end()');
 SELECT attempt('read_rel_block_ll(''bad_heap'', 0, batchmode_exit => true)');

@@ -1,5 +1,6 @@
 --
--- Eviction: evict_rel(), invalidate_rel_block(), buffer_create_toy() and its I/O
+-- Eviction: evict_rel(), invalidate_rel_block(), buffer_state().  t/server/buffers/buffer_io.pl has the I/O of
+-- buffer_create_toy(), t/extension/calls.pl eviction beside other sessions.
 --
 \set ECHO none
 \pset format unaligned
@@ -12,12 +13,10 @@ RETURN (SELECT count(*) FROM read_buffers(rel, 0, (pg_relation_size(rel) / curre
 \set ECHO all
 
 -- dirty blocks are written first
-SELECT FROM evict_rel('eviction_heap');
-SELECT cached('eviction_heap');
-SELECT cached('eviction_heap');
-SELECT sum(i), count(*) FROM eviction_heap;
 UPDATE eviction_heap SET i = -i;
 SELECT FROM evict_rel('eviction_heap');
+SELECT cached('eviction_heap');
+SELECT cached('eviction_heap');
 SELECT sum(i), count(*) FROM eviction_heap;
 -- all of it again, when nothing is there
 SELECT FROM evict_rel('eviction_heap');
@@ -32,17 +31,15 @@ UPDATE eviction_heap SET i = -2 WHERE i = -1;
 SELECT FROM generate_series(0, 19) b, invalidate_rel_block('eviction_heap', b);
 SELECT count(*) FROM eviction_heap WHERE i = -2;
 
--- blocks that are pinned stay
+-- blocks that this session has pinned stay
 SELECT FROM evict_rel('eviction_heap');
 BEGIN;
 DECLARE c CURSOR FOR SELECT i FROM eviction_heap WHERE ctid IN ('(10,1)', '(11,1)');
 FETCH 1 FROM c;
-SELECT refcount FROM buffer_state('eviction_heap', 11);
 SELECT FROM invalidate_rel_block('eviction_heap', 10);
 SELECT FROM evict_rel('eviction_heap');
 FETCH 1 FROM c;
 COMMIT;
-SELECT FROM evict_rel('eviction_heap');
 
 -- temporary tables too
 CREATE TEMP TABLE eviction_temp (LIKE eviction_heap INCLUDING STORAGE);
@@ -64,28 +61,8 @@ SELECT FROM evict_rel('eviction_heap');
 SELECT * FROM buffer_state('eviction_heap', 12);
 SELECT count(*) FROM read_buffers('eviction_heap', 12, 1);
 SELECT buffer > 0 AS shared, flags, refcount, usage_count BETWEEN 0 AND 5 AS used FROM buffer_state('eviction_heap', 12);
-SELECT count(*) FROM eviction_temp;
 UPDATE eviction_temp SET i = i WHERE ctid = '(12,1)';
 SELECT buffer < 0 AS local, flags, refcount FROM buffer_state('eviction_temp', 12);
-
--- a toy: a buffer for a block, neither valid nor dirty
-SELECT buffer_create_toy('eviction_heap', 2) AS toy \gset
-SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
-SELECT buffer = :toy AS toy, buffer > 0 AS shared, flags, refcount FROM buffer_state('eviction_heap', 2);
-SELECT buffer_call_start_io(:toy, for_input => true, wait => false);
-SELECT FROM evict_rel('eviction_heap');
-SELECT FROM buffer_call_terminate_io(:toy, for_input => true, succeed => false, io_error => true, release_aio => true);
-SELECT FROM evict_rel('eviction_heap');
-SELECT count(*) FROM eviction_heap;
--- a valid block has no I/O to be started, neither in nor out
-SELECT buf[1] AS valid FROM read_buffers('eviction_heap', 2, 1) \gset
-SELECT buffer_call_start_io(:valid, true, true), buffer_call_start_io(:valid, false, true);
--- successful, without the reference of the AIO subsystem
-SELECT buffer_create_toy('eviction_temp', 2) AS toy \gset
-SELECT :toy < 0 AS local, buffer_call_start_io(:toy, true, true);
-SELECT FROM buffer_call_terminate_io(:toy, true, succeed => true, io_error => false, release_aio => false);
-SELECT buffer_call_start_io(:toy, true, true);
-SELECT FROM evict_rel('eviction_temp');
 
 DROP TABLE eviction_heap, eviction_temp;
 DROP FUNCTION cached;

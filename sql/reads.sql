@@ -1,5 +1,6 @@
 --
--- Reads: read_rel_block_ll() and read_buffers()
+-- Reads: read_rel_block_ll(), read_buffers() and streams; bad blocks.  t/server/streams and t/server/pages have the
+-- shapes and options of streams, and the messages about bad blocks.
 --
 \pset format unaligned
 \pset tuples_only
@@ -41,6 +42,34 @@ UPDATE reads_heap SET body = repeat(md5((-blk)::text), 250) WHERE blk = 5;
 SELECT FROM generate_series(38, 40) b, read_rel_block_ll('reads_heap', b);
 SELECT blk, body = repeat(md5((-blk)::text), 250) AS right FROM reads_heap WHERE blk IN (5, 39) ORDER BY blk;
 
+-- streams: repeats get the same buffer
+SELECT FROM evict_rel('reads_heap');
+SELECT array_agg(blocknum ORDER BY blockoff), count(DISTINCT buf) FROM read_stream_for_blocks('reads_heap', ARRAY[3, 3, 4, 3, 3, 4, 5, 5]);
+-- a lower bound other than 1 is a dimension of one all the same
+SELECT blockoff, blocknum FROM read_stream_for_blocks('reads_heap', '[5:7]={7,8,9}');
+-- several in one query, and one that is not read to its end
+SELECT a.blocknum, b.blocknum FROM read_stream_for_blocks('reads_heap', ARRAY[1, 2]) a, read_stream_for_blocks('reads_heap', ARRAY[2, 3]) b;
+SELECT blocknum FROM read_stream_for_blocks('reads_heap', ARRAY[7, 8, 9]) LIMIT 1;
+-- arrays that are not flat, as PL/pgSQL keeps them, and ones with a bitmap of no nulls
+DO $$
+DECLARE
+	blocks int[] := '{}';
+	without_nulls int[] := '{5,NULL,7}';
+BEGIN
+	FOR i IN 0 .. 9 LOOP
+		blocks[i] := 39 - i;
+	END LOOP;
+	without_nulls[2] := 6;
+	RAISE NOTICE '%, %', (SELECT array_agg(blocknum ORDER BY blockoff) FROM read_stream_for_blocks('reads_heap', blocks)),
+		(SELECT array_agg(blocknum ORDER BY blockoff) FROM read_stream_for_blocks('reads_heap', without_nulls));
+	RAISE NOTICE '%, %', (SELECT r.blocks FROM read_stream_run('reads_heap', blocks, per_buffer_data => 8) r),
+		(SELECT r.blocks FROM read_stream_run('reads_heap', without_nulls, per_buffer_data => 8) r);
+	blocks[4] := NULL;
+	PERFORM read_stream_run('reads_heap', blocks);
+EXCEPTION WHEN null_value_not_allowed THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
+
 -- other kinds of relations
 CREATE INDEX reads_index ON reads_heap (blk);
 CREATE UNLOGGED TABLE reads_unlogged AS SELECT * FROM reads_heap;
@@ -53,6 +82,19 @@ SELECT evict_rel(rel), read_rel_block_ll(rel, 0), evict_rel(rel) FROM unnest(ARR
 SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks FROM read_buffers('reads_temp', 3, 5);
 SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks, buf[1] < 0 AS local FROM read_buffers('reads_temp', 2, 3);
 SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(CASE blk WHEN 5 THEN -blk ELSE blk END::text), 250)) AS right FROM reads_temp;
+
+-- bad blocks: zeroed in the buffer pool only; a block that is rewritten has a right checksum, but its header stays
+SET client_min_messages = error;
+\set right 'SELECT string_agg(blk::text, '','' ORDER BY blk) FROM reads_heap WHERE blk < 10 AND body = repeat(md5(blk::text), 250)'
+SELECT FROM modify_rel_block('reads_heap', 3, corrupt_header => true);
+SELECT FROM modify_rel_block('reads_heap', 4, corrupt_checksum => true);
+SELECT FROM modify_rel_block('reads_heap', 6, zero => true);
+SELECT FROM read_rel_block_ll('reads_heap', 2, nblocks => 5, zero_on_error => true);
+:right;
+SELECT FROM generate_series(0, 9) b, modify_rel_block('reads_heap', b);
+SET zero_damaged_pages = on;
+:right;
+RESET zero_damaged_pages;
 
 DROP MATERIALIZED VIEW reads_matview;
 DROP TABLE reads_heap, reads_unlogged, reads_temp;
