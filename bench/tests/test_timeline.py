@@ -9,9 +9,8 @@ from pathlib import Path
 from aio_bench.project import Problem
 from aio_bench.timeline import command, panels, trace
 from aio_bench.timeline.panels import Window
-from aio_bench.timeline.trace import Wait
 
-from . import WithDirectory, browser, traces
+from . import WithDirectory, traces
 
 
 def written(directory: Path, name: str, rows: list[dict[str, object]]) -> str:
@@ -74,11 +73,7 @@ class Panels(unittest.TestCase):
         with self.assertRaises(Problem):
             panels.of([trace.from_rows("x", rows)], "f")
 
-    def test_share_of_time_waited(self) -> None:
-        waits = [Wait(1, 0, 1), Wait(2, 0.5, 1.5), Wait(1, 3, 3.5)]
-        self.assertEqual(panels.covered(waits, Window(0, 4), 4), [1, 0.5, 0, 0.5])
-        self.assertEqual(panels.covered(waits, Window(0, 4), 1), [0.5])
-        self.assertEqual(panels.covered(waits, Window(3, 4), 2), [1, 0])
+    def test_more_values_than_pixels(self) -> None:
         self.assertEqual(panels.highest([(0, 1), (0.5, 9), (0.9, 2), (3, 4)], Window(0, 4), 4), [(0, 9), (3, 4)])
 
     def test_a_part(self) -> None:
@@ -102,13 +97,13 @@ class Files(WithDirectory):
         first = written(self.directory, "18.jsonl", traces.serial(50))
         second = written(self.directory, "19.jsonl", traces.varied())
         names = [self.out("x.png"), self.out("x.svg")]
-        status, said = run(first, "--zoom", "5", second, "--size", "600x500", "-o", names[0], "-o", names[1])
+        status, said = run(first, "--zoom", "5", second, "-o", names[0], "-o", names[1])
         self.assertEqual((status, said.split()), (0, names))
         self.assertEqual(Path(names[0]).read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
         drawn = Path(names[1]).read_text()
         self.assertIn("<svg", drawn)
         again = self.out("again.svg")
-        run(first, second, "--zoom", "5", "--size", "600x500", "-o", again)
+        run(first, second, "--zoom", "5", "-o", again)
         self.assertEqual(Path(again).read_text(), drawn)
 
     def test_one_io_and_none(self) -> None:
@@ -123,45 +118,3 @@ class Files(WithDirectory):
             self.assertEqual(status, 1)
             self.assertTrue(said.startswith("bench/timeline: "), said)
             self.assertNotIn("Traceback", said)
-
-
-class Page(browser.PageTest):
-    """The HTML file in a browser."""
-
-    def draw(self, *named: tuple[str, list[dict[str, object]]]) -> None:
-        path = self.directory / "timeline.html"
-        status, said = run(*(written(self.directory, f"{name}.jsonl", rows) for name, rows in named), "-o", str(path))
-        self.assertEqual(status, 0, said)
-        self.browser.open(path)
-
-    def titles(self) -> list[list[str]]:
-        """Returns what is told under the mouse, by groups of bars."""
-        return self.browser.run("return [...document.querySelectorAll('g[id^=\"ios \"]')].map(group => [...group.querySelectorAll('title')].map(title => title.textContent))")
-
-    def test_a_bar_an_io(self) -> None:
-        self.draw(("18", traces.serial(40)), ("19", traces.parallel(10000)))
-        self.assertEqual([len(group) for group in self.titles()], [40, 10000])
-        self.assertIn("18: 42.0 ms, 19: 626 ms", self.browser.driver.title)
-
-    def test_each_is_told_where_it_is(self) -> None:
-        self.draw(("18 <a> &", traces.varied()))
-        [failed] = [text for group in self.titles() for text in group if "result ERROR (-5)" in text]
-        for words in ("large, block 24 to 25", "client backend 100; submitted 0.700 ms, completed 1.800 ms", "client backend 101 waited 800 µs from 1.000 ms"):
-            self.assertIn(words, failed)
-        # lower blocks are lower in the picture
-        tops = self.browser.run("""
-            return [...document.querySelectorAll('g[id^="ios "] title')].map(title =>
-                [Number(title.textContent.match(/block (\\d+)/)[1]), title.parentNode.getBoundingClientRect().bottom])""")
-        self.assertEqual([block for block, _ in sorted(tops)], [block for block, _ in sorted(tops, key=lambda each: -each[1])])
-
-    def test_zoomed(self) -> None:
-        self.draw(("18", traces.serial(40)))
-        widths = self.browser.run("""
-            const svg = document.querySelector('svg'), widths = [svg.viewBox.baseVal.width];
-            for (const event of [new WheelEvent('wheel', {deltaY: -1, clientX: 300, clientY: 300}), new MouseEvent('dblclick')]) {
-                svg.dispatchEvent(event);
-                widths.push(svg.viewBox.baseVal.width);
-            }
-            return widths""")
-        self.assertLess(widths[1], widths[0])
-        self.assertEqual(widths[2], widths[0])

@@ -17,7 +17,8 @@ A server that waits for each of them reads one block at a time.  One that goes o
 The demo measures this on the machine's storage, then on a simulated device where each read takes 1 ms."""
 
 LEGEND = """\
-The timeline of the statement on the device: a bar is a read, orange is time in which the session waits for one."""
+The timeline of the statement on the device: a bar is a read, orange is time in which the session waits for one.
+Perfetto opens the .json files."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def run(given: Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from ..timeline import draw, panels, trace
+    from ..timeline import export, panels, picture, trace
     from . import casefile, measure, session, table, wording
     from .output import Output
 
@@ -50,9 +51,13 @@ def run(given: Namespace) -> int:
             # kept at once, so that a later failure does not lose it
             written.append(output.keep(reports[-1]))
         recorded = lab.record(traced := cases[-1].variants[0])
-        drawn = panels.of(trace.from_rows(server.label, *each) for server, each in zip(reports[-1].servers, recorded))
-    paths = [output.directory / f"timeline.{suffix}" for suffix in ("png", "html")]
-    draw.write(drawn, paths, title=wording.recorded(reports[-1], traced.label), zoom=ZOOM)
+    traces = [trace.from_rows(server.label, *each) for server, each in zip(reports[-1].servers, recorded)]
+    drawn = panels.of(traces)
+    paths = [output.directory / "timeline.png"]
+    picture.draw(drawn, paths, wording.recorded(reports[-1], traced.label), zoom=ZOOM)
+    for number, each in enumerate(traces, 1):
+        paths.append(output.directory / f"timeline-{number}.json")
+        paths[-1].write_text(export.chrome(each))
     output.own(*paths)
     for number, report in enumerate(reports):
         # servers and machine are the same the second time

@@ -1,1 +1,1 @@
-"""Draws traces of I/Os.  trace.py reads them, panels.py decides what is drawn, draw.py writes files."""
+"""Draws traces of I/Os.  trace.py reads them, panels.py decides what is drawn, picture.py draws it, export.py writes it for Perfetto."""

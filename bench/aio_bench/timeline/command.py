@@ -1,32 +1,24 @@
-"""bench/timeline: draws traces.  The drawing libraries are imported after requirements has made sure of them."""
+"""bench/timeline: draws traces.  The drawing libraries are imported after provide has made sure of them."""
 
 import argparse
 from pathlib import Path
 
 from .. import project
-from . import draw, export, panels, trace
+from . import export, panels, trace
 
 EPILOG = f"""\
 A file has a line for each I/O, as JSON:
   psql -XAtc '{trace.QUERY}' >FILE
 """
 
-
 #: the suffix of Chrome trace events, a file of which has one trace
 EXPORT = ".json"
 
 
-def _size(text: str) -> tuple[int, int]:
-    width, _, height = text.partition("x")
-    if not (width.isdigit() and height.isdigit()) or min(int(width), int(height)) < 300:
-        raise argparse.ArgumentTypeError(f"{text}: WIDTHxHEIGHT in pixels, at least 300x300")
-    return int(width), int(height)
-
-
 def _output(text: str) -> Path:
     path = Path(text)
-    if path.suffix not in (*draw.SUFFIXES, EXPORT):
-        raise argparse.ArgumentTypeError(f"{text}: must end in {', '.join((*draw.SUFFIXES, EXPORT))}")
+    if path.suffix not in (".png", ".svg", EXPORT):
+        raise argparse.ArgumentTypeError(f"{text}: must end in .png, .svg or {EXPORT}")
     return path
 
 
@@ -37,15 +29,13 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a file of rows of io_trace, or a connection string such as 'host=/tmp dbname=postgres'")
     parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
-                        help="output file, ending in .png, .svg or .html; or, with one trace, in .json (Chrome trace events, for Perfetto);"
+                        help="output file, ending in .png or .svg; or, with one trace, in .json (Chrome trace events, for Perfetto);"
                              " once or several times (default: timeline.png)")
     parser.add_argument("--label", action="append", default=[], help="name of the first trace, of the second … (default: the file's name, the server's version)")
-    parser.add_argument("--title", default="", help="title above the whole")
     parser.add_argument("--relation", help="draw only I/Os of this relation")
     parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="begin this long after the trace's first I/O")
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end this long after the trace's first I/O")
     parser.add_argument("--zoom", type=float, metavar="MS", help="show this many ms from the beginning beside the whole")
-    parser.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="size of a picture in pixels")
     parsed = parser.parse_intermixed_args(argv)
     if len(parsed.label) > len(parsed.traces):
         parser.error("more labels than traces")
@@ -72,8 +62,9 @@ def main(argv: list[str] | None = None) -> int:
             found = panels.of(traces, parsed.relation)
             if parsed.begin > (last := max(panel.end for panel in found)):
                 raise project.Problem(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
-            draw.write(found, drawn, title=parsed.title, begin=parsed.begin, end=parsed.end,
-                       zoom=parsed.zoom, size=parsed.size)
+            from . import picture
+
+            picture.draw(found, drawn, begin=parsed.begin, end=parsed.end, zoom=parsed.zoom)
         print("\n".join(map(str, paths)))
         return 0
 

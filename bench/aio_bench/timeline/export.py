@@ -24,7 +24,7 @@ def _events_of(io: Io, last: float) -> Iterator[Event]:
     own = {"id2": {"local": io.seq}}
     yield _event("b", io.pid, f"read {io.target}", io.start, **own,
                  args={"block": io.block, "blocks": io.blocks, "in_progress": io.in_progress, "lookahead_distance": io.lookahead, "held": io.held})
-    yield _event("e", io.pid, f"read {io.target}", end, **own, args={"completed": io.end is not None, "result": io.result})
+    yield _event("e", io.pid, f"read {io.target}", end, **own, args={"completed": io.end is not None, "result": io.result, "executed_by": io.executed_by})
     if io.in_progress is not None:
         yield _slice(io.pid, f"stage {io.target}", io.staged, io.start)
     for wait in io.waits:

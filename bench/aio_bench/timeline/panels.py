@@ -102,23 +102,6 @@ class Panel:
         return "; ".join(words)
 
 
-def covered(waits: list[Wait], window: Window, pieces: int) -> list[float]:
-    """Returns, for each piece of the window, the share in which a process waited."""
-    length = (window.end - window.begin) / pieces
-    shares = [0.0] * pieces
-    until = window.begin
-    for wait in sorted(waits, key=lambda wait: wait.start):
-        # overlapping waits count once
-        start, end = max(wait.start, until), min(wait.end, window.end)
-        until = max(until, end)
-        piece = int((start - window.begin) / length)
-        while piece < pieces and window.begin + piece * length < end:
-            low = window.begin + piece * length
-            shares[piece] += max(0.0, min(end, low + length) - max(start, low)) / length
-            piece += 1
-    return [min(1.0, share) for share in shares]
-
-
 def highest(steps: Steps, window: Window, pieces: int) -> Steps:
     """Returns the highest value of each piece of the window, as a line of more steps than pixels is an area."""
     length = (window.end - window.begin) / pieces
@@ -155,6 +138,15 @@ def processes(panels: Iterable[Panel]) -> dict[str, list[int]]:
     for panel in panels:
         own = found.setdefault(panel.trace.label, [])
         own += sorted({io.pid for io in panel.ios} - set(own))
+    return found
+
+
+def windows(panels: list[Panel], begin: float = 0.0, end: float | None = None, zoom: float | None = None) -> list[Window]:
+    """Returns the window of each column.  The first is a little longer than the longest trace."""
+    last = max(panel.end for panel in panels)
+    found = [Window(begin, end if end is not None else begin + (last - begin) * 1.01 or 1)]
+    if zoom is not None and zoom < found[0].end - begin:
+        found.append(Window(begin, begin + zoom))
     return found
 
 

@@ -1,5 +1,9 @@
-"""A timeline as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
-number of I/Os in progress."""
+"""Timelines of traces as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
+number of I/Os in progress.
+
+    drawn = panels.of([trace.load("18.jsonl"), trace.load("19.jsonl")])
+    picture.draw(drawn, [Path("timeline.png")], zoom=30)
+"""
 
 import textwrap
 from dataclasses import dataclass
@@ -9,7 +13,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import numpy
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -68,8 +71,6 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float)
             edgecolor=BAD if bad else colour if outcome == "open" else to_rgba(colour, OPACITY.get(outcome, 1)),
             hatch=HATCHES[outcome] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
             joinstyle="miter", capstyle="butt", zorder=3 if bad else 2,
-            # by which the page finds them
-            gid=f"ios {panel.trace.label} {','.join(str(io.seq) for io in ios)}",
         ))
 
 
@@ -81,15 +82,11 @@ def _lanes(panel: Panel) -> list[list[Wait]]:
     return [[wait for wait in panel.waits if wait.pid == pid] for pid in waiters] or [[]]
 
 
-def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
-    """Draws the waits.  Each pixel shows the share of its time, so that a lane of short waits is as dense as they
-    are."""
+def _draw_waits(axes: Axes, panel: Panel) -> None:
+    """Draws the waits.  They do not snap to pixels, so that a lane of short waits is the paler the less time they take."""
     lanes = _lanes(panel)
     for number, waits in enumerate(lanes):
-        shares = content.covered(waits, window, pixels)
-        colours = numpy.array([[to_rgba(WAIT, share) for share in shares]])
-        axes.imshow(colours, extent=(window.begin, window.end, number + 0.1, number + 0.9), aspect="auto", interpolation="nearest", zorder=2)
-    axes.set_xlim(window.begin, window.end)
+        axes.broken_barh([(wait.start, wait.end - wait.start) for wait in waits], (number + 0.1, 0.8), color=WAIT, linewidth=0, snap=False, zorder=2)
     axes.set_ylim(0, len(lanes))
     several = len(lanes) > 1
     axes.set_yticks([number + 0.5 for number in range(len(lanes))] if several else [], map(str, panel.waiters) if several else [])
@@ -180,7 +177,7 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     low, high = scale.low, scale.high
     margin = max(0.5, (high - low) * 0.03)
     _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
-    _draw_waits(waits, panel, window, pixels[1])
+    _draw_waits(waits, panel)
     lookahead = _draw_steps(steps, panel, window, scale, pixels[1])
     bars.set_ylim(low - margin, high + margin)
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -216,8 +213,9 @@ def _axes(figure: Figure, heights: list[float], legend: float, windows: list[Win
     return columns, figure.add_subplot(grid[-1, :])
 
 
-def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int]) -> Figure:
-    width, height = (pixels / DPI for pixels in size)
+def _figure(panels: list[Panel], windows: list[Window], title: str) -> Figure:
+    # in inches
+    width, height = 10 + 5 * len(windows), 1.4 + 4 * len(panels)
     figure = pyplot.figure(figsize=(width, height), dpi=DPI, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.05, hspace=0)
     pids = content.processes(panels)
@@ -225,10 +223,9 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
     per_row = max(1, min(len(entries), int(width / 2.5)))
     legend = 0.2 * -(-len(entries) // per_row)
     # lanes and steps have fixed heights, in inches; the bars have the rest
-    small = height / len(panels) < 4
-    lanes = [(0.1 if small else 0.2) + 0.1 * len(_lanes(panel)) for panel in panels]
-    steps = 0.3 if small else 0.5
-    rest = max(0.4, (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5)
+    lanes = [0.2 + 0.1 * len(_lanes(panel)) for panel in panels]
+    steps = 0.5
+    rest = (height - legend - 0.9 - sum(lanes)) / len(panels) - steps - 0.5
     columns, below = _axes(figure, [each for lane in lanes for each in (rest, lane, steps)], legend, windows)
     # a window without I/Os has the axes of the whole
     shown = [[panel.within(window) or panel for window in windows] for panel in panels]
@@ -238,7 +235,7 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
             rows = column[3 * number:3 * number + 3]
             rows[0].set_title(words, loc="left", fontsize=9)
             scale = _scale([other for other in others if other.target == panel.target])
-            _draw_panel(rows, own, pids[panel.trace.label], window, scale, (rest * DPI, size[0] // len(windows)),
+            _draw_panel(rows, own, pids[panel.trace.label], window, scale, (rest * DPI, int(width * DPI) // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
     figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")
@@ -247,9 +244,13 @@ def _figure(panels: list[Panel], windows: list[Window], title: str, size: tuple[
     return figure
 
 
-def draw(panels: list[Panel], windows: list[Window], title: str, size: tuple[int, int], path: Path) -> None:
-    figure = _figure(panels, windows, title, size)
-    # the same trace makes the same file
-    with matplotlib.rc_context({"svg.hashsalt": "timeline"}):
-        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+def draw(panels: list[Panel], paths: list[Path], title: str = "", begin: float = 0.0, end: float | None = None, zoom: float | None = None) -> None:
+    """Draws the panels into each file.  The suffix decides the format.  Times are in ms.  zoom shows this many ms from
+    the beginning beside the whole."""
+    for path in paths:
+        # laid out anew, so that the same trace makes the same file
+        figure = _figure(panels, content.windows(panels, begin, end, zoom), ": ".join(filter(None, [title, content.finding(panels)])))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with matplotlib.rc_context({"svg.hashsalt": "timeline"}):
+            figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+        pyplot.close(figure)

@@ -8,7 +8,7 @@ from ..lab import output as of_lab
 from ..lab import wording
 from ..lab.results import Report
 from ..lab.stats import CONFIDENCE
-from ..timeline import draw, panels
+from ..timeline import panels, picture
 from ..timeline.trace import Trace
 from . import suite, summary
 from .findings import Findings
@@ -28,9 +28,6 @@ VERDICTS = {
     "both": ("open", "fails on both"), "mended": ("good", "failed before, passes after"),
 }
 
-# in pixels
-WIDTH, HEIGHT_OF_PANEL, HEIGHT_OF_REST = 1500, 400, 140
-
 # the share of a timeline that is shown beside the whole
 ZOOM = 0.06
 
@@ -38,8 +35,7 @@ ZOOM = 0.06
 def _timelines(report: Report, variant: str, traces: list[Trace]) -> Markup:
     drawn, title = panels.of(traces), wording.recorded(report, variant)
     zoom = float(f"{max(panel.end for panel in drawn) * ZOOM:.1g}")
-    size = (WIDTH, HEIGHT_OF_REST + HEIGHT_OF_PANEL * len(drawn))
-    image = of_lab.drawn(lambda path: draw.write(drawn, [path], title=title, zoom=zoom, size=size), "I/Os before and after, over time", "png")
+    image = of_lab.drawn(lambda path: picture.draw(drawn, [path], title, zoom=zoom), "I/Os before and after, over time", "png")
     words = Markup().join(Markup("<li><b>{}</b>, {}: {}</li>").format(panel.trace.label, panel.target, panel.summary()) for panel in drawn)
     return Markup("<h3>Timeline of {}</h3><ul>{}</ul>{}").format(title, words, image)
 
