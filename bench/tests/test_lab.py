@@ -16,7 +16,7 @@ from aio_bench.lab import arguments, command, measure, output, picture, session,
 from aio_bench.lab.results import Report
 from rich.console import Console
 
-from . import CASES, WithDirectory, browser, load_case
+from . import CASES, WithDirectory, load_case
 from .test_report import many, report, shown
 
 
@@ -150,40 +150,19 @@ class Reports(WithDirectory):
         self.assertNotIn("QUICK", self.drawn(report()))
         made = replace(report(), quick=True)
         self.assertIn("QUICK", self.drawn(made))
-        self.assertIn("A quick session", output.render([made], [], quick=False))
         self.assertIn("Quick: signs at best", " ".join(shown(made, 80)))
+
+    def test_page_has_the_tables_and_what_failed(self) -> None:
+        """test_trial.py shows such a page to a browser."""
+        page = output.render([report(2, "io_uring"), many()], [("R99", "it <broke>")])
+        for words in ("R99 could not be measured: it &lt;broke&gt;", "slower, as expected", "a reason"):
+            self.assertIn(words, page)
 
     def test_devices_are_told(self) -> None:
         made = replace(report(), case=load_case("p02_index_only_scan"), runs={})
         self.assertEqual(wording.how_read(made), "direct I/O, or simulated device io2")
         simulated = replace(report(), case=load_case("d01_device"))
         self.assertEqual((wording.how_read(simulated), wording.storage(simulated)), ("simulated device", "ext4 on /dev/sda1; not read: reads are simulated"))
-        self.assertIn("one direct read", wording.storage(simulated, report()))
+        self.assertIn("one direct read", wording.storage(report()))
         self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
         self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)
-
-
-class Page(browser.PageTest):
-    """The report page in a real browser."""
-
-    @classmethod
-    def html(cls) -> str:
-        return output.render([report(2, "io_uring"), many()], [("R99", "it <broke>")], quick=True)
-
-    def test_pictures_are_seen(self) -> None:
-        sizes = self.browser.run("return [...document.images].map(image => [image.complete, image.naturalWidth])")
-        # the comparisons of both cases, then a picture of each
-        self.assertEqual(len(sizes), 3)
-        for complete, width in sizes:
-            self.assertTrue(complete)
-            self.assertGreater(width, 500)
-
-    def test_what_is_told(self) -> None:
-        text = self.browser.run("return document.body.innerText")
-        for words in ("R99 could not be measured: it <broke>", "A quick session", "slower, as expected", "a reason"):
-            self.assertIn(words, text)
-        rows = self.browser.run("return document.querySelector('table').rows.length")
-        self.assertEqual(rows, 2)
-
-    def test_fits_narrow_and_wide_windows(self) -> None:
-        self.check_widths()

@@ -23,7 +23,8 @@ from aio_bench.trial.findings import Findings
 from aio_bench.trial.kept import Kept, Key
 from aio_bench.trial.suite import Suite
 
-from . import WithDirectory, browser
+from . import WithDirectory
+from .browser import Browser
 from .test_report import report
 from .traces import parallel, serial
 
@@ -412,28 +413,30 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.changes(found), ["what else changed: not looked at", "  not done: why"])
 
 
-class Page(browser.PageTest):
-    @classmethod
-    def html(cls) -> str:
-        return page.render(made())
+class Page(WithDirectory):
+    """The page in a real browser."""
 
-    def test_pictures_and_timeline_are_seen(self) -> None:
-        sizes = self.browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
+    def test_is_seen_and_needs_nothing_else(self) -> None:
+        browser = self.enterContext(Browser())
+        path = self.directory / "page.html"
+        path.write_text(page.render(made()))
+        browser.driver.get(path.as_uri())
+        sizes = browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
         # all comparisons, a picture for each case, and the timeline of one
         self.assertEqual(len(sizes), 4)
         self.assertEqual(sum("over time" in alt for alt, _ in sizes), 1)
         self.assertTrue(all(width > 500 for _, width in sizes))
-
-    def test_what_is_told(self) -> None:
-        text = self.browser.run("return document.documentElement.textContent")
+        text = browser.run("return document.documentElement.textContent")
         for words in ("2 of 9 statements", "the <differences>", "By schedules: nothing else", "y is never true", "9 of 10 lines are executed", "2 tried, 1 noticed, 1 not",
                       "fails after, passed before", "the <log>", "Quick", "Not measured yet: t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
-
-    def test_each_case_is_linked(self) -> None:
-        links = self.browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
-        self.assertEqual({hash for hash, _ in links}, {"#slower", "#r03_repeated_blocks"})
-        self.assertTrue(all(there for _, there in links))
-
-    def test_fits_narrow_and_wide_windows(self) -> None:
-        self.check_widths()
+        links = browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
+        self.assertEqual(links, [["#r03_repeated_blocks", True], ["#slower", True]])
+        # a narrow and a wide window can show it without scrolling it sideways
+        for width in (500, 1400):
+            browser.driver.set_window_size(width, 900)
+            wanted, given = browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+            self.assertLessEqual(wanted, given)
+        self.assertEqual([entry["message"] for entry in browser.driver.get_log("browser") if entry["level"] == "SEVERE"], [])
+        fetched = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
+        self.assertEqual([url for url in fetched if not url.startswith("data:")], [])

@@ -84,7 +84,7 @@ def run(given: Namespace) -> int:
         # written before it is shown, and even if interrupted, so that hours of work are not lost
         written = None
         if not given.bisect and (reports or failures):
-            written = Output(given.output).write_page(reports, failures, given.quick)
+            written = Output(given.output).write_page(reports, failures)
         if written and sys.exc_info()[0]:
             console.print(f"kept: {written}", soft_wrap=True, markup=False)
         elif isinstance(sys.exc_info()[1], KeyboardInterrupt):

@@ -2,16 +2,17 @@
 page.html is its template."""
 
 import base64
+import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
+from rich.console import Console
 
 from .. import project
-from . import picture, wording
+from . import picture, table, wording
 from .results import Report
 
 STYLE = """
@@ -19,10 +20,9 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
 .wide { overflow-x: auto }
-.interval { white-space: nowrap }
 img { width: 100%; height: auto }
-pre { background: #f5f5f5; padding: .7rem; overflow-x: auto; white-space: pre-wrap }
-.as-expected { color: #00684a } .unexpected { color: #b3261e; font-weight: bold } .note { color: #666 }
+pre { background: #f5f5f5; padding: .7rem; overflow-x: auto }
+.bad { color: #b3261e; font-weight: bold }
 section { border-top: 3px solid #222; margin-top: 3rem }
 """
 
@@ -45,29 +45,31 @@ def drawn(draw: Callable[[Path], None], told: str, kind: str = "svg") -> Markup:
     return Markup(f'<img alt="{escape(told)}" src="data:image/{kind.replace("svg", "svg+xml")};base64,{data}">')
 
 
-def image(report: Report) -> Markup:
+def _image(report: Report) -> Markup:
     return drawn(lambda path: picture.draw(report, path), wording.finding(report))
+
+
+def _tables(report: Report) -> Markup:
+    """Returns the tables of the terminal."""
+    console = Console(file=io.StringIO(), record=True, width=120, highlight=False)
+    table.show(report, console)
+    return Markup(console.export_html(code_format="<pre>{code}</pre>", inline_styles=True))
 
 
 def environment(directory: Path) -> Environment:
     return Environment(loader=FileSystemLoader(directory), autoescape=True)
 
 
-_macros: Any = environment(Path(__file__).parent).get_template("page.html", globals={"wording": wording, "image": image}).module
-
-
-def _forest(reports: list[Report]) -> Markup:
-    return drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else Markup("")
-
-
 def cases(reports: list[Report]) -> Markup:
     """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
-    return _macros.cases(reports, _forest(reports))
+    forest = drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else ""
+    template = environment(Path(__file__).parent).get_template("page.html")
+    return Markup(template.render(reports=reports, forest=forest, finding=wording.finding, image=_image, tables=_tables))
 
 
-def render(reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> str:
-    quick = quick or any(report.quick for report in reports)
-    return document("Read-path lab", _macros.body(reports, failures, quick, _forest(reports)))
+def render(reports: list[Report], failures: list[tuple[str, str]]) -> str:
+    failed = Markup().join(Markup('<p class="bad">{} could not be measured: {}</p>').format(*each) for each in failures)
+    return document("Read-path lab", Markup("<h1>Read-path lab</h1>") + failed + cases(reports))
 
 
 class Output:
@@ -85,8 +87,8 @@ class Output:
         self.own(*paths)
         return paths
 
-    def write_page(self, reports: list[Report], failures: list[tuple[str, str]], quick: bool) -> Path:
+    def write_page(self, reports: list[Report], failures: list[tuple[str, str]]) -> Path:
         path = self.directory / "report.html"
-        path.write_text(render(reports, failures, quick))
+        path.write_text(render(reports, failures))
         self.own(path)
         return path

@@ -181,10 +181,10 @@ def promise(report: Report) -> str:
     return told + "; ".join(filter(None, [f"met with {joined(kept)}" if kept else "", f"NOT MET with {joined(broken)}" if broken else ""]))
 
 
-def storage(*reports: Report) -> str:
-    where = reports[0].storage
+def storage(report: Report) -> str:
+    where = report.storage
     words = [where.file_system + (f" on {where.device}" if where.device else "")]
-    if all(report.case.simulated for report in reports):
+    if report.case.simulated:
         words.append("not read: reads are simulated")
     elif where.no_direct_io:
         words.append(f"no direct I/O: {where.no_direct_io}")

@@ -15,7 +15,7 @@ from .findings import Findings
 
 STYLE = of_lab.STYLE + """
 h1 { margin-bottom: .2rem } h2 { margin-top: 0 }
-.lead { font-size: 1.15rem } .good { color: #00684a } .bad { color: #b3261e; font-weight: bold } .open { color: #7a5200 }
+.lead { font-size: 1.15rem } .good { color: #00684a } .open { color: #7a5200 }
 details { margin: .3rem 0 } summary { cursor: pointer }
 td li { overflow-wrap: anywhere }
 details pre { font-size: .8rem; max-height: 30rem; overflow: auto }
