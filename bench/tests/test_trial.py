@@ -427,8 +427,8 @@ class Page(WithDirectory):
         self.assertEqual(sum("over time" in alt for alt, _ in sizes), 1)
         self.assertTrue(all(width > 500 for _, width in sizes))
         text = browser.run("return document.documentElement.textContent")
-        for words in ("2 of 9 statements", "the <differences>", "By schedules: nothing else", "y is never true", "9 of 10 lines are executed", "2 tried, 1 noticed, 1 not",
-                      "fails after, passed before", "the <log>", "Quick", "Not measured yet: t05_vacuum", "--enable-cassert"):
+        for words in ("2 of 9 statements", "the <differences>", "schedules: nothing else", "src/backend/a/b.c:12: y is never true", "9 of 10 executed", "2 tried, 1 noticed, 1 not",
+                      "t/b.pl: fails before in 0 of 1 runs, after in 1 of 1", "the <log>", "(quick)", "not measured yet: 1 case: t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
         links = browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
         self.assertEqual(links, [["#r03_repeated_blocks", True], ["#slower", True]])

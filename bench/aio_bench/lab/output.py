@@ -27,10 +27,10 @@ section { border-top: 3px solid #222; margin-top: 3rem }
 """
 
 
-def document(title: str, body: str, style: str = STYLE) -> str:
+def document(title: str, body: str) -> str:
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>{style}</style></head>
+<title>{title}</title><style>{STYLE}</style></head>
 <body>{body}</body></html>
 """
 

@@ -7,26 +7,13 @@ from markupsafe import Markup
 from ..lab import output as of_lab
 from ..lab import wording
 from ..lab.results import Report
-from ..lab.stats import CONFIDENCE
 from ..timeline import panels, picture
 from ..timeline.trace import Trace
-from . import suite, summary
+from . import summary
 from .findings import Findings
 
-STYLE = of_lab.STYLE + """
-h1 { margin-bottom: .2rem } h2 { margin-top: 0 }
-.lead { font-size: 1.15rem } .good { color: #00684a } .open { color: #7a5200 }
-details { margin: .3rem 0 } summary { cursor: pointer }
-td li { overflow-wrap: anywhere }
-details pre { font-size: .8rem; max-height: 30rem; overflow: auto }
-.quick { background: #fff3d6; padding: .4rem .8rem }
-"""
-
-#: the class and the words of each of the suite's verdicts
-VERDICTS = {
-    "broken": ("bad", "fails after, passed before"), "doubtful": ("open", "fails sometimes after, never before"), "unsteady": ("open", "fails sometimes"),
-    "both": ("open", "fails on both"), "mended": ("good", "failed before, passes after"),
-}
+#: more than any part has to tell
+ALL = 1_000_000
 
 # the share of a timeline that is shown beside the whole
 ZOOM = 0.06
@@ -42,8 +29,7 @@ def _timelines(report: Report, variant: str, traces: list[Trace]) -> Markup:
 
 def render(found: Findings) -> str:
     template = of_lab.environment(Path(__file__).parent).get_template("page.html")
-    body = template.render(
-        found=found, suite=suite, summary=summary, wording=wording, cases=of_lab.cases, timelines=_timelines, verdicts=VERDICTS, confidence=f"{CONFIDENCE:.0%}",
+    return of_lab.document("A patch on trial", template.render(
+        found=found, summary=summary, all=ALL, wording=wording, cases=of_lab.cases, timelines=_timelines,
         blind=[role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)],
-        slow=[role for role, build in found.lab_builds.items() if build.has_assertions])
-    return of_lab.document("A patch on trial", body, STYLE)
+        slow=[role for role, build in found.lab_builds.items() if build.has_assertions]))

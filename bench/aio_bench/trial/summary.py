@@ -1,10 +1,12 @@
 """The trial in twenty lines of plain text, for a mail."""
 
+import re
 from collections.abc import Sequence
 
 from ..lab import wording
 from ..project import counted
 from ..servers import Build
+from . import suite
 from .arguments import PARTS
 from .findings import Findings
 
@@ -13,8 +15,10 @@ LAB_LINES = 5
 WIDTH = 76
 
 
-def _shortened(text: str, width: int = WIDTH) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+def _shortened(line: str) -> str:
+    """Returns a line that fits, with the names of source files in place of their paths."""
+    line = re.sub(r"\S*/(?=\w+\.c:)", "", line.replace("×", "x"))
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 def build(build: Build) -> str:
@@ -39,6 +43,8 @@ def right(found: Findings) -> list[str]:
         files_ = found.files(verdict)
         if files_ or verdict == "broken":
             lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
+    if skipped := suite.only_after(found.suites["before"][0], found.suites["after"][0]):
+        lines.append(f"  skipped after, and not before: {'; '.join(skipped)}")
     return lines
 
 
@@ -48,40 +54,35 @@ def _some(told: Sequence[object], most: int, what: str) -> list[str]:
     return [f"  {each}" for each in shown] + [f"  and {len(told) - len(shown)} more {what}, in the report"] * (len(told) > len(shown))
 
 
-def _without_directory(told: object) -> str:
-    """Returns a text that begins with a file's path, with its name instead."""
-    path, colon, rest = str(told).partition(":")
-    return f"{path.rpartition('/')[2]}{colon}{rest}"
-
-
 def changes(found: Findings, most: int = 3) -> list[str]:
     compared = [each.what for each in found.changes]
-    lines = _some([f"{each.what}: {each.told}" for each in found.changes if each.told], most, "changes")
+    differs = any(each.told for each in found.changes)
+    lines = _some([f"{each.what}: {each.told or 'nothing else'}" for each in found.changes], most, "changes") if differs else []
     if not compared:
         return ["what else changed: not looked at"] + [f"  {note}" for note in found.notes["changes"]]
     told = "differences" if lines else "nothing else"
     return [f"what else changed, by {' and '.join(compared)}: {told}", *lines, *(f"  {note}" for note in found.notes["changes"])]
 
 
-def uncovered(found: Findings, most: int = 4) -> list[str]:
+def uncovered(found: Findings, most: int = 4, most_notes: int = 1) -> list[str]:
     notes = [f"  {note}" for note in found.notes["lines"]]
     if not found.share:
         return ["lines of the patch that nothing executes: not counted", *notes]
     lines, of_lines, taken, of_taken = found.share
-    never = _some([_without_directory(gap) for gap in found.gaps], most, "that nothing executes")
-    return [f"lines of the patch: {lines} of {of_lines} executed, {taken} of {of_taken} branches taken", *never, *notes[:1]]
+    never = _some(found.gaps, most, "that nothing executes")
+    return [f"lines of the patch: {lines} of {of_lines} executed, {taken} of {of_taken} branches taken", *never, *notes[:most_notes]]
 
 
-def unnoticed(found: Findings, most: int = 4) -> list[str]:
+def unnoticed(found: Findings, most: int = 4, most_notes: int = 1) -> list[str]:
     if not found.bugs_reached and not found.bugs:
-        return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:2])]
+        return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:most_notes + 1])]
     kept = found.survivors
     rest = found.bugs_reached - len(found.bugs)
     told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
     told += f"; no time for {rest}" * (rest > 0)
-    unreached = [f"{len(found.bugs_unreached)} never reached, such as {_without_directory(found.bugs_unreached[0])}"] if found.bugs_unreached else []
-    unreached += found.notes["bugs"][:1]
-    return [told, *_some([_without_directory(each.point) for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
+    unreached = [f"{len(found.bugs_unreached)} never reached, such as {found.bugs_unreached[0]}"] if found.bugs_unreached else []
+    unreached += found.notes["bugs"][:most_notes]
+    return [told, *_some([each.point for each in kept], most, "that nothing notices"), *(f"  {line}" for line in unreached)]
 
 
 def counts(found: Findings) -> str:
@@ -103,7 +104,7 @@ def effect(found: Findings, lines_left: int) -> list[str]:
     if found.failures:
         lines.append(f"  could not be measured: {_names(list(found.failures))}")
     if found.left_out:
-        lines.append(f"  not measured yet: {counted(len(found.left_out), 'case')}: {_names(found.left_out, 4)}")
+        lines.append(f"  not measured yet: {counted(len(found.left_out), 'case')}: {_names(found.left_out, lines_left)}")
     return lines + _some([f"{report.case.id}: {wording.finding(report)}" for report in found.changed], max(lines_left - len(lines), 1), "cases that changed")
 
 
@@ -126,4 +127,4 @@ def text(found: Findings) -> str:
     lines += told
     if "lab" in found.parts:
         lines += effect(found, LINES - len(lines))
-    return "".join(f"{_shortened(line.replace('×', 'x'))}\n" for line in lines[:LINES])
+    return "".join(f"{_shortened(line)}\n" for line in lines[:LINES])
