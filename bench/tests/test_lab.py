@@ -141,11 +141,6 @@ class Reports(WithDirectory):
         self.assertIn("18.6 is 2.00 times 19rc1, slower, as expected", words)
         self.assertIn("no difference, as expected", words)
 
-    def test_contrasts_are_drawn(self) -> None:
-        words = self.drawn(many())
-        self.assertIn("random / sequential (worker, warm)", words)
-        self.assertIn("19rc1: 3.00, slower", words)
-
     def test_quick_is_stamped(self) -> None:
         self.assertNotIn("QUICK", self.drawn(report()))
         made = replace(report(), quick=True)

@@ -1,4 +1,4 @@
-"""Pictures: a report, with a tick for each run and a dot for each median; its contrasts below; all comparisons of a session."""
+"""Pictures: a report, with a tick for each run and a dot for each median; all comparisons of a session."""
 
 import textwrap
 from pathlib import Path
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from . import wording
-from .results import ContrastResult, Report
+from .results import Report
 from .stats import Ratio
 
 # The colours of the servers, from Okabe and Ito's palette, which colour-blind people can tell
@@ -82,39 +82,6 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
         text.set_x(left)
 
 
-def _name_of(found: ContrastResult) -> str:
-    """Returns the two values that are compared, followed by what both variants have in common."""
-    values = list(zip(found.of.split(", "), found.to.split(", ")))
-    common = ", ".join(of for of, to in values if of == to)
-    differing = next(f"{of} / {to}" for of, to in values if of != to)
-    return f"{differing} ({common})" if common else differing
-
-
-def _contrasts(report: Report) -> dict[str, list[ContrastResult]]:
-    """Returns the contrasts of all servers, by name; nothing if none shows a difference and none is expected to."""
-    made: dict[str, list[ContrastResult]] = {}
-    for found in report.contrasts():
-        made.setdefault(_name_of(found), []).append(found)
-    shown = any(found.ratio.sign in ("higher", "lower") or found.expected_sign for founds in made.values() for found in founds)
-    return made if shown else {}
-
-
-def _draw_contrasts(axes: Axes, report: Report, colours: dict[str, str]) -> None:
-    """Draws a row for each contrast, with a dot and an interval for each server."""
-    figure, made = report.case.figure, _contrasts(report)
-    for position, founds in enumerate(made.values()):
-        for found, at in zip(founds, _places(position, len(founds), 0.4)):
-            ratio, colour = found.ratio, colours[found.server]
-            axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.5)
-            axes.scatter([ratio.ratio], [at], s=40, color=colour, zorder=3)
-            words = f"{found.server}: {wording.times(ratio)}, {wording.verdict(figure.sign(ratio.sign), found.expected_sign)}"
-            axes.annotate(words, (1.01, at), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=JUDGED[figure.judged(ratio.sign, found.expected_sign)],
-                          fontweight="bold" if "; expected" in words else "normal")
-    axes.axvline(1, color="#444444", linewidth=0.8)
-    # a small difference looks small
-    _rows(axes, list(made), (0.5, 2), f"the first of the two to the second on the same server: ratio of {figure.title.partition(' (')[0]}")
-
-
 def _draw_legend(axes: Axes, labels: list[str]) -> None:
     """Draws the legend between the axes and the title."""
     axes.legend(
@@ -123,20 +90,9 @@ def _draw_legend(axes: Axes, labels: list[str]) -> None:
     )
 
 
-def _subplots(report: Report, width: float, height: float) -> tuple[Figure, Axes]:
-    """Returns a figure with axes of this size in inches.  Below are the contrasts, if the case has any."""
-    rows = len(_contrasts(report))
-    if not rows:
-        return pyplot.subplots(figsize=(width, height), layout="constrained")
-    below = 0.9 + 0.45 * rows
-    figure, (axes, lower) = pyplot.subplots(2, figsize=(width, height + below), height_ratios=(height, below), layout="constrained")
-    _draw_contrasts(lower, report, {server.label: colour for server, colour in zip(report.servers, COLOURS)})
-    return figure, axes
-
-
 def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
     """Draws the variants one below the other."""
-    figure, axes = _subplots(report, 11, 2.6 + 0.5 * len(groups))
+    figure, axes = pyplot.subplots(figsize=(11, 2.6 + 0.5 * len(groups)), layout="constrained")
     for position, variant in enumerate(groups):
         for label, colour, at in zip(labels, COLOURS, _places(position, len(labels), 0.3)):
             if values := report.values(variant, label):
