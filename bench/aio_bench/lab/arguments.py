@@ -161,8 +161,6 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
                         help=f"{MIN_RUNS} rounds and no more: shows whether it works and which sign it has, not figures to keep")
     parser.add_argument("--most-runs", type=_runs, help="rounds at most (default: what the case says)")
     parser.add_argument("--seconds", type=project.positive, help="no further round of a variant begins later (default: what the case says)")
-    parser.add_argument("--narrow", type=project.positive, metavar="SHARE",
-                        help="add rounds until the interval's ends are no further apart than this (default: what the case says, 0.1)")
     parser.add_argument("--bisect", type=project.positive, metavar="THRESHOLD",
                         help="bad if the first server's figure is at least THRESHOLD times the second's")
     parser.add_argument("--show", dest="saved", action="extend", nargs="+", type=Path, default=[], metavar="FILE",

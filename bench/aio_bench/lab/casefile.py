@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
+from pydantic import BaseModel, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError, conint
 
 from ..project import Problem
 from . import devices, plans
@@ -43,7 +43,6 @@ class RunTable(_Table):
     runs: conint(strict=True, ge=MIN_RUNS) = MIN_RUNS  # type: ignore[valid-type]  # rounds at least
     most_runs: StrictInt = 21  # rounds at most
     seconds: conint(strict=True, gt=0) = 120  # type: ignore[valid-type]  # no further round of a variant begins later
-    narrow: float = Field(0.1, gt=0)  # rounds are added until the interval's ends are no further apart than this share
     before: Text = []  # statements before each run, not measured
     statement: Text  # of several statements the last one is measured
     after: Text = []  # statements after each run, not measured

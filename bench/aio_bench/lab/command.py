@@ -38,7 +38,7 @@ def _measured(given: Namespace, console: Console, reports: list[Report], failure
     cases = [query.case_of(given.query, given.setup, given.device or devices.NONE)] if given.query else [casefile.load(path) for path in given.cases]
     cases = [casefile.changed(case, given.device or "", given.measure) for case in cases]
     enough = (lambda ratio: results.decide(ratio, given.bisect) != results.CANNOT_TELL) if given.bisect else None
-    effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, given.narrow, enough)
+    effort = session.Effort(given.quick, given.runs, given.most_runs, given.seconds, enough)
     for case in cases:
         # unknown values are an error before anything begins
         session.variants(case, given.only)

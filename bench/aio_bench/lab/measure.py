@@ -162,7 +162,6 @@ def _run_round(able: Able, number: int, report: Report, progress: Progress) -> N
             # round 0 is not counted: it fills caches and starts I/O workers
             if number > 0:
                 report.runs[variant.label][label].append(run)
-            progress.done()
 
 
 def _enough(group: list[Variant], report: Report, limits: Limits) -> bool:
@@ -182,16 +181,12 @@ def _note(variant: Variant, report: Report, progress: Progress) -> None:
 
 def _measure_group(contestants: list[Contestant], group: list[Variant], limits: Limits, report: Report, progress: Progress) -> None:
     able = _able(contestants, group, report, progress)
-    each_round = sum(map(len, able.values()))
-    progress.expect_more((each_round - len(contestants) * len(group)) * (limits.runs + 1))
     for variant in group:
         report.runs[variant.label] = {contestant.info.label: [] for contestant in able[variant]}
     deadline = time.monotonic() + limits.seconds
     for number in range(limits.most_runs + 1):
-        if number > limits.runs:
-            if time.monotonic() > deadline or _enough(group, report, limits):
-                break
-            progress.expect_more(each_round)
+        if number > limits.runs and (time.monotonic() > deadline or _enough(group, report, limits)):
+            break
         _run_round(able, number, report, progress)
     for contestant in contestants:
         contestant.cluster.stop()

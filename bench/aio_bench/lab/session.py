@@ -42,17 +42,15 @@ class Effort:
     runs: int | None = None
     most_runs: int | None = None
     seconds: float | None = None
-    narrow: float | None = None
     #: whether an interval needs no more rounds; None: if it decides and is narrow
     enough: Callable[[Ratio], bool] | None = None
 
     def limits(self, case: Case) -> Limits:
         runs = self.runs or (casefile.MIN_RUNS if self.quick else case.run.runs)
         most_runs = self.most_runs or (runs if self.quick else case.run.most_runs)
-        narrow = self.narrow or case.run.narrow
         return Limits(
             runs, max(runs, most_runs), self.seconds or (QUICK_SECONDS if self.quick else case.run.seconds),
-            self.enough or (lambda ratio: measure.tells(ratio) and ratio.is_narrow(narrow)),
+            self.enough or (lambda ratio: measure.tells(ratio) and ratio.is_narrow),
         )
 
 
@@ -76,12 +74,11 @@ class Session:
         self._comparisons = 0
 
     def expect(self, cases: Sequence[Case], effort: Effort, only: str = "") -> None:
-        """Tells the progress bar how many runs there will be, and the reports how many comparisons."""
+        """Tells how long it will take at most, and the reports how many comparisons there will be."""
         servers = len(self._clusters)
         self._comparisons = sum(case.number_of_comparisons(variants(case, only), servers) for case in cases)
         seconds = sum(effort.limits(case).seconds * len(measure.groups(case, variants(case, only))) for case in cases)
-        self.progress.phase(f"measuring, about {-(-seconds // 60):.0f} min at most, unless a variant's first rounds take longer")
-        self.progress.expect(sum(len(variants(case, only)) * servers * (effort.limits(case).runs + 1) for case in cases))
+        self.progress.note(f"measuring, about {-(-seconds // 60):.0f} min at most, unless a variant's first rounds take longer")
 
     def measure(self, case: Case, effort: Effort = Effort(), only: str = "") -> Report:
         """Measures a case on all servers and returns its report.  Raises ServerError."""
@@ -128,7 +125,7 @@ def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterat
     made: list[Cluster] = []
     with project.directory(work) as directory, Progress(console) as progress:
         try:
-            progress.phase("building the extension, making clusters")
+            progress.note("building the extension, making clusters")
             for number, server in enumerate(servers):
                 made.append(Cluster(server.name, directory / str(number), server.label, server.extension))
                 made[-1].begin_prepare()

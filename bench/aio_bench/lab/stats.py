@@ -13,6 +13,9 @@ SAME = 0.10
 # the probability that no interval of a report misses the truth
 CONFIDENCE = 0.95
 
+# rounds are added until the interval's ends are no further apart than this share
+NARROW = 0.1
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -43,9 +46,9 @@ class Ratio:
         # an interval in which both ends would be a difference tells nothing
         return "same" if self.low >= 1 / (1 + 2 * self.same) and self.high <= 1 + 2 * self.same else None
 
-    def is_narrow(self, width: float) -> bool:
-        """Returns whether the interval's ends are no further apart than this share."""
-        return self.high <= self.low * (1 + width)
+    @property
+    def is_narrow(self) -> bool:
+        return self.high <= self.low * (1 + NARROW)
 
 
 def summarize(times: list[float]) -> Summary:

@@ -87,12 +87,9 @@ def parse(argv: list[str] | None = None) -> Namespace:
     parser.add_argument("--parts", default=",".join(PARTS), metavar="PART,…", help="only these parts (default: %(default)s)")
     parser.add_argument("--minutes", type=project.positive, metavar="N", help=f"begin no bug after so many minutes of that part (default: {BUGS_MINUTES}, with --quick {BUGS_MINUTES_QUICK})")
     parser.add_argument("--again", action="store_true", help="begin anew, without the results of an earlier trial")
-    parser.add_argument("--show", action="store_true", help="measure nothing: write the report of an earlier trial's results")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results and the report go (default: build/trial/BEFORE..AFTER)")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR", help="directory of the lab's clusters: its file system is measured (default: %(default)s)")
     parsed = parser.parse_intermixed_args(argv)
-    if parsed.show and parsed.again:
-        parser.error("--show shows what --again would remove")
     parsed.parts = tuple(filter(None, re.split(r"[\s,]+", parsed.parts)))
     if not parsed.parts or set(parsed.parts) - set(PARTS):
         parser.error(f"--parts: some of {', '.join(PARTS)}, with commas between them")

@@ -62,14 +62,14 @@ class _Trial:
     def _may_begin(self, found: Findings, part: str, what: str) -> bool:
         """Is there time for something else?  If there is not, notes that."""
         late = time.monotonic() > self._deadline
-        if late or self._given.show:
-            found.notes[part].append(f"not done: {what}" + f", since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it" * late)
-        return not late and not self._given.show
+        if late:
+            found.notes[part].append(f"not done: {what}, since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it")
+        return not late
 
     def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> None:
         there = self._store.suite(side.role, number)
         # a suite that could not be run is tried again
-        if self._given.show or (there and not there.broken):
+        if there and not there.broken:
             return
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")
@@ -104,10 +104,9 @@ class _Trial:
         if self._given.only:
             cases = [case for case in cases if any(variant.matches(self._given.only) for variant in case.variants)]
         lab = measuring.Measuring(self._store, session.Effort(quick=self._given.quick), self._given.only)
-        deadline = 0.0 if self._given.show else self._deadline
         # the lab judges the first server, which is the one after the patch
         named = [ServerName(side.lab, side.role) for side in self._given.sides[::-1]]
-        lab.run(cases, named, self._given.work, self._console, deadline, found)
+        lab.run(cases, named, self._given.work, self._console, self._deadline, found)
         found.traces = {name: traces for report in found.changed if (traces := lab.traces(name := report.case.name))}
 
     def patch(self) -> Patch:
@@ -229,13 +228,11 @@ class _Trial:
 def run(given: Namespace) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
     store = Kept(_directory(given))
-    if given.show and not store.read("trial"):
-        raise project.Problem(f"there is no trial in {store.directory} to show")
-    if store.begin(_key(given), given.again) and not given.show:
+    if store.begin(_key(given), given.again):
         print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     names = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
     names += [side.lab for side in given.sides] if "lab" in given.parts else []
-    if not project.provide("bench/trial", [] if given.show else names, project.MODULES):
+    if not project.provide("bench/trial", names, project.MODULES):
         return arguments.INCOMPLETE
     from rich.console import Console
 
