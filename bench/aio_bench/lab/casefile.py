@@ -68,19 +68,6 @@ class Contrast(_Table):
         return self.expect.get(str(version_num // 10000))
 
 
-class Published(_Table):
-    """Figures published by others, shown beside the measured ones."""
-
-    source: StrictStr
-    before_ms: float | None = None
-    after_ms: float | None = None
-    figures: StrictStr | None = None  # figures other than a before and an after
-
-    @property
-    def ratio(self) -> float | None:
-        return self.before_ms / self.after_ms if self.before_ms and self.after_ms else None
-
-
 class CaseFile(_Table):
     id: StrictStr
     title: StrictStr
@@ -93,7 +80,6 @@ class CaseFile(_Table):
     run: RunTable
     expect: dict[str, StrictInt | StrictFloat | Sign] = {}  # gone_in, at_least, and signs of variants
     contrast: list[Contrast] = []
-    published: Published | None = None
 
 
 def _statements(value: str | list[str]) -> tuple[str, ...]:

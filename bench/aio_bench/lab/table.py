@@ -74,7 +74,7 @@ def _provenance(report: Report) -> Table:
 
 def _results(report: Report) -> Table:
     table = _table(report, "median", "min – max", "MAD")
-    if compared := len(report.servers) == 2:
+    if len(report.servers) == 2:
         table.add_column(" / ".join(server.label for server in report.servers))
     for variant, by_server in report.runs.items():
         ratio = report.ratio(variant)
@@ -96,10 +96,6 @@ def _results(report: Report) -> Table:
             elif ratio:
                 cells.append(Text.assemble((wording.times(ratio), "bold"), f"  {wording.interval(ratio)}"))
             table.add_row(*cells, end_section=number == len(by_server) - 1)
-    published = report.case.file.published
-    if published and published.ratio:
-        table.add_row("published", "before", f"{published.before_ms:g} ms", "", "", *[wording.factor(published.ratio)] * compared)
-        table.add_row("", "after", f"{published.after_ms:g} ms")
     return table
 
 
@@ -125,9 +121,6 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     notes = [f"Medians of {wording.number_of_runs(report)}{unit}; MAD: median absolute deviation.{_clock(report)}"]
     if len(report.servers) == 2:
         notes.append(f"Ratio: geometric mean of the rounds, with its interval, {wording.confidence(report)}.")
-    if case.file.published:
-        figures = f"{case.file.published.figures}; " if case.file.published.figures else ""
-        notes.append(f"Published: {figures}{case.file.published.source}.")
     if report.quick:
         notes.append("Quick: signs at best, no figures to keep.")
     notes += [f"{line}." for line in wording.devices(report)]
