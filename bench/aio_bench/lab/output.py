@@ -61,10 +61,9 @@ def environment(directory: Path) -> Environment:
 
 
 def cases(reports: list[Report]) -> Markup:
-    """Returns the part of a page about the cases: all comparisons in one picture, a sentence and a section for each."""
-    forest = drawn(lambda path: picture.draw_all(reports, path), picture.told_of_all(reports)) if picture.comparisons(reports) else ""
+    """Returns the part of a page about the cases: a sentence and a section for each."""
     template = environment(Path(__file__).parent).get_template("page.html")
-    return Markup(template.render(reports=reports, forest=forest, finding=wording.finding, image=_image, tables=_tables))
+    return Markup(template.render(reports=reports, finding=wording.finding, image=_image, tables=_tables))
 
 
 def render(reports: list[Report], failures: list[tuple[str, str]]) -> str:

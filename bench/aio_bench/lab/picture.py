@@ -1,4 +1,4 @@
-"""Pictures: a report, with a tick for each run and a dot for each median; all comparisons of a session."""
+"""The picture of a report, with a tick for each run and a dot for each median."""
 
 import textwrap
 from pathlib import Path
@@ -20,25 +20,25 @@ from .stats import Ratio
 # The colours of the servers, from Okabe and Ito's palette, which colour-blind people can tell
 # apart.  One is light and one dark, for print.
 COLOURS = ("#E69F00", "#0072B2")
-BETTER, WORSE, NEITHER, SAME = "#00684A", "#B3261E", "#444444", "#AAAAAA"
-JUDGED = {"better": BETTER, "worse": WORSE, "": NEITHER}
+WORSE = "#B3261E"
+JUDGED = {"better": "#00684A", "worse": WORSE, "": "#444444"}
 
 
 def _places(position: int, number: int, apart: float) -> list[float]:
     return [position + (each - (number - 1) / 2) * apart for each in range(number)]
 
 
-def _rows(axes: Axes, names: list[str], least: tuple[float, float], title: str, size: float = 10) -> None:
+def _rows(axes: Axes, names: list[str], least: tuple[float, float], title: str) -> None:
     """Names the rows, and makes the horizontal axis logarithmic, with this range at least and as many numbers as it has
     room for."""
     axes.set_xscale("log")
-    axes.set_xlabel(f"{title}, logarithmic scale", fontsize=size + 1)
+    axes.set_xlabel(f"{title}, logarithmic scale", fontsize=11)
     low, high = min(axes.get_xlim()[0], least[0]), max(axes.get_xlim()[1], least[1])
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < low * 1000 else (1,)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.set_yticks(range(len(names)), names, fontsize=10)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x", color="#DDDDDD", zorder=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -119,53 +119,4 @@ def draw(report: Report, *paths: Path) -> None:
     _write_texts(figure, axes, report)
     for path in paths:
         figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
-
-def comparisons(reports: list[Report]) -> dict[str, list[tuple[Ratio, str]]]:
-    """Returns the ratios of the variants and how they are judged, by case and I/O method."""
-    found: dict[str, list[tuple[Ratio, str]]] = {}
-    for report in reports:
-        methods = {variant.label: variant.value_of("io_method") or "" for variant in report.case.variants}
-        for variant in report.runs:
-            if ratio := report.ratio(variant):
-                found.setdefault(f"{report.case.id}  {report.case.title}, {methods[variant]}".rstrip(", "), []).append((ratio, report.case.figure.judged(ratio.sign, report.expected_sign(variant))))
-    return found
-
-
-def told_of_all(reports: list[Report]) -> str:
-    """Returns what the picture shows, in a sentence."""
-    made = comparisons(reports)
-    signs = [{ratio.sign for ratio, _ in ratios} for ratios in made.values()]
-    differing = sum(bool(each & {"higher", "lower"}) for each in signs)
-    same = sum(each == {"same"} for each in signs)
-    servers = wording.joined([server.label for server in reports[0].servers])
-    told = f"{servers}: a difference in {differing} of {len(made)} rows, no difference in {same}"
-    return told + (f", cannot tell in {unclear}" if (unclear := len(made) - differing - same) else "")
-
-
-def draw_all(reports: list[Report], path: Path) -> None:
-    """Draws an interval for each comparison.  An end outside of the picture is an arrow and a number."""
-    made = comparisons(reports)
-    figure, axes = pyplot.subplots(figsize=(11, 1.8 + 0.32 * len(made)), layout="constrained")
-    # a wide interval must not hide the others
-    every = [ratio for ratios in made.values() for ratio, _ in ratios]
-    low = max(min(ratio.low for ratio in every), min(0.5, *(ratio.ratio for ratio in every)) / 2) / 1.2
-    high = min(max(ratio.high for ratio in every), max(2, *(ratio.ratio for ratio in every)) * 2) * 1.2
-    axes.set_xscale("log")
-    axes.set_xlim(min(low, 0.5), max(high, 2))
-    for position, ratios in enumerate(made.values()):
-        for (ratio, judged), at in zip(ratios, _places(position, len(ratios), min(0.2, 0.7 / len(ratios)))):
-            colour = JUDGED[judged] if judged or ratio.sign in ("higher", "lower") else SAME
-            for end, edge, words, side in ((ratio.low, low, "← {}", "left"), (ratio.high, high, "{} →", "right")):
-                if not low <= end <= high:
-                    axes.annotate(words.format(wording.factor(end)), (edge, at), fontsize=7, color=colour, ha=side, va="bottom")
-            axes.plot([ratio.low, ratio.high], [at, at], color=colour, linewidth=1.2, zorder=2)
-            axes.scatter([ratio.ratio], [at], s=22, facecolor=colour if ratio.sign else "white", edgecolor=colour, zorder=3)
-    axes.axvline(1, color="#444444", linewidth=0.8)
-    first, second = (server.label for server in reports[0].servers)
-    _rows(axes, list(made), axes.get_xlim(), f"{first} to {second}: ratio of each case's figure (time, I/Os, …)", 9)
-    axes.set_title(f"green: {first} is better, or as the case expects; red: worse, or not as expected\ngrey: no difference; ring: cannot tell", fontsize=10.5, color="#444444", loc="left")
-    figure.suptitle(told_of_all(reports), fontsize=14, fontweight="bold")
-    figure.savefig(path, dpi=150)
     pyplot.close(figure)
