@@ -133,7 +133,7 @@ def page() -> None:
     rows = table()
     lines, sentence = rates(rows)
     scope = [row["scope"] for row in rows]
-    count = f"{len(rows)} commits: {scope.count('in')} in scope, {scope.count('unseen')} that cannot be seen, {scope.count('outside')} outside"
+    count = f"{len(rows)} commits: {scope.count('in')} in scope, {scope.count('unseen')} that cannot be seen"
     for path, marks in (PAGE, {"count": count, "rates": f"\n\n{lines}\n\n"}), (ROOT / "README.md", {"real-bugs": sentence}):
         text = path.read_text()
         for mark, new in marks.items():
