@@ -16,7 +16,6 @@ class OurCases(unittest.TestCase):
         for path in sorted(CASES.glob("*.toml")):
             with self.subTest(path.name):
                 case = casefile.load(path)
-                self.assertGreaterEqual(case.run.runs, 7)
                 self.assertEqual(casefile.from_data(case.name, json.loads(json.dumps(case.data()))), case)
 
 
@@ -57,10 +56,6 @@ class Devices(unittest.TestCase):
         with self.assertRaises(Problem):
             casefile.changed(case, measure="speed")
 
-    def test_presets_say_where_they_are_from(self) -> None:
-        for name, device in devices.PRESETS.items():
-            self.assertTrue(device.source.startswith("https://"), name)
-
     def test_named(self) -> None:
         assert (preset := devices.named("gp3")) and (other := devices.named("2ms"))
         self.assertEqual(preset.call("t"), "SELECT io_device('1ms', 3, 0, 131072000, rel => 't')")
@@ -74,12 +69,10 @@ class Devices(unittest.TestCase):
 # what is replaced in R3's file, by what, and the error
 BAD = (
     ('id = "R3"', "", ": id: field required"),
-    ("runs = 11", 'runs = "11"', r"run\.runs: .*valid integer"),
     ("runs = 11", "runs = 3", r"run\.runs: .*greater than or equal to 7"),
     ("runs = 11", "runs = 11\nmost_runs = 10", "at most run.most_runs"),
     ('sync = "same"', 'sync = "better"', r"expect\.sync"),
     ('sync = "same"', 'posix_aio = "same"', "expect.posix_aio"),
-    ("runs = 11", "runs = 11\nwarmup = 3", r"run\.warmup: extra"),
     ("runs = 11", 'runs = 11\nmeasure = "speed"', r"run\.measure: .*'mean_blocks'"),
     ("runs = 11", 'runs = 11\nmeasure = "ios"', "nor one of"),
     ("[vary]", '[vary]\ncache = ["lukewarm"]', "vary.cache"),
@@ -108,10 +101,9 @@ class Settings(unittest.TestCase):
         variant = Variant((("io_method", "worker"), ("io", "direct"), ("workers", "4"), ("cache", "warm"), ("order", "random")))
         common = {"io_method": "worker", "debug_io_direct": "data"}
         self.assertEqual(variant.settings(["order"], 180006), common | {"io_workers": "4"})
+        self.assertEqual(Variant((("io", "buffered"),)).settings([], 190000), {"debug_io_direct": ""})
         self.assertEqual(variant.settings(["order"], 190000), common | {"io_min_workers": "4", "io_max_workers": "4"})
 
-    def test_buffered(self) -> None:
-        self.assertEqual(Variant((("io", "buffered"),)).settings([], 190000), {"debug_io_direct": ""})
 
     def test_of_a_version(self) -> None:
         settings = {"fsync": "on", "18": {"io_workers": 1}, "19": {"io_min_workers": 1}}

@@ -141,12 +141,6 @@ class Words(unittest.TestCase):
         cold.runs = {"worker": {"18.6": [Run(1, {"time": 0.02, "read_blocks": 0.0})]}}
         self.assertEqual(wording.skipped(cold), ["no run has read a block: nothing here is about reads"])
 
-    def test_verdict(self) -> None:
-        self.assertEqual(wording.verdict("slower", "slower"), "slower, as expected")
-        self.assertEqual(wording.verdict("same", "slower"), "no difference; expected: slower")
-        self.assertEqual(wording.verdict("same", None), "no difference")
-        self.assertEqual(wording.verdict(None, "slower"), "cannot tell")
-
 
 class Promises(unittest.TestCase):
     def test_met_and_not_met(self) -> None:
@@ -192,7 +186,10 @@ class Saved(WithDirectory):
             with self.assertRaisesRegex(ValueError, "x.jsonl: not the results"):
                 results.load(path)
 
-    def test_ratios(self) -> None:
+    def test_lines(self) -> None:
+        kinds = [json.loads(line)["line"] for line in many().as_json_lines().splitlines()]
+        self.assertEqual(kinds[0], "provenance")
+        self.assertEqual({kind: kinds.count(kind) for kind in kinds[1:]}, {"run": 18 * 2 * 7, "ratio": 18, "contrast": 12})
         lines = [json.loads(line) for line in report(2, "io_uring").as_json_lines().splitlines()]
         self.assertEqual(
             [(line["variant"], round(line["ratio"], 3), line["sign"], line["expected_sign"]) for line in lines if line["line"] == "ratio"],

@@ -17,14 +17,8 @@ class Ratios(unittest.TestCase):
     def noisy(self, median: float, noise: float, seed: int) -> list[float]:
         return list(median * (1 + noise * numpy.random.default_rng(seed).standard_normal(11)))
 
-    def test_twice_as_long(self) -> None:
-        ratio = stats.compare(self.noisy(800, 0.05, 1), self.noisy(400, 0.05, 2))
-        self.assertEqual(ratio.sign, "higher")
-        self.assertLess(ratio.low, ratio.ratio)
-        self.assertLess(ratio.ratio, ratio.high)
-
     def test_signs(self) -> None:
-        for first, second, noise, sign in ((400, 800, 0.05, "lower"), (800, 800, 0.02, "same"), (800, 800, 0.4, None)):
+        for first, second, noise, sign in ((800, 400, 0.05, "higher"), (400, 800, 0.05, "lower"), (800, 800, 0.02, "same"), (800, 800, 0.4, None)):
             self.assertEqual(stats.compare(self.noisy(first, noise, 1), self.noisy(second, noise, 2)).sign, sign)
 
     def test_counts_that_all_runs_repeat(self) -> None:
@@ -45,10 +39,6 @@ class Ratios(unittest.TestCase):
     def test_intervals_of_many_comparisons_are_wider(self) -> None:
         a, b = self.noisy(800, 0.1, 1), self.noisy(400, 0.1, 2)
         self.assertLess(stats.compare(a, b, comparisons=24).low, stats.compare(a, b).low)
-
-    def test_unequal_numbers_of_runs(self) -> None:
-        with self.assertRaises(ValueError):
-            stats.compare([1, 2, 3], [1, 2])
 
 
 class Intervals(unittest.TestCase):

@@ -84,10 +84,6 @@ class Panels(unittest.TestCase):
         self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; 1.0 in progress"), part.summary())
         self.assertIsNone(panel.within(Window(50, 60)))
 
-    def test_finding(self) -> None:
-        made = [trace.from_rows("a", traces.serial(10, 2, 0)), trace.from_rows("b", traces.parallel(10, 2, 10))]
-        self.assertEqual(panels.finding(panels.of(made)), "a: 20.0 ms, b: 3.8 ms")
-
 
 class Files(WithDirectory):
     def out(self, name: str) -> str:

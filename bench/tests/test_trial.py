@@ -1,7 +1,5 @@
 """Trials: the suite's output, comparisons, kept results, summary and page.  No server runs."""
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -61,10 +59,6 @@ class Tap(unittest.TestCase):
         ):
             with self.subTest(what):
                 self.assertEqual([(each.name, each.passed, each.skipped) for each in suite.parse_tap(text)], found)
-
-    def test_failed_files(self) -> None:
-        prove = "t/1.pl .. ok\nt/2.pl .. Failed 1/3 subtests\n\nTest Summary Report\nt/2.pl (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\n"
-        self.assertEqual(suite.failed_files(prove), ["t/2.pl"])
 
 
 # replaces servers/run: leaves the files of servers/check, which depend on the name of the server
@@ -376,12 +370,6 @@ class Status(unittest.TestCase):
         self.assertEqual(replace(found, suites={}, failures={"x": "y"}).status, findings.INCOMPLETE)
         self.assertEqual(replace(found, suites={}).status, findings.WORSE)
         self.assertEqual(replace(found, suites={}, reports=found.reports[:1]).status, findings.RIGHT)
-
-    def test_wrong_usage_is_none_of_these(self) -> None:
-        for wrong in (["18-stock"], ["18-stock", "19-stock", "--minutes", "-1"]):
-            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as exit:
-                arguments.parse(wrong)
-            self.assertEqual(exit.exception.code, 2)
 
 
 class Summary(unittest.TestCase):

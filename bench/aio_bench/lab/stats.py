@@ -76,8 +76,6 @@ def compare(a: Sequence[float], b: Sequence[float], paired: bool = True, same: f
     """Returns the ratio of two figures.  With paired, a[i] and b[i] were measured one right after the other: what
     slowed down both is not taken for a difference."""
     first, second = numpy.log(a), numpy.log(b)
-    if paired and first.shape != second.shape:
-        raise ValueError("as many runs of the one as of the other are needed")
     # with which all of them hold together, by Bonferroni's correction
     confidence = 1 - (1 - CONFIDENCE) / max(1, comparisons)
     return Ratio(*(interval(first - second, confidence) if paired else interval(first, confidence, second)), same)
