@@ -145,24 +145,6 @@ sub is_between ($found, $from, $to, $name)
 	return ok($found >= $from && $found <= $to, "$name: $found") || diag("not between $from and $to");
 }
 
-my @io_methods;
-
-# Returns the io_methods that the server of this pg_config knows.
-sub _io_methods
-{
-	return @io_methods if @io_methods;
-	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-	chomp(my $bindir = `"$pg_config" --bindir`);
-	# a server that gets a wrong value names the right ones
-	local $ENV{LC_ALL} = 'C';
-	my $said = `"$bindir/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
-	my ($methods) = $said =~ /Available values: (.*?)\.?$/m
-	  or BAIL_OUT("the server does not tell its io_methods: $said");
-	@io_methods = split /, /, $methods;
-	unless_required('io_uring', 'the server does not know io_uring') if !grep { $_ eq 'io_uring' } @io_methods;
-	return @io_methods;
-}
-
 # Returns why this machine cannot run a method, or undef.
 sub _reason ($method)
 {
@@ -252,7 +234,7 @@ sub with_each_io_method ($function, %params)
 	$suffix //= $groups if $groups++;
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
-	my @known = _io_methods();
+	my @known = TestAio::Server::io_methods();
 	my ($always, $long) = _named(delete $params{io_methods} || _line_above(), @known);
 	my @usable;
 	for my $method (@known)

@@ -32,8 +32,8 @@ sub _node ($number)
 	my $node = bless {
 		_port => 5432, _host => "$pool/$number.socket", _basedir => "$PostgreSQL::Test::Utils::tmp_check/$name", _name => $name,
 		_logfile_generation => 0, _logfile_base => $logs, _logfile => "$logs.log",
+		_pg_version => TestAio::Server::version(),
 	}, 'PostgreSQL::Test::Cluster';
-	$node->_set_pg_version;
 	return $node;
 }
 

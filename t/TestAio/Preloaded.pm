@@ -26,6 +26,10 @@ use TestAio::Tables;
 my @init;
 BEGIN { @init = splice B::init_av()->object_2svref->@* }
 
+# what each test would ask
+TestAio::Server::version();
+TestAio::Server::io_methods();
+
 TAP::Parser::IteratorFactory->register_handler(__PACKAGE__);
 
 # more than prove's own handlers say of a file in Perl

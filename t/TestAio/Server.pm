@@ -79,7 +79,8 @@ my %fixed_in = (
 	'temporary-file-names' => {},
 );
 
-my $major;
+# of the pg_config in the PATH
+my ($version, @io_methods);
 
 sub new ($class, $method, %params)
 {
@@ -432,7 +433,22 @@ sub repeats { return $_[0]->{repeats} }
 
 sub node { return $_[0]->{node} }
 sub method { return $_[0]->{method} }
-sub major { return $major //= (`pg_config --version` =~ /^PostgreSQL (\d+)/)[0] }
+sub version { return $version //= PostgreSQL::Version->new(scalar `pg_config --version`) }
+sub major { return version()->major }
+
+# Returns the io_methods that the server knows.
+sub io_methods
+{
+	return @io_methods if @io_methods;
+	# a server that gets a wrong value names the right ones
+	local $ENV{LC_ALL} = 'C';
+	my $said = `"\$(pg_config --bindir)/postgres" -C io_method -c io_method=none_such -D / --config-file=/dev/null 2>&1`;
+	my ($methods) = $said =~ /Available values: (.*?)\.?$/m
+	  or BAIL_OUT("the server does not tell its io_methods: $said");
+	@io_methods = split /, /, $methods;
+	TestAio::Required::unless_required('io_uring', 'the server does not know io_uring') if !grep { $_ eq 'io_uring' } @io_methods;
+	return @io_methods;
+}
 
 # Waits of this process that have taken too long.  After some of them the server hangs
 # in most scenarios, and the file is to end all the same.
