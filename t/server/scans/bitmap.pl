@@ -63,9 +63,9 @@ with_each_io_method(sub {
 		my $gets_lossy = $condition eq 'm < 49';
 		my $t = indexed_table($aio, $gets_lossy ? 1200 : 300);
 		$alice->sql('SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = on');
-		my $rows = "SELECT string_agg(n::text, ',') FROM (SELECT n FROM $t WHERE %s OFFSET 0) s";
-		my $expected = $alice->sql(sprintf $rows, $same);
-		my $pages = $alice->sql("SELECT count(DISTINCT n / 4) FROM $t WHERE $same");
+		my $numbers = "SELECT string_agg(n::text, ',') FROM (SELECT n FROM $t WHERE %s OFFSET 0) s";
+		my $expected = $alice->sql(sprintf $numbers, $same);
+		my $matching = $alice->sql("SELECT count(DISTINCT n / 4) FROM $t WHERE $same");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = on');
 		for my $case ([ '64kB', 16 ], [ '4MB', 0 ], $gets_lossy ? ([ '4MB', 16 ], [ '4MB', 1 ]) : ())
 		{
@@ -78,10 +78,10 @@ with_each_io_method(sub {
 			is($lossy > 0, $is_lossy, "$work_mem: " . ($is_lossy ? 'lossy' : 'exact')) || diag($plan);
 			ok($lossy > 0 || $removed == 0, 'no row of an exact page is rechecked');
 			# a lossy bitmap also has pages without a matching row
-			$lossy ? cmp_ok($exact + $lossy, '>=', $pages, 'heap blocks') : is($exact, $pages, 'heap blocks');
+			$lossy ? cmp_ok($exact + $lossy, '>=', $matching, 'heap blocks') : is($exact, $matching, 'heap blocks');
 			$aio->evict($t);
 			my $found;
-			my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $found = $alice->sql(sprintf $rows, $condition) }, $alice);
+			my ($fetched, $hit) = split m{/}, $aio->blocks_during($t, sub { $found = $alice->sql(sprintf $numbers, $condition) }, $alice);
 			ok($found eq $expected, "$condition: the rows, in physical order");
 			is("$fetched/$hit", ($exact + $lossy) . '/0', 'each heap block is read once');
 		}
@@ -186,8 +186,8 @@ with_each_io_method(sub {
 		$alice->sql('SET enable_material = off; SET cpu_tuple_cost = 10');
 		my $join = "SELECT g, count(DISTINCT n), sum(n) FROM generate_series(1, 2) g LEFT JOIN (SELECT n FROM $t WHERE m < 10 OFFSET 0) s ON true GROUP BY g ORDER BY g";
 		like($alice->sql("$explain $join"), qr/Gather \(actual rows=960\S* loops=2\).*Parallel Bitmap Heap Scan/s, 'a parallel scan is rescanned');
-		my $rows = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 4799) i WHERE i % 50 < 10');
-		$alice->gives($join, "1|$rows\n2|$rows", 'each row once in each scan');
+		my $expected = $alice->sql('SELECT count(*), sum(i) FROM generate_series(0, 4799) i WHERE i % 50 < 10');
+		$alice->gives($join, "1|$expected\n2|$expected", 'each row once in each scan');
 	}));
 
 	# an index names rows that are dead, and VACUUM may remove them before the scan gets to their pages
@@ -197,15 +197,15 @@ with_each_io_method(sub {
 		$alice->sql('SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
 		for my $case ([ '4MB', 'n BETWEEN 1000 AND 3999', 750 ], [ '64kB', 'm < 49', 1200 ])
 		{
-			my ($work_mem, $condition, $pages) = @$case;
+			my ($work_mem, $condition, $blocks) = @$case;
 			$alice->sql("SET work_mem = '$work_mem'");
 			my ($exact, $lossy) = heap_blocks($alice->sql("$explain SELECT n FROM $t WHERE $condition"));
-			is($exact + $lossy, $pages, "$condition: $exact exact and $lossy lossy pages, with and without rows");
+			is($exact + $lossy, $blocks, "$condition: $exact exact and $lossy lossy pages, with and without rows");
 			# a scan that a worker does alone
 			my $plan = $alice->sql("SET debug_parallel_query = on; SET max_parallel_workers_per_gather = 1; $explain SELECT n FROM $t WHERE $condition; RESET debug_parallel_query");
 			like($plan, qr/Single Copy: true/, "$condition: in a worker");
 			($exact, $lossy) = heap_blocks($plan);
-			is($exact + $lossy, $pages, "$condition: pages") if $aio->major >= 19;
+			is($exact + $lossy, $blocks, "$condition: pages") if $aio->major >= 19;
 		}
 		# no column is needed, so nothing but visibility is looked at
 		$alice->sql("SET work_mem = '4MB'; BEGIN; DECLARE c CURSOR FOR SELECT FROM $t WHERE n BETWEEN 1000 AND 3999; MOVE 1 FROM c");
