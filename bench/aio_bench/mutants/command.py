@@ -115,10 +115,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def chosen_bugs(given: argparse.Namespace, engine: Engine) -> list[Bug | Point]:
     if given.history:
-        clone = given.clone or engine.source
-        if not engine.source or not clone or not (clone / ".git").exists():
+        if not engine.source or not (given.clone or engine.source / ".git").exists():
             raise Problem("--history takes the differences from a clone of PostgreSQL: --source, or --clone")
-        bugs = history(engine.major, engine.source, clone)
+        bugs = history(engine.major, engine.source, given.clone or engine.source)
         given.expected = known_tests()
     else:
         bugs = [bug for bug in load(engine.major, given.lists) if bug.is_own or not (given.own or given.server)]
