@@ -215,6 +215,7 @@ for_each_io_method(sub {
 		$aio->gate_stops("io_device('50s', rel => '$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
 		$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
+		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM io_gate, pg_stat_get_activity(worker)");
 		$aio->cancels($alice);
 		$aio->sql('SELECT io_device_end()');
 		$bob->returns('1', 'gets it at once when the device ends');
@@ -306,7 +307,6 @@ for_each_io_method(sub {
 		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
-		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM pg_stat_get_activity($worker)");
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		until_another_worker($aio, $worker);
 		$aio->sql("SELECT io_device('1 ms', rel => '$u')");
@@ -345,5 +345,5 @@ for_each_io_method(sub {
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
 		$aio->end_gate;
 		until_another_worker($aio, $worker);
-	}), log => $aio->gate_worker_ended, skip => only_long());
+	}), log => $aio->gate_worker_ended);
 }, needs => 'gate', conf => { io_max_concurrency => 64 });
