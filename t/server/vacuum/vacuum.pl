@@ -25,7 +25,7 @@ with_each_io_method(sub {
 		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
-	}), skip => only_long());
+	}));
 
 	$aio->scenario('what the report says of I/O', with('alice', 200, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk % 4 = 1; CHECKPOINT");
