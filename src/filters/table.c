@@ -7,6 +7,7 @@
  */
 #include "filters/filters.h"
 
+#include "catalog/namespace.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
@@ -429,16 +430,23 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * Has the exit of this session end what it holds: filters, devices and wakeups.
+ * Has the exit of this session end what it holds: filters, devices and wakeups, before it
+ * removes its temporary objects, which may wait for who reads on a device.  What is
+ * registered last is called first.
  */
 void
 filters_end_with_session(void)
 {
 	static bool registered = false;
+	static bool registered_temp = false;
+	Oid			temp;
+	Oid			temp_toast;
 
-	if (!registered)
+	GetTempNamespaceState(&temp, &temp_toast);
+	if (!registered || (OidIsValid(temp) && !registered_temp))
 		before_shmem_exit(session_ends, 0);
 	registered = true;
+	registered_temp |= OidIsValid(temp);
 }
 
 /*

@@ -90,6 +90,22 @@ for_each_io_method(sub {
 		$aio->end_session($alice);
 	}));
 
+	$aio->scenario('a filter that is kept, while the extension is being dropped', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->evict($t, $alice);
+		my $b = $alice->sql("SELECT buffer_create_toy('$t', 7)");
+		my $holds = "io_hold('$t', keep => true)";
+		$bob->sql('BEGIN; DROP EXTENSION test_aio');
+		$alice->sql("SELECT buffer_call_start_io($b, true, false)");
+		$alice->fails("SELECT $holds", '55006', qr/cannot wait for a lock on the extension/, 'with I/O started: is refused');
+		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
+		$alice->waits("SELECT batch_start()::text UNION ALL SELECT read_rel_block_ll('$t', 5, wait_complete => false)::text UNION ALL SELECT $holds\::text UNION ALL SELECT batch_end()::text", 'object');
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE state = 'STAGED'", 0, 'in a batch: what is staged is submitted before');
+		$bob->sql('ROLLBACK');
+		$alice->ends;
+		$alice->sql('SELECT io_hold_end()');
+		$aio->end_session($alice);
+	}), skip => $aio->lacks('gate'));
+
 	# planned before, since a plan is made outside of the batch
 	$aio->scenario('a parallel query in a batch', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE FUNCTION scenario.g() RETURNS bigint PARALLEL SAFE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM $t WHERE ctid = ''(5,1)''); END'");
