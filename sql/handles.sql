@@ -5,6 +5,8 @@
 \pset format unaligned
 \pset tuples_only
 \set VERBOSITY terse
+-- released twice
+SELECT handle_get() UNION ALL SELECT handle_release_last() UNION ALL SELECT handle_release_last();
 -- leaked
 SELECT FROM handle_get();
 BEGIN;
@@ -55,6 +57,11 @@ COMMIT;
 BEGIN;
 SELECT FROM batch_start();
 SELECT 1 / 0;
+ROLLBACK;
+-- nested
+BEGIN;
+SELECT FROM batch_start();
+SELECT FROM batch_start();
 ROLLBACK;
 -- an error when reads have been staged
 CREATE TABLE handles_heap (i int);
