@@ -19,13 +19,8 @@ my %params = (
 	databases => { initdb => [ '--no-locale', '--encoding=UTF8' ] },
 	minimal => { conf => { wal_level => 'minimal', max_wal_senders => 0 } },
 	modules => { needs => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck' },
-	reads => {
-		log => [
-			qr{client backend alice LOG:  (?:invalid page|page verification failed|ignoring checksum failure)},
-			qr{client backend alice WARNING:  (?:leaked AIO handle|open AIO batch at end)} ] },
 	rewrites => { conf => { max_prepared_transactions => 2 } },
 	rings => { conf => { shared_buffers => '12MB' } },
-	rows => { log => [qr{ERROR:  could not (?:obtain lock|serialize)}] },
 	steps => { needs => 'gate pg_buffercache', %stepwise },
 	steps_of_modules => { needs => 'gate pg_buffercache pg_prewarm pg_visibility pgstattuple amcheck pageinspect', %stepwise },
 	storage => { conf => { max_prepared_transactions => 2 } });

@@ -64,9 +64,7 @@ sub script ($name)
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
 		push @statements, {
 			sql => $sql, session => $session, database => $database{$session}, how => \@how, by_steps => $by_steps,
-			# when several sessions go on at once, their order is luck
-			sums_only => (grep({ $_ eq 'sums only' } @how) || grep({ /^then / } @how) > 1),
-			command => $command // '', arguments => \@arguments };
+			sums_only => scalar(grep { $_ eq 'sums only' } @how), command => $command // '', arguments => \@arguments };
 	}
 	return @statements;
 }

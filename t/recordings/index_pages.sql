@@ -110,22 +110,6 @@ UPDATE dup SET v = v + 10000 WHERE n < 200;
 \pages dup_n
 SELECT count(*), sum(v) FROM dup WHERE k = 1;
 SELECT count(*), sum(v) FROM dup WHERE n < 100;
--- a scan that goes back to a mark
-SET enable_hashjoin = off;
-SET enable_nestloop = off;
-SET enable_sort = off;
-SET enable_material = off;
-SET enable_bitmapscan = off;
-SELECT count(*), sum(a.v - b.n) FROM dup a JOIN dup b ON a.k = b.k WHERE a.n < 20;
-RESET enable_hashjoin;
-RESET enable_nestloop;
-RESET enable_sort;
-RESET enable_material;
-RESET enable_bitmapscan;
--- arrays and skipped columns
-CREATE INDEX dup_kn ON dup (k, n);
-SELECT count(*), sum(n) FROM dup WHERE k IN (0, 2, 3) AND n IN (1, 2, 7, 500, 2500);
-SELECT count(*), sum(k) FROM dup WHERE n BETWEEN 1000 AND 1010;
 -- everything goes
 DELETE FROM dup;
 VACUUM (VERBOSE) dup;

@@ -1,4 +1,4 @@
--- Plans of every kind with what they read, in each format.
+-- What EXPLAIN says of reads and WAL, in each format.
 -- not replayed: it is about plans
 SET track_io_timing = off;
 CREATE TABLE heap (n int, k int, m int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
@@ -38,33 +38,7 @@ EXPLAIN (GENERIC_PLAN, COSTS off) SELECT * FROM heap WHERE k = $1;
 EXPLAIN (SETTINGS, COSTS off) SELECT n FROM heap TABLESAMPLE BERNOULLI (5) REPEATABLE (1);
 EXPLAIN (ANALYZE, SERIALIZE TEXT, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT n, body FROM heap WHERE k < 5;
 EXPLAIN (ANALYZE, SERIALIZE BINARY, COSTS off, TIMING off, SUMMARY off) EXECUTE by_tid;
--- nodes above the scans
-SET enable_hashjoin = off;
-SET enable_seqscan = off;
-SELECT evict_rel('heap'), evict_rel('heap_k');
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT g, n FROM small LEFT JOIN heap ON k = g AND n > 100;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m, count(*) FROM heap WHERE m < 4 GROUP BY m;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m, n, row_number() OVER (PARTITION BY m ORDER BY n) FROM heap WHERE m < 2;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m, n, k FROM heap WHERE m < 3 ORDER BY m, n, k LIMIT 70;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m, n, k FROM heap WHERE m < 3 ORDER BY m, k;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT DISTINCT k % 7 FROM heap ORDER BY 1 LIMIT 4;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT n FROM parted WHERE n > 300 ORDER BY n LIMIT 300;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT sum(v) FROM parted WHERE n < (SELECT max(g) * 30 FROM small);
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT g, (SELECT min(n) FROM heap WHERE m = g) FROM small WHERE g NOT IN (SELECT m FROM heap WHERE k < 3);
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r WHERE i < 5), c AS MATERIALIZED (SELECT n FROM heap WHERE k < 9) SELECT count(*) FROM r JOIN c ON n > i;
-SET enable_nestloop = off;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM heap a JOIN heap b ON a.k = b.n WHERE a.k < 50 AND b.m < 5;
-SET enable_hashjoin = on;
-SET enable_mergejoin = off;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM heap a JOIN small ON a.k = g;
-RESET enable_nestloop;
-SET enable_hashjoin = off;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT count(b.body) FROM heap a JOIN heap b ON b.k = a.m WHERE a.k < 200;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m FROM heap WHERE m < 3 INTERSECT SELECT g FROM small;
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT m, k % 2, count(*) FROM heap WHERE m < 2 GROUP BY GROUPING SETS ((m, k % 2), (m), ());
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT * FROM (VALUES (1), (2)) v (x), LATERAL (SELECT n FROM heap WHERE ctid = format('(%s,1)', x)::tid) s;
 -- what writes
-RESET enable_seqscan;
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER each BEFORE UPDATE OR INSERT ON heap FOR EACH ROW EXECUTE FUNCTION nothing();
 CREATE UNIQUE INDEX heap_unique ON heap (n);
@@ -81,19 +55,3 @@ EXPLAIN (COSTS off) UPDATE parted SET v = 1 WHERE n > 400;
 EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, FORMAT TEXT) EXECUTE by_seq;
 EXPLAIN (WAL) SELECT 1;
 EXPLAIN (FORMAT CSV) SELECT 1;
--- two workers
-SET max_parallel_workers_per_gather = 2;
-SET parallel_setup_cost = 0;
-SET parallel_tuple_cost = 0;
-SET min_parallel_table_scan_size = 0;
-SET min_parallel_index_scan_size = 0;
-SET enable_seqscan = off;
-SET enable_bitmapscan = off;
--- sums only
-SELECT count(*), sum(n) FROM heap WHERE m < 15;
--- sums only
-SELECT count(*), sum(k) FROM heap WHERE k > 10 AND body <> '';
--- sums only
-EXPLAIN (COSTS off) SELECT count(*), sum(n) FROM heap WHERE m < 15;
-SET debug_parallel_query = regress;
-SELECT n FROM heap WHERE k < 30 ORDER BY k LIMIT 3;

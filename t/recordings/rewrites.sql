@@ -53,21 +53,6 @@ SELECT k, count(*) FROM parted WHERE k < 3 GROUP BY 1 ORDER BY 1;
 ALTER TABLE parted DETACH PARTITION part;
 ALTER TABLE parted DETACH PARTITION parted_rest CONCURRENTLY;
 SELECT count(*) FROM parted;
--- constraints over indexes
-CREATE UNIQUE INDEX heap_unique ON heap (n);
-ALTER TABLE heap ADD CONSTRAINT heap_pkey PRIMARY KEY USING INDEX heap_unique;
-ALTER TABLE heap ADD CONSTRAINT heap_s UNIQUE (s) DEFERRABLE INITIALLY DEFERRED;
-BEGIN;
-UPDATE heap SET s = s + 1 WHERE s < 10;
-INSERT INTO heap (n, k, s) VALUES (5000, 1, 500);
-COMMIT;
-CREATE TABLE excluded (r int4range, EXCLUDE USING gist (r WITH &&));
-INSERT INTO excluded SELECT int4range(i, i + 1) FROM generate_series(1, 100) i;
-INSERT INTO excluded VALUES ('[50,52)');
-CREATE TABLE twice (r int4range);
-INSERT INTO twice VALUES ('[1,5)'), ('[4,9)');
-ALTER TABLE twice ADD EXCLUDE USING gist (r WITH &&);
-DROP TABLE twice;
 -- concurrently
 CREATE INDEX CONCURRENTLY heap_slow ON heap (k, n);
 CREATE UNIQUE INDEX CONCURRENTLY heap_bad ON heap (v);
@@ -87,20 +72,6 @@ BEGIN;
 CREATE INDEX heap_never ON heap (k);
 ROLLBACK;
 SELECT relname, relpages, reltuples FROM pg_class WHERE relname LIKE 'heap%' ORDER BY 1;
--- chains of updates that broke: an index that older snapshots must not use
-CREATE TABLE hot (n int, k int) WITH (autovacuum_enabled = off, fillfactor = 50);
-INSERT INTO hot SELECT i, i FROM generate_series(1, 200) i;
-bob: BEGIN ISOLATION LEVEL REPEATABLE READ;
-bob: SELECT count(*), sum(k) FROM hot;
-UPDATE hot SET k = k + 1000;
-CREATE INDEX hot_k ON hot (k);
-SELECT indcheckxmin FROM pg_index WHERE indexrelid = 'hot_k'::regclass;
-bob: SET enable_seqscan = off;
-bob: SELECT count(*) FROM hot WHERE k = 5;
-bob: COMMIT;
-SET enable_seqscan = off;
-SELECT count(*) FROM hot WHERE k = 1005;
-RESET enable_seqscan;
 -- catalogs
 VACUUM (FULL) pg_class;
 REINDEX TABLE pg_class;

@@ -31,16 +31,6 @@ FETCH 1 FROM w;
 COMMIT;
 FETCH ALL FROM w;
 CLOSE w;
--- ranges of TIDs, and single ones
-SELECT evict_rel('heap');
-SELECT min(n), max(n), count(*) FROM heap WHERE ctid >= '(10,5)' AND ctid < '(30,2)';
-SELECT min(n), max(n), count(*) FROM heap WHERE ctid > '(95,0)';
-SELECT n FROM heap WHERE ctid IN ('(3,3)', '(1,1)', '(77,2)', '(3,3)', '(5000,1)');
-SELECT count(*) FROM heap WHERE ctid <= '(0,4)';
--- samples
-SELECT evict_rel('heap');
-SELECT count(*), min(n), max(n) FROM heap TABLESAMPLE SYSTEM (20) REPEATABLE (7);
-SELECT count(*), min(n), max(n) FROM heap TABLESAMPLE BERNOULLI (3) REPEATABLE (7);
 -- by index
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -51,21 +51,6 @@ BEGIN;
 DROP TABLE kept;
 ROLLBACK;
 SELECT count(*), sum(n) FROM kept;
--- counters of aborted subtransactions
-BEGIN;
-INSERT INTO kept VALUES (1), (2), (3);
-SAVEPOINT one;
-UPDATE kept SET n = n WHERE n < 3;
-DELETE FROM kept WHERE n > 890;
-ROLLBACK TO one;
-SAVEPOINT two;
-DELETE FROM kept WHERE n > 880;
-SAVEPOINT three;
-TRUNCATE kept;
-ROLLBACK TO three;
-RELEASE two;
-COMMIT;
-SELECT count(*) FROM kept;
 -- prepared transactions
 BEGIN;
 CREATE TABLE prepared (n int);

@@ -100,24 +100,13 @@ SET track_cost_delay_timing = on;
 VACUUM (PROCESS_TOAST off) heap;
 RESET vacuum_cost_delay;
 RESET vacuum_cost_limit;
--- toast, partitions, options
+-- toast
 CREATE TABLE toasted (n int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off);
 INSERT INTO toasted SELECT i, repeat('t', 3000 + i) FROM generate_series(1, 60) i;
 DELETE FROM toasted WHERE n % 2 = 0;
 VACUUM (VERBOSE, PROCESS_TOAST off) toasted;
 VACUUM (VERBOSE, PROCESS_MAIN off) toasted;
 VACUUM (VERBOSE) toasted;
-CREATE TABLE parted (n int) PARTITION BY RANGE (n);
-CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (100);
-CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (100) TO (200);
-INSERT INTO parted SELECT generate_series(0, 199);
-VACUUM (ANALYZE) parted;
-ANALYZE (VERBOSE) parted;
-VACUUM (SKIP_LOCKED, VERBOSE) parted_1;
-VACUUM (ONLY_DATABASE_STATS);
-BEGIN;
-VACUUM heap;
-ROLLBACK;
 -- the whole table again
 INSERT INTO heap SELECT i, repeat('x', 400) FROM generate_series(0, 999) i;
 VACUUM (FULL, VERBOSE) heap;
