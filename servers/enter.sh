@@ -82,7 +82,7 @@ mount_at() {
 mounts_outside() {
 	local path closed
 	mounts=(--dev-bind / / "${proc[@]}" --perms 1777 --tmpfs /dev/shm)
-	for path in "${reads[@]}" "${writes[@]}" "${moved[@]}"; do
+	for path in "${reads[@]}" "${writes[@]}"; do
 		[ -e "$path" ] || continue
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue
@@ -120,18 +120,16 @@ passwd_inside() {
 	printf '%s:x:%s:%s::/:/bin/sh\n' "$user" "$(id -u "$user")" "$(id -g "$user")"
 }
 
-# as_ordinary_user [--inside ROOT] [--read DIR]… [--write DIR]… [--at DIR PLACE]… [--memory DIR]
-#	[--chdir DIR] COMMAND…
-# DIRs are seen at their own paths, or with --at at another; those to read cannot be written, and
-# what is written to memory, at most 2 GB, is gone at the end.
+# as_ordinary_user [--inside ROOT] [--read DIR]… [--write DIR]… [--memory DIR] [--chdir DIR] COMMAND…
+# DIRs are seen at their own paths; those to read cannot be written, and what is written to memory,
+# at most 2 GB, is gone at the end.
 as_ordinary_user() {
-	local inside='' chdir=/ reads=() writes=() moved=() memory='' dropped mounts path
+	local inside='' chdir=/ reads=() writes=() memory='' dropped mounts path
 	while :; do
 		case $1 in
 			--inside) inside=$2 ;;
 			--read) reads+=("$2") ;;
 			--write) writes+=("$2") ;;
-			--at) moved+=("$2" "$3") && shift ;;
 			--memory) memory=$2 ;;
 			--chdir) chdir=$2 ;;
 			*) break ;;
@@ -151,7 +149,6 @@ as_ordinary_user() {
 	if [ -n "$inside" ]; then mounts_inside "$inside"; else mounts_outside; fi
 	for path in "${reads[@]}"; do mount_at --ro-bind "$path"; done
 	for path in "${writes[@]}"; do mount_at --bind "$path"; done
-	for ((path = 0; path < ${#moved[@]}; path += 2)); do mount_at --bind "${moved[path]}" "${moved[path + 1]}"; done
 	[ -z "$memory" ] || mounts+=(--perms 1777 --size 4000000000 --tmpfs "$memory")
 	! is_root || mounts+=(--cap-add ALL)
 	bwrap "${mounts[@]}" "${pids[@]}" --unshare-ipc --die-with-parent --chdir "$chdir" \
@@ -163,7 +160,6 @@ as_ordinary_user() {
 as_ordinary_user_openly() {
 	local path closed
 	[ -z "$inside" ] || die "a stock server's root file system cannot be entered" "$(why_no_isolation)"
-	[ ${#moved[@]} -eq 0 ] || die "${moved[0]} cannot be shown at ${moved[1]}" "$(why_no_isolation)"
 	for path in "${reads[@]}" "${writes[@]}"; do
 		closed=$(closed_on_the_way "$path")
 		[ -z "$closed" ] || die "user \"$(ordinary_user)\" cannot get at $path because of $closed" \
