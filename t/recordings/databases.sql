@@ -57,9 +57,6 @@ CREATE TEMP TABLE temporary AS SELECT generate_series(1, 1000) n;
 ALTER TABLE temporary SET TABLESPACE extra;
 SELECT count(*), sum(n) FROM temporary;
 DROP TABLE temporary;
-ALTER TABLE pg_class SET TABLESPACE there;
-ALTER TABLE heap SET TABLESPACE pg_global;
-DROP TABLESPACE extra;
 -- a crash: what is unlogged is empty, elsewhere as well
 INSERT INTO heap VALUES (4000, 'kept', NULL);
 \crash

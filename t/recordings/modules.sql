@@ -66,5 +66,4 @@ SELECT * FROM verify_heapam('t', skip => 'all-frozen');
 SELECT * FROM verify_heapam('t', startblock => 10, endblock => 20, check_toast => true);
 VACUUM t;
 SELECT * FROM verify_heapam('t', skip => 'all-visible');
--- free space
 SELECT count(*), max(octet_length(fsm_page_contents(get_raw_page('t', 'fsm', b)))) > 0 FROM generate_series(0, 2) b;

@@ -130,10 +130,4 @@ bob: SELECT count(*) FROM heap;
 REINDEX INDEX CONCURRENTLY heap_d;
 -- then alice ends
 bob: COMMIT;
-bob: BEGIN;
-bob: SELECT count(*) FROM heap;
--- waits for bob
-DROP INDEX CONCURRENTLY heap_d;
--- then alice ends
-bob: COMMIT;
 SELECT count(*), sum(n) FROM heap;

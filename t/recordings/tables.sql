@@ -106,12 +106,6 @@ ANALYZE (VERBOSE) parted;
 ANALYZE (VERBOSE) heap (n, k);
 ANALYZE (BUFFER_USAGE_LIMIT '256kB', SKIP_LOCKED) heap, parted;
 VACUUM (ANALYZE, BUFFER_USAGE_LIMIT 100) heap;
--- locked tables
-BEGIN;
-LOCK TABLE heap;
-bob: ANALYZE (SKIP_LOCKED) heap;
-bob: VACUUM (SKIP_LOCKED, ANALYZE) heap;
-ROLLBACK;
 \crash
 \pages heap
 SELECT count(*), sum(n) FROM heap;

@@ -5,20 +5,12 @@ INSERT INTO heap VALUES (1, 'one');
 INSERT INTO heap SELECT i, repeat('x', 200) FROM generate_series(2, 1500) i;
 COPY (SELECT i, repeat('c', 300) FROM generate_series(1, 3000) i) TO '/dev/null';
 COPY heap FROM PROGRAM 'seq 5000 8000 | sed "s/$/\tcopied copied copied copied/"';
-COPY heap FROM PROGRAM 'seq 1 3 | sed "s/$/\tx\ty/"';
 UPDATE heap SET body = body || '.' WHERE n BETWEEN 100 AND 200;
 UPDATE heap SET n = n + 100000 WHERE n % 100 = 5;
 DELETE FROM heap WHERE n BETWEEN 6000 AND 6500;
 VACUUM heap;
 INSERT INTO heap SELECT i, repeat('f', 200) FROM generate_series(20000, 20200) i;
 \pages heap
--- locks, triggers of other pages, and aborts
-SELECT count(*) FROM (SELECT n FROM heap WHERE n < 50 FOR UPDATE) s;
-SELECT count(*) FROM (SELECT n FROM heap WHERE n < 50 FOR SHARE) s;
-BEGIN;
-UPDATE heap SET body = 'aborted' WHERE n < 20;
-ROLLBACK;
-MERGE INTO heap USING (SELECT generate_series(1490, 1510) g) s ON n = g WHEN MATCHED THEN UPDATE SET body = 'merged' WHEN NOT MATCHED THEN INSERT VALUES (g, 'new');
 -- a table made and filled in one transaction
 BEGIN;
 CREATE TABLE filled (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off);
