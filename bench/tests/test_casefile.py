@@ -41,6 +41,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(found, {"forward": ["Index Scan using large_random_idx on large"],
                                  "backward": ["Index Scan Backward using large_random_idx on large"]})
 
+
 class Devices(unittest.TestCase):
     def test_in_place_of_a_case_s_own(self) -> None:
         case = casefile.changed(load_case("p02_index_only_scan"), "gp3")
@@ -58,12 +59,11 @@ class Devices(unittest.TestCase):
 
     def test_named(self) -> None:
         assert (preset := devices.named("gp3")) and (other := devices.named("2ms"))
-        self.assertEqual(preset.call("t"), "SELECT io_device('1ms', 3, 0, 131072000, rel => 't')")
-        self.assertEqual(other.call(""), "SELECT io_device('2ms', 64, 0, NULL)")
+        self.assertEqual(preset.call(), "SELECT io_device('1ms', 3, 0, 131072000)")
+        self.assertEqual(other.call(), "SELECT io_device('2ms', 64, 0, NULL)")
         self.assertIsNone(devices.named("none"))
         with self.assertRaises(ValueError):
             devices.named("1ms', 1); DROP TABLE t; --")
-        self.assertEqual((devices.end(""), devices.end("t")), ("SELECT io_device_end()", "SELECT io_device_end(rel => 't')"))
 
 
 # what is replaced in R3's file, by what, and the error

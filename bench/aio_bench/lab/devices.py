@@ -17,23 +17,14 @@ class Device:
     bytes_per_second: int | None = None
     source: str = ""
 
-    def call(self, relation: str) -> str:
-        """Returns the statement that makes the device for a relation, or for all relations if it is empty."""
-        arguments = [f"'{self.latency}'", str(self.queue_depth), str(self.jitter), str(self.bytes_per_second or "NULL")]
-        return f"SELECT io_device({', '.join(arguments)}{_of(relation)})"
+    def call(self) -> str:
+        """Returns the statement that makes the device, for all relations."""
+        return f"SELECT io_device('{self.latency}', {self.queue_depth}, {self.jitter}, {self.bytes_per_second or 'NULL'})"
 
     def told(self) -> str:
         bandwidth = f", {self.bytes_per_second / 1e6:,.0f} MB/s" if self.bytes_per_second else ""
         jitter = f" ± {self.jitter:.0%}" if self.jitter else ""
         return f"{self.latency}{jitter} a read, {self.queue_depth} at once{bandwidth}" + (f" ({self.source})" if self.source else "")
-
-
-def _of(relation: str) -> str:
-    return f", rel => '{relation}'" if relation else ""
-
-
-def end(relation: str) -> str:
-    return f"SELECT io_device_end({_of(relation).lstrip(', ')})"
 
 
 # queue_depth is the number of reads a second, as the source states it, times the latency.  A parameter that no source

@@ -45,13 +45,12 @@ def _value(cluster: Cluster, statement: str) -> Any:
     return value
 
 
-def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, float]:
+def _set_caches(cluster: Cluster, variant: Variant) -> dict[str, float]:
     state = variant.value_of("cache")
     if not state:
         return {}
-    relations = [case.setup.relation] if case.setup.relation else [row[0] for row in execute(cluster, OWN_RELATIONS)]
     shares = []
-    for relation in relations:
+    for (relation,) in execute(cluster, OWN_RELATIONS).fetchall():
         if state == "warm":
             execute(cluster, f"SELECT count(*) FROM pg_prewarm('{relation}')")
             continue
@@ -63,12 +62,12 @@ def _set_caches(cluster: Cluster, case: Case, variant: Variant) -> dict[str, flo
     return {"page_cache": max(shares)} if shares else {}
 
 
-def _set_device(cluster: Cluster, case: Case, variant: Variant) -> None:
+def _set_device(cluster: Cluster, variant: Variant) -> None:
     """Makes the variant's device in our session, with which it ends.  It delays other sessions' reads as well."""
     if name := variant.value_of("device"):
-        execute(cluster, devices.end(case.setup.relation))
+        execute(cluster, "SELECT io_device_end()")
         if device := devices.named(name):
-            execute(cluster, device.call(case.setup.relation))
+            execute(cluster, device.call())
 
 
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
@@ -181,12 +180,12 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
 
 
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
-    figures = _set_caches(cluster, case, variant)
+    figures = _set_caches(cluster, variant)
     *first, last = (case.substituted(each, variant) for each in case.statement)
     _set_gate(cluster, variant)
     for statement in (case.substituted(each, variant) for each in case.before):
         execute(cluster, statement)
-    _set_device(cluster, case, variant)
+    _set_device(cluster, variant)
     for statement in first:
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)
