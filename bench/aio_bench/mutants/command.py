@@ -85,7 +85,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines; of a sweep they need the same --seed")
     parser.add_argument("--matrix", action="store_true", help="do not stop at the first test that notices a bug: run all that reach it")
-    parser.add_argument("--name", default="", help="of the work directory; default: the server's version")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="print the outcome and the matrix of these results together")
@@ -156,7 +155,7 @@ def run(given: argparse.Namespace) -> int:
         print(matrix(rows))
         return not show(rows)
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
-    engine = Engine(base, given.server, not given.without_assertions, given.name, given.only)
+    engine = Engine(base, given.server, not given.without_assertions, given.only)
     part, parts = map(int, given.shard.split("/"))
     chosen = (chosen_points if given.sweep else chosen_bugs)(given, engine)[part - 1::parts]
     if given.list or given.unreached:

@@ -32,18 +32,18 @@ Texts = dict[str, str]
 
 
 class Engine:
-    """Two engines of the same name cannot be used at the same time: they have one directory."""
+    """Two engines of one version, or server, cannot be used at the same time: they have one directory."""
 
-    def __init__(self, base: str = "18-instrumented", server: str = "", assertions: bool = True, name: str = "",
+    def __init__(self, base: str = "18-instrumented", server: str = "", assertions: bool = True,
                  only: Iterable[str] = (), directory: Path | None = None):
         #: what servers/variant makes the server of; empty: the server is taken as it is
         self.base = "" if server else base
         self.assertions = assertions
         self.only = " ".join(only)  # patterns of the tests that are run, such as t/extension/*
         if server:
-            self.label = name or f"own-{server.replace('/', '-').replace(':', '-')}"
+            self.label = f"own-{server.replace('/', '-').replace(':', '-')}"
         else:
-            self.label = name or (directory.name if directory else f"{self.major}{'' if assertions else '-plain'}")
+            self.label = directory.name if directory else f"{self.major}{'' if assertions else '-plain'}"
         self.directory = directory or CACHE / "mutants" / self.label
         self.work = self.directory / "work"
         self.server = server or f"pg_config:{self.directory}/server/bin/pg_config"
@@ -79,7 +79,7 @@ class Engine:
 
     def build(self, bugs: Iterable[Bug], files: Iterable[str] = ()) -> None:
         """Compiles and links everything with a switch for each bug, and with those of points.py in files of the server."""
-        self.locked = lock(self.directory, f"another run uses {self.directory}; --name gives this one a directory of its own")
+        self.locked = lock(self.directory, f"another run uses {self.directory}")
         switched, self.alone, wrong = sort_out(bugs, self.source or ROOT)
         if wrong:
             raise Problem("\n".join(wrong))

@@ -32,15 +32,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench/coverage", description="Runs the tests of make check and the recordings on a server that counts which lines and branches are executed; with TEST_AIO_LONG=1 those of make check-long.")
     parser.add_argument("server", metavar="SERVER", help="source:PATH[@REVISION], or an instrumented server that servers/provide --list shows")
     parser.add_argument("--file", action="append", default=[], metavar="PATTERN", help=f"count these files, too; default: {' '.join(READ_PATH)}")
-    parser.add_argument("--tests", action="append", default=[], metavar="FILE", help="run only this file of the suite; once or several times")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/coverage/SERVER")
     given = parser.parse_args(argv)
     return project.perform("bench/coverage", lambda: run(given))
 
 
 def run(given: argparse.Namespace) -> int:
     server = given.server
-    output = given.output or project.ROOT / "build" / "coverage" / identity(server)
+    output = project.ROOT / "build" / "coverage" / identity(server)
     output.mkdir(parents=True, exist_ok=True)
     directory = output / "server"
     with tempfile.TemporaryDirectory() as unpacked:
@@ -49,14 +47,13 @@ def run(given: argparse.Namespace) -> int:
         source = Path(unpacked) if is_tree(server) else source_of(server)
         names = [str(path.relative_to(source)) for top in ("src/backend", "contrib") for path in sorted((source / top).rglob("*.c"))]
     wanted = [name for name in names if any(fnmatch(name, pattern) or fnmatch(Path(name).name, pattern) for pattern in (*READ_PATH, *given.file))]
-    left_out, ran, found = coverage.count(server, directory, wanted, output / "logs", given.tests, print,
+    left_out, ran, found = coverage.count(server, directory, wanted, output / "logs", [], print,
                                            {"TEST_AIO_LONG": os.environ.get("TEST_AIO_LONG", "")})
     if left_out:
         print(f"left out, since they are not compiled by themselves: {', '.join(left_out)}")
     source = directory / "source"
     (output / "coverage.info").write_text(coverage.lcov(found, source))
-    if not given.tests:
-        changed.keep_reach(found)
+    changed.keep_reach(found)
     if not shutil.which("genhtml"):
         print("no HTML report: genhtml is missing (apt-get install lcov)")
     else:

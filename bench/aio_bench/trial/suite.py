@@ -16,8 +16,8 @@ from .. import project, servers
 # seconds after which a test that waits in vain fails, unless the user says otherwise
 TIMEOUT = "60"
 
-# what is shown of a log: failures, lines of each, and lines at the end
-FAILURES, LINES_OF_EACH, LAST_LINES = 3, 9, 8
+# what is shown of a log: lines from the first failure on, and lines at the end
+FIRST_LINES, LAST_LINES = 20, 8
 
 # lines of servers' logs; a test may provoke them on purpose
 ALARMS = re.compile(r"PANIC: |TRAP: |FATAL:  could not|terminated by signal (6|11)\b")
@@ -127,27 +127,18 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _parts(lines: list[str], starts: list[int]) -> str:
-    """Returns some lines after each start, with a mark for what is left out between them."""
-    shown = sorted({at for start in starts for at in range(start, min(start + LINES_OF_EACH, len(lines)))} | set(range(max(0, len(lines) - LAST_LINES), len(lines))))
-    parts: list[str] = []
-    for number, at in enumerate(shown):
-        if at and (number == 0 or shown[number - 1] != at - 1):
-            parts.append("…")
-        parts.append(lines[at])
-    return "\n".join(parts)
-
-
 def stem(name: str) -> str:
     """Returns what the names of a test's logs begin with: t/server/streams/shapes.pl has server-streams-shapes."""
     return name.removeprefix("t/").removesuffix(".pl").replace("/", "-")
 
 
 def _log(state: Path, stem: str) -> str:
-    """Returns the first failures and the end of a test's log, and why its servers died."""
+    """Returns the first failure and the end of a test's log, and why its servers died."""
     lines = _text(state / "log" / f"regress_log_{stem}").splitlines()
+    first = next((at for at, line in enumerate(lines) if " not ok " in line), len(lines))
+    left = lines[first + FIRST_LINES:]
     # a server that several tests share has a log of its own, of which the test shows what is alarming
-    told = _parts(lines, [*[at for at, line in enumerate(lines) if " not ok " in line][:FAILURES], *[at for at, line in enumerate(lines) if ALARMS.search(line)][:1]])
+    told = "\n".join([*lines[first:first + FIRST_LINES], "…", *[line for line in left if ALARMS.search(line)][:1], *(left or lines)[-LAST_LINES:]])
     for path in sorted((state / "log").glob(f"*{stem}_*.log")):
         alarms = [line for line in _text(path).splitlines() if ALARMS.search(line)]
         if alarms:
