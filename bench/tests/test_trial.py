@@ -355,7 +355,7 @@ def made() -> Findings:
         "bench/trial a b", "2026-01-02 03:04", "v1", True, suite_builds=builds, lab_builds={},
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
         share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
-        bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None, ""), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x", "why")],
+        bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x")],
         bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[faster, slower], left_out=["t05_vacuum"],

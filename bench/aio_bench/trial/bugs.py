@@ -20,9 +20,8 @@ MOST_TESTS = 25
 @dataclass(frozen=True)
 class Tried:
     point: Point
-    #: the test that noticed it, or None; and by what
+    #: the test that noticed it, or None
     by: str | None
-    reason: str
 
 
 def instrument(source: Path, lines: dict[str, set[int]]) -> tuple[list[Point], dict[str, str]]:
@@ -45,5 +44,5 @@ def run(server: Engine, to_do: Sequence[Point], results: Path, minutes: float, n
 def tried(chosen: Sequence[Point], results: Path) -> list[Tried]:
     by_name = {str(point): point for point in chosen}
     lines = project.json_lines(results) if results.exists() else ()
-    found = {each["name"]: Tried(by_name[each["name"]], (each["by"] or [None])[0], each["reason"]) for each in lines if each["name"] in by_name}
+    found = {each["name"]: Tried(by_name[each["name"]], (each["by"] or [None])[0]) for each in lines if each["name"] in by_name}
     return sorted(found.values(), key=lambda each: (each.point.file, each.point.line, each.point.number))
