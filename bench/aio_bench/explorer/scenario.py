@@ -29,7 +29,7 @@ FAILURES = {
 class SessionPlan:
     name: str
     steps: tuple[str, ...]
-    #: said once, when the session begins
+    #: said once, when the session begins; a scenario's "session_setup" is said by each of them, before that
     setup: tuple[str, ...] = ()
     #: said before each run, when nothing is held
     before: tuple[str, ...] = ()
@@ -129,6 +129,7 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
         raise Problem(f"what is {scenario}, outside of a scenario's table?")
     # a table in capitals is a session
     sessions = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
+    common = _fields(SessionPlan, {"setup": raw.pop("session_setup", [])})["setup"]
     values = _fields(Scenario, raw)
     if "about" not in raw:
         raise Problem('there is no "about"')
@@ -140,7 +141,8 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
     for name, entry in sessions.items():
         if not isinstance(entry, dict) or not entry.get("steps"):
             raise Problem(f"{name}: a session needs steps")
-        plans.append(SessionPlan(name, **_fields(SessionPlan, entry)))
+        plan = SessionPlan(name, **_fields(SessionPlan, entry))
+        plans.append(replace(plan, setup=common + plan.setup))
     for plan in (plan for plan in plans if plan.after):
         try:
             other, number = parse_step(plan.after)
