@@ -53,17 +53,25 @@ def renewed(lines: Iterable[str], printed: Iterable[str]) -> list[str]:
     return [line if line == "…" else next((new.rstrip() for new in rest if without_numbers(new) == without_numbers(line)), line) for line in lines]
 
 
+def run(command: str) -> tuple[int, list[str]]:
+    """Returns the exit status of a command and what it has printed, which is also shown."""
+    printed = []
+    with subprocess.Popen(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "80"}) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            printed.append(line)
+    return process.returncode, printed
+
+
 def write() -> int:
     failed = 0
     for command, lines in shown().items():
         if "/path/to" in command and "POSTGRES" not in os.environ:
             print(f"left out: {command}", file=sys.stderr)
             continue
-        done = subprocess.run(["sh", "-c", command.replace("/path/to/postgres", os.environ.get("POSTGRES", ""))], cwd=ROOT, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "80"})
-        printed = done.stdout.splitlines()
+        _, printed = run(command.replace("/path/to/postgres", os.environ.get("POSTGRES", "")))
         if (missing := not_printed(lines, printed)) is not None:
-            print(f'"{command}" does not print this line any more:\n{missing}\nIt printed:\n{done.stdout}', file=sys.stderr)
+            print(f'"{command}" does not print this line any more:\n{missing}', file=sys.stderr)
             failed = 1
             continue
         readme = ROOT / "README.md"
@@ -77,13 +85,8 @@ def main(command: str) -> int:
     if command == "--write":
         return write()
     lines = output_of(command)
-    process = subprocess.Popen(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout
-    printed = []
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        printed.append(line)
-    if process.wait() != 0:
+    status, printed = run(command)
+    if status != 0:
         return 1
     missing = not_printed(lines, printed)
     if missing is not None:

@@ -12,12 +12,13 @@ from typing import Any
 from aio_bench.project import ROOT
 from aio_bench.timeline import export, trace
 
-from . import browser, traces
+from . import traces
+from .browser import browser
 
 # A page gives Perfetto a trace by messages: it asks whether Perfetto listens, and sends
 # the trace when it answers.
 OPEN = """
-const text = arguments[0];
+const text = arguments[0], done = arguments[1];
 const ask = setInterval(() => window.postMessage('PING', '*'), 100);
 window.addEventListener('message', event => {
     if (event.data !== 'PONG')
@@ -31,6 +32,7 @@ window.addEventListener('message', event => {
 """
 
 QUERY = """
+const done = arguments[1];
 app.trace.engine.query(arguments[0]).then(result => {
     const columns = result.columns(), rows = [];
     for (const it = result.iter({}); it.valid(); it.next())
@@ -61,19 +63,19 @@ class Exports(unittest.TestCase):
         # a page from a file may not fetch its parts
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(perfetto())))
         self.addCleanup(server.server_close)
-        self.browser = self.enterContext(browser.Browser())
+        self.driver = self.enterContext(browser())
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.shutdown)
-        self.browser.driver.get(f"http://127.0.0.1:{server.server_port}/")
+        self.driver.get(f"http://127.0.0.1:{server.server_port}/")
 
     def query(self, sql: str) -> list[list[Any]]:
-        rows = self.browser.run_async(QUERY, sql)
+        rows = self.driver.execute_async_script(QUERY, sql)
         self.assertIsInstance(rows, list, rows)
         return rows
 
     def test_perfetto(self) -> None:
         rows = traces.mixed(300)
-        self.browser.run_async(OPEN, export.chrome(trace.from_rows("mixed", rows)))
+        self.driver.execute_async_script(OPEN, export.chrome(trace.from_rows("mixed", rows)))
         self.assertEqual(self.query("SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"), [])
         # overlapping I/Os are on tracks without a thread; the view's times are exact to a microsecond
         lengths = sorted(ns / 1e6 for (ns,) in self.query(f"SELECT dur FROM slice WHERE track_id NOT IN ({THREADS})"))

@@ -40,20 +40,17 @@ class PageCache(unittest.TestCase):
 class Processes(WithDirectory):
     """Processes that a test has started in a directory."""
 
-    def start(self, code: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen([sys.executable, "-c", code], cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(child.communicate)
-        assert child.stdout
-        self.assertEqual(child.stdout.readline(), "ready\n")
-        return child
-
     def test_ended_children_with_any_name(self) -> None:
         stat = "7 (a) b (c) S " + " ".join(["0"] * 12) + f" {2 * processes.TICKS} {processes.TICKS} 0"
         self.assertEqual(processes.ended_us(stat), 3e6)
 
     def test_cpu_of_those_that_run_and_those_that_ended(self) -> None:
         burn = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
-        self.start(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\n{burn}\nprint('ready', flush=True)\nsys.stdin.read()")
+        code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\n{burn}\nprint('ready', flush=True)\nsys.stdin.read()"
+        child = subprocess.Popen([sys.executable, "-c", code], cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(child.communicate)
+        assert child.stdout
+        self.assertEqual(child.stdout.readline(), "ready\n")
         self.assertGreater(processes.cpu_us(self.directory), 350_000)
         self.assertEqual(processes.cpu_us(self.directory / "elsewhere"), 0)
 

@@ -22,7 +22,7 @@ from aio_bench.trial.kept import Kept, Key
 from aio_bench.trial.suite import Suite
 
 from . import WithDirectory
-from .browser import Browser
+from .browser import browser
 from .test_report import report
 from .traces import parallel, serial
 
@@ -405,26 +405,26 @@ class Page(WithDirectory):
     """The page in a real browser."""
 
     def test_is_seen_and_needs_nothing_else(self) -> None:
-        browser = self.enterContext(Browser())
+        driver = self.enterContext(browser())
         path = self.directory / "page.html"
         path.write_text(page.render(made()))
-        browser.driver.get(path.as_uri())
-        sizes = browser.run("return [...document.images].map(image => [image.alt, image.naturalWidth])")
+        driver.get(path.as_uri())
+        sizes = driver.execute_script("return [...document.images].map(image => [image.alt, image.naturalWidth])")
         # a picture for each case, and the timeline of one
         self.assertEqual(len(sizes), 3)
         self.assertEqual(sum("over time" in alt for alt, _ in sizes), 1)
         self.assertTrue(all(width > 500 for _, width in sizes))
-        text = browser.run("return document.documentElement.textContent")
+        text = driver.execute_script("return document.documentElement.textContent")
         for words in ("2 of 9 statements", "the <differences>", "schedules: nothing else", "src/backend/a/b.c:12: y is never true", "9 of 10 executed", "2 tried, 1 noticed, 1 not",
                       "t/b.pl: fails before in 0 of 1 runs, after in 1 of 1", "the <log>", "(quick)", "not measured yet: 1 case: t05_vacuum", "--enable-cassert"):
             self.assertIn(words, text)
-        links = browser.run("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
+        links = driver.execute_script("return [...document.links].map(link => [link.hash, !!document.querySelector(link.hash)])")
         self.assertEqual(links, [["#r03_repeated_blocks", True], ["#slower", True]])
         # a narrow and a wide window can show it without scrolling it sideways
         for width in (500, 1400):
-            browser.driver.set_window_size(width, 900)
-            wanted, given = browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+            driver.set_window_size(width, 900)
+            wanted, given = driver.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
             self.assertLessEqual(wanted, given)
-        self.assertEqual([entry["message"] for entry in browser.driver.get_log("browser") if entry["level"] == "SEVERE"], [])
-        fetched = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
+        self.assertEqual([entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"], [])
+        fetched = driver.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
         self.assertEqual([url for url in fetched if not url.startswith("data:")], [])

@@ -127,14 +127,18 @@ class Place:
 def in_parallel(items: list, do: Callable[[Place, Any], None], parallel: int = PARALLEL) -> None:
     """Does something with each item, in one of the places."""
     places = [Place(str(number)) for number in range(parallel)]
-    left, own = iter(places), threading.local()
+    idle = list(places)
 
-    def take_place() -> None:
-        own.place = next(left)
+    def do_somewhere(item: Any) -> None:
+        place = idle.pop()
+        try:
+            do(place, item)
+        finally:
+            idle.append(place)
 
     try:
-        with ThreadPoolExecutor(parallel, initializer=take_place) as pool:
-            for future in as_completed([pool.submit(lambda item: do(own.place, item), item) for item in items]):
+        with ThreadPoolExecutor(parallel) as pool:
+            for future in as_completed([pool.submit(do_somewhere, item) for item in items]):
                 if error := future.exception():
                     pool.shutdown(cancel_futures=True)
                     raise error
