@@ -13,6 +13,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import numpy
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -82,11 +83,17 @@ def _lanes(panel: Panel) -> list[list[Wait]]:
     return [[wait for wait in panel.waits if wait.pid == pid] for pid in waiters] or [[]]
 
 
-def _draw_waits(axes: Axes, panel: Panel) -> None:
-    """Draws the waits.  They do not snap to pixels, so that a lane of short waits is the paler the less time they take."""
+def _draw_waits(axes: Axes, panel: Panel, window: Window, pixels: int) -> None:
+    """Draws the waits.  Each pixel shows the share of its time, so that a lane of short waits is as dense as they
+    are."""
     lanes = _lanes(panel)
+    edges, width = numpy.linspace(window.begin, window.end, pixels + 1, retstep=True)
     for number, waits in enumerate(lanes):
-        axes.broken_barh([(wait.start, wait.end - wait.start) for wait in waits], (number + 0.1, 0.8), color=WAIT, linewidth=0, snap=False, zorder=2)
+        # how long all of them have taken at each edge
+        waited = sum((numpy.clip(edges - wait.start, 0, wait.end - wait.start) for wait in waits), numpy.zeros(pixels + 1))
+        colours = numpy.array([[to_rgba(WAIT, min(1, share)) for share in numpy.diff(waited) / width]])
+        axes.imshow(colours, extent=(window.begin, window.end, number + 0.1, number + 0.9), aspect="auto", interpolation="nearest", zorder=2)
+    axes.set_xlim(window.begin, window.end)
     axes.set_ylim(0, len(lanes))
     several = len(lanes) > 1
     axes.set_yticks([number + 0.5 for number in range(len(lanes))] if several else [], map(str, panel.waiters) if several else [])
@@ -177,7 +184,7 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     low, high = scale.low, scale.high
     margin = max(0.5, (high - low) * 0.03)
     _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
-    _draw_waits(waits, panel)
+    _draw_waits(waits, panel, window, pixels[1])
     lookahead = _draw_steps(steps, panel, window, scale, pixels[1])
     bars.set_ylim(low - margin, high + margin)
     bars.yaxis.set_major_locator(MaxNLocator(6, integer=True))
