@@ -335,7 +335,7 @@ class Engine:
             first, release = "", None
             waited_for = {int(pid): row for row in handles for pid in (row[8] or "").strip("{}").split(",") if pid}
             states = dict.fromkeys(pids, ("gone", "", None)) | {
-                int(row[0]): (state_of(row, waited_for.get(int(row[0]))), row[3], waited_for.get(int(row[0]))) for row in activities}
+                pid: (state_of(row, waited_for.get(pid)), row[3], waited_for.get(pid)) for row in activities for pid in [int(row[0] or 0)]}
             unread = [s for s in mine if s.busy and states[s.connection.pid][0] in ("idle", "gone")]
             running = [pid for pid, row in states.items() if row[0] == "running"]
             if quiet[0][-1] == "t" and not unread and not running:
