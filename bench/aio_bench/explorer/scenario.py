@@ -44,7 +44,7 @@ class Scenario:
     sessions: tuple[SessionPlan, ...]
     #: made once, before the first run; the table "t" of so many blocks is there
     setup: tuple[str, ...] = ()
-    #: done before each run, when nothing is held
+    #: done before each run, when nothing is held; "fresh = true" in a file has "t" made anew
     before: tuple[str, ...] = ()
     #: asked after each run; its rows must be those of a serial run
     check: str = "SELECT sum(i), count(*), sum(length(f)) FROM t"
@@ -129,8 +129,12 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
         raise Problem(f"what is {scenario}, outside of a scenario's table?")
     # a table in capitals is a session
     sessions = {key: raw.pop(key) for key in [*raw] if re.fullmatch("[A-Z]+", key)}
+    fresh = raw.pop("fresh", False)
     common = _fields(SessionPlan, {"setup": raw.pop("session_setup", [])})["setup"]
     values = _fields(Scenario, raw)
+    if fresh:
+        rows = 4 * values.get("blocks", Scenario.blocks)
+        values["before"] = ("TRUNCATE t", f"INSERT INTO t SELECT g, repeat('x', 1900) FROM generate_series(0, {rows - 1}) g", "VACUUM (FREEZE) t")
     if "about" not in raw:
         raise Problem('there is no "about"')
     if not sessions:
