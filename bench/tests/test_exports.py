@@ -91,8 +91,5 @@ class Exports(unittest.TestCase):
             SELECT count(*), count(*) FILTER (WHERE b.ts < a.ts)
             FROM flow f JOIN slice a ON f.slice_out = a.id JOIN slice b ON f.slice_in = b.id""")
         self.assertEqual((flows, backward), (sum(row["completed_by"] != row["pid"] for row in rows), 0))
-        counters = self.query("""
-            SELECT t.name LIKE 'look-ahead%', max(c.value) FROM counter c JOIN process_counter_track t ON c.track_id = t.id GROUP BY 1 ORDER BY 1""")
-        self.assertEqual(counters, [[0, max(row["in_progress"] for row in rows)], [1, max(row["lookahead_distance"] for row in rows)]])
         names = [name for (name,) in self.query("SELECT name FROM process WHERE name IS NOT NULL")]
         self.assertTrue(any("client backend" in name for name in names), names)

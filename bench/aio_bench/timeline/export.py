@@ -36,20 +36,6 @@ def _events_of(io: Io, last: float) -> Iterator[Event]:
             yield _event("f", io.completed_by, "completion", end, id=io.seq, bp="e")
 
 
-def _counters(trace: Trace) -> Iterator[Event]:
-    """Yields how many I/Os a process has in progress and how far it has looked ahead, at each beginning and end."""
-    steps = sorted(
-        step for io in trace.ios if io.in_progress is not None
-        for step in ((io.pid, io.start, 1, io.lookahead), *([] if io.end is None else [(io.pid, io.end, -1, 0)]))
-    )
-    in_progress: dict[int, int] = {}
-    for pid, ms, change, lookahead in steps:
-        in_progress[pid] = in_progress.get(pid, 0) + change
-        yield _event("C", pid, "I/Os in progress", ms, args={"I/Os": in_progress[pid]})
-        if change > 0 or not in_progress[pid]:
-            yield _event("C", pid, "look-ahead distance", ms, args={"blocks": lookahead})
-
-
 def _nest(events: list[Event]) -> None:
     """Times are exact to a microsecond, so a slice may seem to begin before the one before has ended; readers drop such slices."""
     open_until: dict[int, list[float]] = {}
@@ -68,7 +54,7 @@ def chrome(trace: Trace) -> str:
     last = max((io.end if io.end is not None else io.start) for io in trace.ios)
     pids = sorted({pid for io in trace.ios for pid in (io.pid, io.completed_by, *(wait.pid for wait in io.waits)) if pid is not None})
     named = [_event("M", pid, kind, 0, args={"name": trace.name_of(pid)}) for pid in pids for kind in ("process_name", "thread_name")]
-    events = [*named, *(event for io in trace.ios for event in _events_of(io, last)), *_counters(trace)]
+    events = [*named, *(event for io in trace.ios for event in _events_of(io, last))]
     # the first I/O was staged before the trace's time begins, and readers drop what is before 0
     first = min(io.staged for io in trace.ios)
     for event in events:
