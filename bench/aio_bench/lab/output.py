@@ -51,7 +51,7 @@ def _image(report: Report) -> Markup:
 
 def _tables(report: Report) -> Markup:
     """Returns the tables of the terminal."""
-    console = Console(file=io.StringIO(), record=True, width=120, highlight=False)
+    console = Console(file=io.StringIO(), record=True, width=110, highlight=False)
     table.show(report, console)
     return Markup(console.export_html(code_format="<pre>{code}</pre>", inline_styles=True))
 

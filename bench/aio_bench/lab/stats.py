@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy
 from scipy import stats as distributions
@@ -52,9 +53,7 @@ class Ratio:
 
 
 def summarize(times: list[float]) -> Summary:
-    values = numpy.asarray(times)
-    median = float(numpy.median(values))
-    return Summary(median, float(values.min()), float(values.max()), float(numpy.median(abs(values - median))))
+    return Summary(median(times), min(times), max(times), float(distributions.median_abs_deviation(times)))
 
 
 def interval(logs: numpy.ndarray, confidence: float, others: numpy.ndarray | None = None) -> tuple[float, float, float]:

@@ -15,13 +15,14 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from .. import servers
 from ..mutants import points
 from ..mutants.bugs import without_comments
-from . import patch, suite
+from . import suite
 from .suite import Suite
 
 # no statement, or one that is for the case that the server has a bug
@@ -212,7 +213,9 @@ def gaps(found: Coverage, source: Path, lines: dict[str, set[int]]) -> list[Gap]
         # a statement's other lines, and what cannot be executed between two that are not
         idle = {line for line in range(1, len(each_line) + 1) if line not in known}
         joined = sorted(set(missed) | {line for line in idle if line - 1 in missed and line + 1 in missed})
-        for first, last in patch.ranges(joined):
+        # of neighbouring lines the number less the place is the same
+        for _, run in groupby(enumerate(joined), lambda each: each[1] - each[0]):
+            (_, first), *_, (_, last) = [*run] * 2
             told.append(Gap(name, first, last, "\n".join(each_line[first - 1:last])))
         for line, outcomes in never(blank, file.branches).items():
             if line in wanted and not _NOT_TAKEN.search(each_line[line - 1]):

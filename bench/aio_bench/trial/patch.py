@@ -72,14 +72,3 @@ def functions(text: str, lines: set[int]) -> set[str]:
     """Returns the functions of a file that have one of these lines."""
     return {function.name for function in functions_of(without_comments(text))
             if lines & set(range(text.count("\n", 0, function.start) + 1, text.count("\n", 0, function.end) + 2))}
-
-
-def ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """Returns the numbers as first and last of each run."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = found[-1][0], number
-        else:
-            found.append((number, number))
-    return found
