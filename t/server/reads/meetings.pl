@@ -190,18 +190,6 @@ with_each_io_method(sub {
 		$alice->gives("BEGIN; SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 20); DROP TABLE $t; COMMIT", '20', 'in one transaction');
 	}), each => \@kinds);
 
-	$aio->scenario('in a batch', with('alice', 20, sub ($alice, $t) {
-		# opens the relation, so that the batch reads no catalogs
-		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 19, 1)");
-		$alice->gives("SELECT batch_start()::text UNION ALL SELECT concat_ws('|', nblocks) FROM start_read_buffers('$t', 0, 4) UNION ALL SELECT batch_end()::text", "\n4\n", 'the end of the batch submits the read');
-	}));
-
-	$aio->scenario('the session ends', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
-		$aio->end_session($alice);
-		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'reads the blocks');
-	}));
-
 	$aio->scenario('the function does not wait', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->hold(relation => $t);
 		$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
