@@ -7,7 +7,6 @@ use TestAio;
 # cached already, the end of a relation.  files/segments.pl has boundaries of segments.
 with_each_io_method(sub {
 	$aio->scenario('io_combine_limit', with('alice', 41, sub ($alice, $t, $limit, $reads) {
-		$alice->gives('SHOW io_max_combine_limit', '256kB', 'io_max_combine_limit');
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 		$alice->sql("SET io_combine_limit = $limit");
 		$aio->evict($t);
@@ -67,7 +66,7 @@ for_each_io_method(sub {
 	$aio->scenario('io_combine_limit', with_kind('alice', 300, sub ($alice, $t, $kind) {
 		my $counted = ($kind ? 'temp relation' : 'relation') . '/normal';
 		# limit, sizes of the operations on 128 blocks, reads of a stream and of a scan over 300
-		for ([ 33 => '33,33,33,29', 10, 14 ], [ 128 => '128', 3, 9 ], only_long() ? () : ([ 64 => '64,64', 5, 10 ], [ 127 => '127,1', 3, 9 ]))
+		for ([ 33 => '33,33,33,29', 10, 14 ], [ 128 => '128', 3, 9 ])
 		{
 			my ($limit, $sizes, $reads, $scanned) = @$_;
 			$alice->sql("SET io_combine_limit = $limit");
@@ -95,13 +94,5 @@ for_each_io_method(sub {
 		$alice->sql("SELECT read_rel_block_ll('$t', 127, nblocks => 128, wait_complete => false)");
 		$alice->gives('SELECT operation, off, length, target_desc FROM pg_aios WHERE pid = pg_backend_pid()',
 			$is_listed->($kind) ? 'readv|' . 127 * 8192 . '|' . 128 * 8192 . "|blocks 127..254 in file \"$path\"" : '', 'pg_aios');
-	}), each => [ '', 'TEMP' ]);
-
-	# the vectors of handles are adjacent in shared memory
-	$aio->scenario('several in a batch', with_kind('alice', 512, sub ($alice, $t, $kind) {
-		# reads the catalogs that the batch needs
-		$aio->evict($t, $alice);
-		$alice->sql($aio->batch(map { "SELECT read_rel_block_ll('$t', $_ * 128, nblocks => 128, wait_complete => false)" } 0 .. 3));
-		$alice->gives('SELECT count(*), coalesce(sum(length), 0) FROM pg_aios WHERE pid = pg_backend_pid()', $is_listed->($kind) ? '4|' . 512 * 8192 : '0|0', 'pg_aios');
 	}), each => [ '', 'TEMP' ]);
 }, conf => { io_max_combine_limit => 128, shared_buffers => '128MB' });
