@@ -76,8 +76,8 @@ with_each_io_method(sub {
 		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ] ]);
 });
 
-# A session is cancelled, runs into statement_timeout, or is terminated, at each place where
-# it may wait for a read.  I/O workers hold the read, so that its owner can be interrupted.
+# A session is cancelled or terminated at each place where it may wait for a read.  I/O workers
+# hold the read, so that its owner can be interrupted.
 # io_methods: worker
 with_each_io_method(sub {
 	# statements that wait, by what they wait for
@@ -92,24 +92,14 @@ with_each_io_method(sub {
 	});
 	my %ends = (
 		'pg_cancel_backend' => [ '57014', qr/canceling statement due to user request/ ],
-		'statement_timeout' => [ '57014', qr/canceling statement due to statement timeout/ ],
 		'pg_terminate_backend' => [ '57P01', qr/terminating connection due to administrator command/ ]);
 
 	$aio->scenario('%s while it waits for %s', with('alice bob', 40, sub ($alice, $bob, $t, $end, $wait) {
 		my $others = $wait =~ /another/;
 		$alice->sql('SELECT count(*) FROM pg_class');
-		# a longer timeout is tried if it comes before the wait
-		for my $limit ($end eq 'statement_timeout' ? (300, 3000, 30_000) : 0)
-		{
-			$alice->sql("SET statement_timeout = $limit");
-			$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
-			last if $alice->gets_to_wait('AioIoCompletion');
-			$aio->release;
-			$_->wait_for_end for $alice, $bob;
-			$aio->evict($t);
-		}
-		ok(!$alice->has_ended, 'waits');
-		$aio->sql("SELECT $end(${\$alice->pid})") if $end ne 'statement_timeout';
+		$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+		$alice->waits_on('AioIoCompletion');
+		$aio->sql("SELECT $end(${\$alice->pid})");
 		if ($end eq 'pg_terminate_backend' && !$others)
 		{
 			# a session exits after its reads have ended
@@ -120,11 +110,8 @@ with_each_io_method(sub {
 		$aio->release;
 		$bob->wait_for_end;
 		is($bob->error, undef, 'the other has no error');
-		$end eq 'pg_terminate_backend' ? $alice->quit : $alice->sql('RESET statement_timeout');
-		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later') if $end ne 'pg_terminate_backend';
-	}), each => [ combined([ sort keys %ends ], [ sort keys %waits ]) ], log => $aio->terminated('alice'),
-		# it cancels as pg_cancel_backend() does
-		skip => sub ($end, $wait) { $aio->no_faults // ($end eq 'statement_timeout' && $wait !~ /read/ ? only_long() : undef) });
+		$end eq 'pg_terminate_backend' ? $alice->quit : $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later');
+	}), each => [ combined([ sort keys %ends ], [ sort keys %waits ]) ], log => $aio->terminated('alice'), skip => $aio->no_faults);
 });
 
 # Single-user mode: there are no I/O workers, no other session, and no gate.
@@ -157,7 +144,7 @@ with_each_io_method(sub {
 }, leaves => 'nothing');
 
 # Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or because of a
-# setting: they log the reason and leave nothing.  Servers with the smallest and the largest settings start.
+# setting: they log the reason and leave nothing.
 # io_methods: io_uring; long: all
 my $no_strace = no_strace();
 
@@ -228,45 +215,13 @@ for_each_io_method(sub {
 		});
 	}));
 
-	my %settings = (
-		'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i,
-		'io_max_concurrency=1025' => qr/1025 is outside the valid range for parameter "io_max_concurrency" \(-1 \.\. 1024\)/,
-		'io_max_concurrency=-2' => qr/-2 is outside the valid range for parameter "io_max_concurrency"/,
-		'io_combine_limit=129' => qr/129.* is outside the valid range for parameter "io_combine_limit"/,
-		'io_max_combine_limit=0' => qr/0.* is outside the valid range for parameter "io_max_combine_limit"/,
-		'io_method=none' => qr/invalid value for parameter "io_method": "none"/,
-		'effective_io_concurrency=1001' => qr/1001 is outside the valid range for parameter "effective_io_concurrency"/,
-		($aio->major < 19 ? 'io_workers=33' : 'io_max_workers=33') => qr/33 is outside the valid range for parameter "io_(?:max_)?workers"/);
-	$aio->scenario('settings that are out of range', sub {
+	$aio->scenario('a setting that is out of range: %s', sub ($, $setting, $reason) {
 		# it looks at its settings before it finds that another one runs
-		for my $setting (grep { /y=0|method/ || !only_long() } sort keys %settings)
-		{
-			my ($status, $log) = runs($aio, '', $setting);
-			isnt($status, 0, "$setting: the server does not start");
-			like($log, $settings{$setting}, 'the server logs the reason');
-		}
-	}, skip => $aio->repeats ? 'the same with each io_method' : undef);
-
-	$aio->scenario('the largest and the smallest settings', with('', 40, sub ($t) {
-		for my $concurrency (1, 1024)
-		{
-			my $most = $concurrency == 1 ? 4 : 128;
-			$aio->sql("ALTER SYSTEM SET io_max_concurrency = $concurrency; ALTER SYSTEM SET io_combine_limit = 32; ALTER SYSTEM SET io_max_combine_limit = $most");
-			while_stopped($aio);
-			$aio->gives('SHOW io_max_concurrency', $concurrency, 'the setting');
-			my ($alice) = $aio->sessions('alice');
-			# a limit beyond the maximum has no effect
-			my $read = "SELECT count(*) FROM read_buffers('$t', 0, 32)";
-			$alice->sql($read);
-			$aio->evict($t);
-			is($aio->io_during($alice, 'relation/normal', sub { $alice->sql($read) }) =~ s{/.*}{}r, $most < 32 ? 32 / $most : 1, "io_max_combine_limit = $most: reads of 32 blocks");
-			$aio->evict($t);
-			$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
-			$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 40 FROM generate_series(0, 79) i))", 80, "io_max_concurrency = $concurrency");
-			$aio->proves($t);
-			$aio->end_sessions;
-		}
-		$aio->sql('ALTER SYSTEM RESET ALL');
-		while_stopped($aio);
-	}), skip => only_long() // ($aio->repeats ? 'the same with each io_method' : undef));
+		my ($status, $log) = runs($aio, '', $setting);
+		isnt($status, 0, 'the server does not start');
+		like($log, $reason, 'the server logs the reason');
+	}, each => [
+		[ 'io_max_concurrency=0' => qr/0 is outside the valid range|invalid value for parameter "io_max_concurrency"/i ],
+		[ 'io_method=none' => qr/invalid value for parameter "io_method": "none"/ ]
+	], skip => $aio->repeats ? 'the same with each io_method' : undef);
 });
