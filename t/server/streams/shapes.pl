@@ -132,8 +132,8 @@ END
 	}), each => [ 1, 30, 119 ]);
 }, leaves => 'nothing', conf => { shared_buffers => '4MB' });
 
-# read_stream_run(): streams of many shapes with all flags and with per-buffer data, the columns
-# of the result, and errors.
+# read_stream_run(): streams of many shapes with all flags and with per-buffer data, and the columns
+# of the result.
 # io_methods: worker; long: all
 my @some_shapes = grep { $_->[0] =~ /^(?:nothing|one block many times|all|backward|every other|at random|runs and jumps)$/ } @shapes;
 
@@ -174,13 +174,6 @@ with_each_io_method(sub {
 		$alice->gives("SELECT CASE WHEN waits IS NULL THEN 'unknown' WHEN waits <= reads THEN 'as many as reads at most' END FROM read_stream_run('$t', $ahead)",
 			$aio->major >= 19 ? 'as many as reads at most' : 'unknown', 'waits');
 	}), each => [ '', 'TEMP' ]);
-
-	$aio->scenario('errors', with('alice', 40, changes => 1, sub ($alice, $t) {
-		my $all = 'ARRAY(SELECT generate_series(0, 39))';
-		$alice->sql("SELECT modify_rel_block('$t', 30, corrupt_header => true)");
-		$alice->fails("SELECT * FROM read_stream_run('$t', $all, \"full\" => true, per_buffer_data => 100, context => 'vacuum')", 'XX001', qr/invalid page in block 30/, 'a bad page');
-		$alice->gives("SELECT count(*) FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 29)))", 1, 'the session goes on');
-	}), log => qr/LOG:  invalid page in block 30/);
 }, conf => { shared_buffers => '64MB' });
 
 # Streams that are reset while reads are split and the queue of buffers wraps around: the stream
