@@ -331,12 +331,6 @@ for_each_io_method(sub {
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE gen = 1 AND body = proof('$t', blk, 1)) FROM $t", (21 + ($last < 0 ? 0 : $last < 10 ? 1 : 12)) . '|21', 'new rows');
 	}), each => [ 99, 72, 60, 31, 32, 33, 0, -1 ], skip => sub ($last) { grep({ $last == $_ } 72, 60, 33) ? only_long() : undef });
 
-	$aio->scenario('TRUNCATE off', with('alice', 100, changes => 1, sub ($alice, $t) {
-		$aio->sql("DELETE FROM $t WHERE blk > 10");
-		vacuum($alice, 'TRUNCATE off', $t);
-		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'no page is cut off');
-	}));
-
 	# after a crash the file must not be shorter than the WAL says; nobody else writes the WAL meanwhile
 	$aio->scenario('the record of a truncation', with('alice', 100, changes => 1, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; CHECKPOINT");
