@@ -132,12 +132,6 @@ with_each_io_method(sub {
 		is(join('|', buffers_of($aio, $t)), "$pinned|0|$pinned", 'what is pinned stays');
 		$bob->gives('FETCH 1 FROM c', 25, 'the cursor goes on');
 		$bob->sql('ROLLBACK');
-		# the reads that the cursor has abandoned end, too
-		$bob->sql("SELECT count(*) FROM $t");
-		($all, $dirty, $pinned) = buffers_of($aio, $t);
-		is($pinned, 0, 'nothing is pinned now');
-		$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$dirty|0", 'evicted, flushed, skipped');
-		is((buffers_of($aio, $t))[0], 0, 'nothing is left');
 		$bob->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t WHERE ctid = '(3,1)'; MOVE 1 FROM c");
 		$alice->sql("SELECT count(*) FROM $t; DELETE FROM $t WHERE blk = 18");
 		$alice->gives('SELECT buffers_skipped BETWEEN 1 AND 4, buffers_evicted > 29, buffers_flushed > 0 FROM pg_buffercache_evict_all()', 't|t|t', 'pg_buffercache_evict_all() skips what is pinned, and writes what is dirty');
