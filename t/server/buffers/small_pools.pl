@@ -136,8 +136,7 @@ with_each_io_method(sub {
 }, conf => { shared_buffers => '256kB' });
 
 # By default io_max_concurrency is the number of buffers for each process, at most 64.
-for my $conf ({ shared_buffers => '16MB' }, { shared_buffers => '64MB' },
-	only_long() ? () : ({ shared_buffers => '1MB', max_connections => 20 }, { shared_buffers => '64MB', max_connections => 200 }))
+for my $conf ({ shared_buffers => '16MB' }, { shared_buffers => '64MB' })
 {
 	with_each_io_method(sub {
 		$aio->scenario(join(', ', 'automatic io_max_concurrency', %$conf), sub {
