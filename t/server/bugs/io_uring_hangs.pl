@@ -29,29 +29,6 @@ sub waits_for_idle_owner ($aio, $t, $event, $has_bug)
 	return;
 }
 
-# A session waits for a read that is not submitted yet; the owner submits the read and goes idle
-# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the owner's ring.
-
-# Test: the owner stages a read, the waiter comes, the owner submits the read and goes idle;
-# with the bug, the waiter waits for ever.
-sub one_round ($aio, $t, $has_bug)
-{
-	my ($owner, $waiter) = $aio->sessions(qw(owner waiter));
-	# catalogs are read in advance, as scans of them would begin batches of their own
-	$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
-	$owner->sql('SELECT batch_start(), batch_end()');
-	$aio->evict($t);
-	$aio->sql('SELECT pg_advisory_lock(5)');
-	$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
-	$owner->waits_on('advisory');
-	$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
-	$waiter->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", 'AioIoCompletion');
-	$aio->sql('SELECT pg_advisory_unlock(5)');
-	$owner->ends('submits the read');
-	waits_for_idle_owner($aio, $t, 'AioIoCompletion', $has_bug);
-	return;
-}
-
 # A session waits for a buffer whose read is not staged yet; the owner submits the read and goes
 # idle (doc/reports.md#io_uring-buffer-wait-hang).  With io_uring the session sleeps until another session
 # reaps the owner's ring.
@@ -68,8 +45,24 @@ sub waiter_sleeps ($aio, $t, $read)
 }
 
 for_each_io_method(sub {
-	$aio->scenario('a wait for a read that is not submitted yet', with('', 20, sub ($t) {
-		one_round($aio, $t, expects_hang($aio, 'io_uring-wait-hang')) for 1 .. 2;
+	# A session waits for a read that is not submitted yet; the owner submits the read and goes idle
+	# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the owner's ring.
+	$aio->scenario('a wait for a read that is not submitted yet', with('owner waiter', 20, sub ($owner, $waiter, $t) {
+		for (1 .. 2)
+		{
+			# catalogs are read in advance, as scans of them would begin batches of their own
+			$owner->sql("SELECT pg_advisory_lock(5), pg_advisory_unlock(5), sum(nblocks) FROM start_read_buffers('$t', 10, 1)");
+			$owner->sql('SELECT batch_start(), batch_end()');
+			$aio->evict($t);
+			$aio->sql('SELECT pg_advisory_lock(5)');
+			$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
+			$owner->waits_on('advisory');
+			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
+			$waiter->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", 'AioIoCompletion');
+			$aio->sql('SELECT pg_advisory_unlock(5)');
+			$owner->ends('submits the read');
+			waits_for_idle_owner($aio, $t, 'AioIoCompletion', expects_hang($aio, 'io_uring-wait-hang'));
+		}
 	}), skip => $aio->method eq 'sync' ? 'with sync no read stays staged' : undef);
 
 	$aio->scenario('a wait for a buffer without a wait reference', with('', 20, sub ($t) {
