@@ -5,10 +5,8 @@
 # io_methods: sync; long: all
 use TestAio;
 
-# Statements that read blocks 127..254 by one I/O.  The scan does so because its look-ahead doubles
-# from read to read; that is certain with io_method=sync only.
+# Statements that read blocks 127..254 by one I/O.
 my %reads = (
-	'scan' => 'SELECT count(*) FROM %s',
 	'one I/O' => "SELECT read_rel_block_ll('%s', 127, nblocks => 128)",
 	'StartReadBuffers' => "SELECT count(*) FROM read_buffers('%s', 127, 128)",
 	'stream' => "SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY(SELECT generate_series(127, 254)))");
@@ -59,7 +57,7 @@ my $turn = 0;
 
 for_each_io_method(sub {
 	my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
-	my @names = grep { $_ ne 'scan' || $aio->method eq 'sync' } sort keys %reads;
+	my @names = sort keys %reads;
 
 	for my $case (@cases)
 	{
