@@ -56,17 +56,6 @@ sub end_devices ($aio)
 	return;
 }
 
-# Stops the gate's worker for as long as the sub runs.
-sub without_worker ($aio, $sub)
-{
-	my $worker = $aio->sql('SELECT worker FROM io_gate');
-	kill 'STOP', $worker or die "cannot stop $worker: $!\n";
-	my $done = eval { $sub->(); 1 };
-	kill 'CONT', $worker or die "cannot continue $worker: $!\n";
-	die $@ if !$done;
-	return;
-}
-
 for_each_io_method(sub {
 	$aio->scenario('latency and queue depth', with('alice bob', 64, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
@@ -130,7 +119,7 @@ for_each_io_method(sub {
 	$aio->scenario('lateness', with('alice', 64, sub ($alice, $t) {
 		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
 		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
-		without_worker($aio, sub {
+		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
 			submits($aio, $alice, "$t 0");
 			$aio->wait_for('SELECT due_in < -300 FROM io_device_reads');
 		});
@@ -238,12 +227,14 @@ for_each_io_method(sub {
 		$alice->sql('SELECT io_fail_end()');
 	}), leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('the device ends with its session', with('controller alice other', [ t => 20 ], [ u => 20 ], sub ($controller, $alice, $other, $t, $u) {
+	$aio->scenario('the device ends with its session', with('controller alice bob other', [ t => 20 ], [ u => 20 ], sub ($controller, $alice, $bob, $other, $t, $u) {
 		$controller->sql("SELECT io_device('50s', rel => '$t')");
 		$other->sql("SELECT io_device('50s', rel => '$u')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
 		$aio->end_session($controller);
 		$alice->returns('', 'reads at once');
+		$bob->returns('1', 'who wants the block, too');
 		$aio->gives('SELECT relation FROM io_devices', $u, 'that of another session stays');
 		$other->gives('SELECT io_device_end()', 1);
 	}), leaves => 'nothing');
@@ -325,7 +316,7 @@ for_each_io_method(sub {
 	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		$aio->sql("SELECT io_device('10 s', rel => '$t')");
 		submits($aio, $alice, "$t 3", "$t 5");
-		without_worker($aio, sub {
+		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
 			$aio->sql("SELECT io_device_end('$t')");
 			$aio->sql("SELECT io_device('10 s', rel => '$u')");
 			$aio->gives("SELECT relation = '$u'::regclass, in_progress, queued FROM io_devices", 't|0|0', 'while two are still in hand');
@@ -337,11 +328,11 @@ for_each_io_method(sub {
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		staged_without_device($aio, $alice, $t, '50 s', sub {
 			# would start another one
-			kill 'STOP', $aio->postmaster_pid or die "cannot stop the postmaster: $!\n";
-			$aio->sql("SELECT pg_terminate_backend($worker)");
-			$aio->wait_for('SELECT worker IS NULL FROM io_gate');
+			while_still($aio->postmaster_pid, sub {
+				$aio->sql("SELECT pg_terminate_backend($worker)");
+				$aio->wait_for('SELECT worker IS NULL FROM io_gate');
+			});
 		});
-		kill 'CONT', $aio->postmaster_pid;
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
 		$aio->end_gate;
 		until_another_worker($aio, $worker);
