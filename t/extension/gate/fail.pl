@@ -70,14 +70,6 @@ with_each_io_method(sub {
 		$aio->sql('SELECT io_fail_end()');
 	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('temporary tables', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$alice->sql("SELECT io_fail('$t', -5, times => 1)");
-		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58030', qr/blocks 3\.\.4 in file "base\/\d+\/t\d+_/, 'fails');
-		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '', 'and no more');
-		$alice->sql('SELECT io_fail_end()');
-	}), log => qr/LOG:  could not read blocks/);
-
 	$aio->scenario('a process without a free descriptor closes a file to perform a read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->sql('SELECT count(*) FROM pg_class');
