@@ -168,14 +168,6 @@ sub scenarios ($aio)
 	}), each => [ combined(\@how, \@truncated) ]);
 	return if !$has_worker;
 
-	$aio->scenario('the end of a device ends reads of temporary tables', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->gate_stops("io_device('40 s')", $alice, "SELECT read_rel_block_ll('$t', 3)");
-		$aio->gives('SELECT io_device_end()', 1);
-		ok($alice->has_ended(20), 'the session goes on at once');
-		$alice->returns('', 'reads');
-	}));
-
 	$aio->scenario('the hold timeout of all', with('controller alice', 20, sub ($controller, $alice, $t) {
 		$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
