@@ -152,11 +152,8 @@ with_each_io_method(sub {
 		$bob->waits_on('IoGateHeld', 'waits for the read') if $what ne 'ALTER TABLE SET TABLESPACE';
 		$aio->gate_release;
 		$bob->returns(qr/^$/, 'and goes on');
-		$aio->proves($t) if $stays;
-		SKIP: {
-			skip $aio->lacks('pg_buffercache'), 1 if $aio->lacks('pg_buffercache');
-			$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$stays;
-		}
+		return $aio->proves($t) if $stays;
+		$aio->gives("SELECT count(*) FROM pg_buffercache WHERE relfilenode = $node", 0, 'none of its blocks is left') if !$aio->lacks('pg_buffercache');
 	}), each => [
 		[ 'DROP TABLE', 'DROP TABLE %s', 0 ],
 		[ 'TRUNCATE', 'TRUNCATE %s', 0 ],
@@ -196,35 +193,28 @@ sub with_autovacuum ($aio, $function)
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
 # io_gate says so; with it, which is the default, the gate holds them, too, and counts what escapes.
 # io_methods: io_uring; long: all
-
-# statements whose reads are synchronous with every io_method
-my @reads = (
-	[ 'by TID', "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", 1 ],
-	[ 'without look-ahead', "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])", 1 ],
-);
-
 with_each_io_method(sub {
-	$aio->scenario('%s, not reached', with('alice', 20, sub ($alice, $t, $, $sql, $result) {
-		my ($bob) = $aio->sessions('bob');
+	$aio->scenario('a read by TID, not reached', with('alice bob', 20, sub ($alice, $bob, $t) {
 		for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
 		{
 			$bob->sql("SELECT $made");
 			is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
 		}
-		$alice->gives(sprintf($sql, $t), $result, 'is not held');
+		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(3,1)'", 1, 'is not held');
 		$aio->gives('SELECT synchronous FROM io_gate', 'f', 'as io_gate says');
 		$aio->end_gate;
-	}), leaves => 'nothing', each => \@reads);
+	}), leaves => 'nothing');
 }, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
 with_each_io_method(sub {
-	$aio->scenario('%s, reached', with('alice bob', 20, sub ($alice, $bob, $t, $, $sql, $result) {
-		$aio->gate_stops("io_hold('$t')", $alice, sprintf($sql, $t));
-		$bob->waits(sprintf($sql, $t), 'IoGateHeld');
+	$aio->scenario('a read by TID, reached', with('alice bob', 20, sub ($alice, $bob, $t) {
+		my $read = "SELECT count(*) FROM $t WHERE ctid = '(3,1)'";
+		$aio->gate_stops("io_hold('$t')", $alice, $read);
+		$bob->waits($read, 'IoGateHeld');
 		$aio->gate_shows('pid, blockno, cardinality(waiters)', $alice->pid . '|3|2');
 		$aio->gate_release;
-		$_->returns($result, 'reads') for $alice, $bob;
-	}), leaves => 'nothing', each => \@reads);
+		$_->returns(1, 'reads') for $alice, $bob;
+	}), leaves => 'nothing');
 
 	$aio->scenario('an index, which fails and is held', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ti ON $t (blk)");
@@ -302,7 +292,7 @@ sub staged_meanwhile ($aio, $alice, $t, $end)
 	return $alice;
 }
 
-# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers' queue is full.  Filters
+# The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers stand still.  Filters
 # that end while a read is staged and not yet submitted do not affect the read.
 # io_methods: worker; long: all
 for_each_io_method(sub {
@@ -357,12 +347,7 @@ for_each_io_method(sub {
 		$aio->wait_for("SELECT (q.*)::text = '(\"client backend, parallel worker\",3)' FROM ($processes) q");
 		$aio->cancels($alice, 'is cancelled, workers and all');
 		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'", 0, 'they have gone');
-		$aio->sql('SELECT io_release_all()');
-		$aio->evict($t);
-		$alice->starts("SELECT count(*) FROM $t");
-		$aio->wait_for("SELECT count(DISTINCT pid) = 3 FROM io_held");
 		$aio->gate_release;
-		$alice->returns('200', 'counts');
 	}), log => [ qr/parallel worker .*FATAL:  terminating background worker "parallel worker" due to administrator command/, qr/postmaster LOG:  background worker "parallel worker" \(PID \d+\) exited with exit code 1/ ]);
 
 	$aio->scenario('autovacuum', with('bob', 100, sub ($bob, $t) {
@@ -414,29 +399,17 @@ for_each_io_method(sub {
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '2500|6250000', 'the rows');
 	}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');
 
-	# 64 places, of which 18 leaves one empty
-	$aio->scenario('the queue of the I/O workers is full', sub {
-		$aio->alter_system($_ => 1) for $aio->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
-		$aio->wait_for_workers(1);
-		my @readers = $aio->sessions(map { "r$_" } 0 .. 3);
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
-		my ($t, $u) = ($aio->table('t', 100), $aio->table('u', 20));
-		$aio->evict($u, $alice);
+	$aio->scenario('I/O workers that stand still', with('alice bob', [ t => 4 ], [ u => 4 ], sub ($alice, $bob, $t, $u) {
 		my @workers = $aio->stop_idle_workers;
 		my $lived = eval {
-			my $block = 0;
-			$_->sql("SELECT read_rel_block_ll('$t', ${\$block++} * 25 + i, wait_complete => false) FROM generate_series(0, 19) i") for @readers;
-			my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'");
-			ok($queued >= 63 && $queued < 80, "$queued of 80 reads are in the queue, which takes no more");
-			is(scalar(split /,/, $aio->cached($t)), 80 - $queued, 'the sessions have performed the others themselves');
-			$aio->gate_stops("io_hold('$u')", $alice, "SELECT read_rel_block_ll('$u', 3, nblocks => 4)");
-			$bob->waits("SELECT count(*) FROM read_buffers('$t', 0, 1)", 'AioIoCompletion', 'waits for one in the queue');
-			$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1');
-			$alice->returns('', 'needs no I/O worker');
+			$bob->waits("SELECT read_rel_block_ll('$t', 0)", 'AioIoCompletion');
+			$aio->gate_stops("io_hold('$u')", $alice, "SELECT read_rel_block_ll('$u', 0)");
+			$aio->gate_release;
+			$alice->returns('', 'a held read needs none');
 			1;
 		};
 		kill 'CONT', @workers;
 		$lived or die $@;
-		$bob->returns('1', 'has it now');
-	}, skip => $aio->method eq 'worker' ? only_long() : 'needs I/O workers');
+		$bob->returns('', 'the other one does');
+	}), skip => $aio->method eq 'worker' ? only_long() : 'needs I/O workers');
 }, needs => 'gate');
