@@ -31,18 +31,6 @@ for_each_io_method(sub {
 		$alice->gives("DROP TABLE $t", '', 'when the I/O has ended, the table can be dropped');
 	}), each => [qw(input output)]);
 
-	# the lazy truncation is immediate, and no lock keeps a session from its own
-	$aio->scenario('VACUUM that truncates', with('alice', 4, changes => 1, sub ($alice, $t) {
-		$aio->sql("DELETE FROM $t WHERE blk > 0");
-		$aio->sql("VACUUM (TRUNCATE off) $t");
-		my $b = $alice->sql("SELECT buffer FROM buffer_state('$t', 2)");
-		$alice->gives("SELECT buffer_call_start_io($b, false, true)", 't', 'starts');
-		$alice->fails("VACUUM $t", '55006', qr/cannot execute VACUUM/, 'is refused');
-		$alice->sql("SELECT buffer_call_terminate_io($b, false, false, false, true)");
-		$alice->sql("VACUUM $t");
-		$aio->gives("SELECT pg_relation_size('$t') / 8192", 1, 'truncates when the I/O has ended');
-	}));
-
 	# each way to a plan
 	$aio->scenario('queries', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("ALTER TABLE $t ADD UNIQUE (blk); CREATE VIEW scenario.v AS SELECT * FROM $t");
@@ -65,22 +53,14 @@ for_each_io_method(sub {
 		$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
 	}));
 
-	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock cannot be interrupted
+	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock cannot be interrupted;
+	# the planner looks into that index, too
 	$aio->scenario('another session waits with a page locked', with('alice bob', 4, sub ($alice, $bob, $t) {
-		$aio->sql("CREATE UNIQUE INDEX ON $t (blk)");
-		my $b = starts_io($alice, $t);
-		$bob->waits("INSERT INTO $t (blk) VALUES (2)", 'BufferIo');
-		$alice->fails("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE blk = 3", '55006', $in_use, 'does not wait');
-		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
-		$bob->raises('23505', qr/duplicate key/, 'goes on');
-	}));
-
-	# whose planner looks into the child's index, a page of which bob has locked
-	$aio->scenario('another session waits with a page locked that the planner needs', with('alice bob', 4, sub ($alice, $bob, $t) {
 		$aio->sql("CREATE UNIQUE INDEX ON $t (blk); CREATE TABLE scenario.parent (LIKE $t); ALTER TABLE $t INHERIT scenario.parent; ANALYZE $t");
 		my $b = starts_io($alice, $t);
 		$bob->waits("INSERT INTO $t (blk) VALUES (2)", 'BufferIo');
-		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'does not wait');
+		$alice->fails("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE blk = 3", '55006', $in_use, 'does not wait');
+		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'nor does the planner');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
 		$aio->sql("ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent");
