@@ -33,19 +33,6 @@ my %ends = (
 my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
 
 with_each_io_method(sub {
-	$aio->scenario('a session that waits is %s', with('alice bob', 4, sub ($alice, $bob, $t, $how, $sql, $state, $message) {
-		my $b = starts_io($alice, $t);
-		$bob->waits("SELECT buffer_call_start_io($b, true, true)", 'BufferIo');
-		$aio->sql('SELECT ' . sprintf $sql, $bob->pid);
-		$bob->raises($state, $message, "is $how");
-		$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 1, 'and leaves no reference');
-		end_io($alice, $b);
-		$aio->gives("SELECT refcount FROM buffer_state('$t', 2)", 0, 'nor does the I/O');
-		$aio->gives("DROP TABLE $t", '', 'the table can be dropped');
-	}), log => $aio->terminated('bob'), each => [
-		[ terminated => 'pg_terminate_backend(%d, 10000)', '57P01', qr/administrator command/ ],
-		[ cancelled => 'pg_cancel_backend(%d)', '57014', qr/user request/ ] ]);
-
 	# the session looks for bob when it submits what it has staged, and waits with him
 	$aio->scenario('a read into the buffer that is cancelled', with('alice bob', [ t => 8 ], [ u => 8 ], sub ($alice, $bob, $t, $u) {
 		$aio->sql(q{CREATE FUNCTION scenario.f(int) RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM buffer_call_read($1) WHERE $1 > 0; END'});
