@@ -90,14 +90,14 @@ with_each_io_method(sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
-	$aio->scenario('replay meets a pin, max_standby_streaming_delay = %s', sub ($, $delay) {
+	$aio->scenario('replay cancels the session that holds a pin', sub {
 		# four rows a page; a row of the page on which the cursor stands is dead
 		my $t = 'scenario.p';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1900) FROM generate_series(0, 39) i;"
 			  . "VACUUM (FREEZE) $t; DELETE FROM $t WHERE n = 21");
 		$aio->replayed_by($standby);
-		$standby->sql("ALTER SYSTEM SET max_standby_streaming_delay = '$delay'; SELECT pg_reload_conf()");
-		$standby->wait_for("SELECT current_setting('max_standby_streaming_delay') = '$delay'");
+		$standby->sql("ALTER SYSTEM SET max_standby_streaming_delay = '1ms'; SELECT pg_reload_conf()");
+		$standby->wait_for("SELECT current_setting('max_standby_streaming_delay') = '1ms'");
 		my ($reader) = $standby->sessions('reader');
 		$standby->evict($t);
 		$reader->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $t");
@@ -105,31 +105,18 @@ with_each_io_method(sub {
 		$standby->gives("SELECT pinning_backends > 0 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0 AND relblocknumber = 5", 't', 'the page is pinned')
 		  if !$standby->lacks('pg_buffercache');
 		$aio->sql("VACUUM (TRUNCATE off) $t; SELECT pg_logical_emit_message(false, 'test_aio', '', flush => true)");
-		my ($startup) = $standby->pids_of_type('startup');
-		if ($delay eq '-1')
-		{
-			ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
-			like(title($startup), qr/ waiting\s*$/, 'its title says so') if defined title($startup);
-			$reader->gives('FETCH ALL FROM c', join("\n", 23 .. 39), 'the cursor goes on');
-			$reader->sql('COMMIT');
-		}
-		else
-		{
-			$standby->poll(sub { $standby->log_text =~ /canceling statement due to conflict with recovery|terminating connection due to conflict/ }) or fail('the session is cancelled');
-			$reader->starts('FETCH ALL FROM c')->wait_for_end;
-			ok($reader->error, 'the session that holds the pin gets an error');
-		}
+		$standby->poll(sub { $standby->log_text =~ /canceling statement due to conflict with recovery|terminating connection due to conflict/ }) or fail('the session is cancelled');
+		$reader->starts('FETCH ALL FROM c')->wait_for_end;
+		ok($reader->error, 'the session that holds the pin gets an error');
 		$aio->replayed_by($standby);
-		unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
 		$standby->evict($t);
 		$standby->gives("SELECT count(*), sum(n) FROM $t", '39|759', 'the rows');
 		$standby->gives("SELECT count(*) FROM heap_page_items(get_raw_page('$t', 5)) WHERE lp_flags = 3", 0, 'no dead line pointer is left') if $pageinspect;
 		$standby->end_sessions;
-		my $conflicts = $delay eq '-1' ? 0 : 1;
-		$standby->wait_for("SELECT conflicts = $conflicts FROM pg_stat_database WHERE datname = 'postgres'");
-		$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", "$conflicts|0", 'conflicts by their reason');
+		$standby->wait_for("SELECT conflicts = 1 FROM pg_stat_database WHERE datname = 'postgres'");
+		$standby->gives("SELECT confl_bufferpin, confl_lock + confl_snapshot + confl_deadlock FROM pg_stat_database_conflicts WHERE datname = 'postgres'", '1|0', 'conflicts by their reason');
 		$standby->end_scenario(log => [qr/reader (?:ERROR:  canceling statement|FATAL:  terminating connection) due to conflict with recovery/]);
-	}, each => [ '-1', '1ms' ], skip => sub ($delay) { $delay eq '-1' && only_long() });
+	});
 
 	# what VACUUM and others note in the visibility map, replay notes as well
 	$aio->scenario('the visibility map on a standby', sub {
@@ -218,17 +205,6 @@ with_each_io_method(sub {
 		$aio->evict($new);
 		$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
 	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ] ], dies => 1, skip => sub ($prefetch, $) { $prefetch eq 'on' ? undef : $aio->repeats ? 'the same with each io_method' : only_long() });
-
-	$aio->scenario('crash after DROP, TRUNCATE and extension', with('alice', [ t => 40 ], [ u => 40 ], [ v => 40 ], sub ($alice, $t, $u, $v) {
-		$aio->sql('CHECKPOINT');
-		$alice->sql("DELETE FROM $t WHERE blk > 9; VACUUM (TRUNCATE on) $t; UPDATE $u SET gen = 1, body = proof('$u', blk, 1) WHERE blk < 7;"
-			  . "CALL add_pages('$t', 10, 29); TRUNCATE $v; DROP TABLE $u; CALL add_pages('$v', 0, 4, 5)");
-		$alice->sql('SELECT txid_current()');
-		$aio->recovers;
-		$aio->proves($t, blocks => 30);
-		$aio->proves($v, gen => 5, blocks => 5);
-		$aio->gives("SELECT to_regclass('$u') IS NULL", 't', 'the table is dropped');
-	}), dies => 1, skip => only_long());
 }, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
 
 # Returns the processes whose current directory is the server's, by what ps shows of them.
@@ -247,7 +223,7 @@ sub processes_of ($directory)
 # prefetch finds a block may hold another block when the record is replayed.
 # io_methods: worker
 for_each_io_method(sub {
-	$aio->scenario('recovery_prefetch = %s', with('alice', sub ($alice, $prefetch) {
+	$aio->scenario('recovery_prefetch', with('alice', sub ($alice) {
 		my ($t, $c) = ('scenario.s', 'scenario.c');
 		$aio->sql("CREATE TABLE $c (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100); INSERT INTO $c SELECT i, repeat('x', 160) FROM generate_series(0, 199) i; VACUUM (FREEZE) $c");
 		# forty rows a page, and records that come to the pages at random
@@ -261,13 +237,13 @@ for_each_io_method(sub {
 		$alice->sql("DO \$\$ BEGIN FOR i IN 0 .. 599 LOOP DELETE FROM $t WHERE ctid = (SELECT format('(%s,%s)', (i * 7919) % 53, i / 53 + 1)::tid); END LOOP; END \$\$");
 		my $look = "SELECT count(*), sum(n), sum(hashtext(ctid::text || body)), (SELECT sum(n) FROM $c) FROM $t";
 		my $expected = $aio->sql($look);
-		$aio->sql("ALTER SYSTEM SET recovery_prefetch = $prefetch; SELECT txid_current()");
+		$aio->sql("SELECT txid_current()");
 		$aio->recovers;
 		$aio->gives($look, $expected, 'the rows');
-		my ($hits, $prefetched, $new, $all) = split /\|/, $aio->sql('SELECT hit, prefetch, skip_new, hit + prefetch + skip_init + skip_new + skip_fpw + skip_rep FROM pg_stat_recovery_prefetch');
-		$prefetch eq 'on' ? ok($hits > 100 && $prefetched > 100 && $new >= 20, "prefetch finds $hits blocks, reads $prefetched and leaves out $new") : is($all, 0, 'no prefetch');
+		my ($hits, $prefetched, $new) = split /\|/, $aio->sql('SELECT hit, prefetch, skip_new FROM pg_stat_recovery_prefetch');
+		ok($hits > 100 && $prefetched > 100 && $new >= 20, "prefetch finds $hits blocks, reads $prefetched and leaves out $new");
 		$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
-	}), each => [ 'on', 'off' ], dies => 1, skip => sub ($prefetch) { $prefetch eq 'off' && only_long() });
+	}), dies => 1);
 
 	# A server whose startup process fails: it ends only after all its other processes.  Guards server commit
 	# 9b43e6793f.
