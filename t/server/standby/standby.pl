@@ -4,10 +4,11 @@
 use TestAio;
 use TestAio::Waits;
 
-# A standby that reads while it replays.  The startup process and the sessions share the buffer pool, and replay drops
-# and truncates what sessions read.  Sessions wait for held reads.  Replay waits only if it needs the very blocks that
-# are held; then the hold timeout or a shutdown ends the wait.  The trace records replay's reads.  Makes a table that
-# both servers have and neither has cached.
+# The startup process and the sessions share the buffer pool, and replay drops and truncates what sessions read.
+# Sessions wait for held reads.  Replay waits only if it needs the very blocks that are held; then the hold timeout or
+# a shutdown ends the wait.  The trace records replay's reads.
+
+# Makes a table that both servers have and neither has cached.
 sub on_both ($aio, $standby, $nblocks = 40)
 {
 	my $t = $aio->table('t', $nblocks, changes => 1);
@@ -98,23 +99,6 @@ with_each_io_method(sub {
 		$standby->end_session($reader);
 		$standby->gives('SELECT count(*) FROM pg_aios', 0, 'nothing is left');
 	});
-
-	# replay copies files, after it has written what its own buffers have of them
-	$aio->scenario('a database that is copied', sub {
-		$aio->sql("CREATE TABLE scenario.c AS SELECT i, repeat('x', 1900) AS body FROM generate_series(0, 399) i; CREATE INDEX c_i ON scenario.c (i); UPDATE scenario.c SET i = i + 1000 WHERE i % 4 = 0; DELETE FROM scenario.c WHERE i % 4 = 1 AND i < 1000");
-		my $look = 'SELECT count(*), sum(i), sum(length(body)) FROM scenario.c';
-		my $expected = $aio->sql($look);
-		$aio->sql('CREATE DATABASE copy TEMPLATE postgres STRATEGY file_copy');
-		$aio->replayed_by($standby);
-		my $reader = $standby->session('reader', dbname => 'copy');
-		$reader->gives($look, $expected, 'the rows');
-		$reader->gives('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body), sum(i) FROM scenario.c WHERE i >= 1000', '100|119800', 'by the index');
-		$standby->end_session($reader);
-		$aio->sql('DROP DATABASE copy');
-		# or the standby replays that once more when it is restarted, and warns
-		$aio->sql('CHECKPOINT');
-		$aio->replayed_by($standby);
-	}, skip => only_long());
 
 	$aio->scenario('sessions wait, replay does not', sub {
 		my $t = on_both($aio, $standby);
@@ -266,6 +250,7 @@ with_each_io_method(sub {
 		$standby->sql('SELECT pg_wal_replay_resume()');
 		my ($startup) = $standby->pids_of_type('startup');
 		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^Buffer(?:Pin|Cleanup)$/ }), 'replay waits for the pin') || diag($standby->activity($startup));
+		like(title($startup), qr/ waiting\s*$/, 'its title says so') if defined title($startup);
 		# maintenance_io_concurrency is 10; look-ahead ends after four times as many blocks
 		my ($blocks, $bytes, $reads) = split /\|/, $standby->sql('SELECT block_distance, wal_distance, io_depth FROM pg_stat_recovery_prefetch');
 		is_between($blocks, 20, 40, 'blocks ahead');
@@ -273,6 +258,7 @@ with_each_io_method(sub {
 		is($reads, 0, 'reads in progress: the blocks are cached');
 		$reader->sql('ROLLBACK');
 		$aio->replayed_by($standby);
+		unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
 		$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
 		$standby->end_session($reader);
 	});
