@@ -53,16 +53,12 @@ with_each_io_method(sub {
 		cmp_ok($io->{'Average I/Os In Progress'}, '==', 1, 'one at a time');
 	}), skip => $unknown);
 
-	$aio->scenario('parallel workers', with('alice', 64, sub ($alice, $t, $what, $settings) {
-		$alice->sql('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET seq_page_cost = 0; SET parallel_leader_participation = off');
+	$aio->scenario('the whole plan in a worker that EXPLAIN does not show', with('alice', 64, sub ($alice, $t) {
+		$alice->sql("SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress");
 		$aio->evict($t);
-		$alice->sql($settings);
 		my ($count, $size) = $alice->sql("EXPLAIN (ANALYZE, IO, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM $t") =~ /I\/O: count=(\d+) waits=\d+ size=([\d.]+)/;
-		cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, "the reads of workers are counted: $what");
-	}), each => [
-		[ 'a parallel scan' => 'SET min_parallel_table_scan_size = 0' ],
-		[ 'the whole plan in a worker that EXPLAIN does not show' => "SET min_parallel_table_scan_size = '1GB'; SET debug_parallel_query = regress" ]
-	], skip => $unknown);
+		cmp_ok(abs(($count // 0) * ($size // 0) - 64), '<', 0.5, 'its reads are counted');
+	}), skip => $unknown);
 
 	$aio->scenario('waits', with('alice', 64, sub ($alice, $t) {
 		$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
@@ -179,37 +175,6 @@ with_each_io_method(sub {
 # EXPLAIN (ANALYZE, BUFFERS, WAL): the blocks and the WAL that serial and parallel plans count.
 # io_methods: io_uring; long: all
 for_each_io_method(sub {
-	$aio->scenario('parallel plans', with('alice', 100, sub ($alice, $t) {
-		my $query = "SELECT count(*), sum(blk) FROM $t";
-		$alice->sql('SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 10; SET synchronize_seqscans = off');
-		for my $workers (0, 1, 2)
-		{
-			$alice->sql("SET max_parallel_workers_per_gather = $workers");
-			explained($alice, 'BUFFERS', $query);
-			# what is dirty would be written by who needs its buffer
-			$aio->sql('CHECKPOINT');
-			$aio->evict($t);
-			my $cold = explained($alice, 'BUFFERS', $query);
-			is($cold->{'Shared Read Blocks'}, 100, "$workers workers: all blocks are read");
-			like($cold->{plan}, qr/"Workers Launched": $workers\b/, 'workers take part') if $workers;
-			# workers hit blocks of catalogs
-			cmp_ok($cold->{'Shared Hit Blocks'}, '<', 100, 'hits');
-			is($cold->{"Shared $_ Blocks"}, 0, "no block is \l$_") for qw(Dirtied Written);
-			my $cached = explained($alice, 'BUFFERS', $query);
-			is($cached->{'Shared Read Blocks'}, 0, 'no read when the blocks are cached');
-			cmp_ok($cached->{'Shared Hit Blocks'}, '>=', 100, 'a hit for each block');
-			cmp_ok($cached->{'Shared Hit Blocks'}, '<', 200, 'no block is counted twice');
-			is($cached->{'Temp Read Blocks'} + $cached->{'Local Read Blocks'}, 0, 'no temporary and no local blocks');
-		}
-		# the scan's line counts the leader's blocks and those of the workers, which have lines of their own
-		$aio->evict($t);
-		my $text = $alice->sql("EXPLAIN (ANALYZE, BUFFERS, VERBOSE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM $t");
-		my ($scan) = $text =~ /(Parallel Seq Scan.*)/s;
-		my ($all, @by_workers) = $scan =~ /Buffers: shared(?: hit=\d+)? read=(\d+)/g;
-		is($all, 100, 'the parallel scan reads all blocks');
-		cmp_ok(sum0(@by_workers), '<=', 100, "the workers' shares: @by_workers");
-	}), skip => only_long());
-
 	# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
 	$aio->scenario('what workers alone have done, BUFFERS %s', with('alice', sub ($alice, $buffers) {
 		my $t = 'scenario.h';
@@ -228,6 +193,9 @@ for_each_io_method(sub {
 		# since 19 a scan also looks at the visibility map
 		is_between($found->{'Shared Read Blocks'}, 120, 123, 'blocks that are read');
 		cmp_ok($found->{'Shared I/O Read Time'}, '>', 0, 'the time');
+		my $cached = explained($alice, 'BUFFERS', "SELECT count(*) FROM $t");
+		is_between($cached->{'Shared Hit Blocks'}, 120, 239, 'once more, a hit for each block, and none counted twice');
+		is($cached->{"Shared $_ Blocks"}, 0, "\l$_: none") for qw(Read Dirtied);
 	}), each => [ 'on', 'off' ]);
 
 	$aio->scenario('dirtied blocks, temporary blocks and WAL', with('alice', 40, changes => 1, sub ($alice, $t) {
