@@ -177,16 +177,16 @@ with_each_io_method(sub {
 		[ 'index only', 'enable_seqscan = off, enable_bitmapscan = off', 'SELECT count(blk) FROM %s WHERE blk BETWEEN 10 AND 19', '0/0/1/0', '1/10/0' ],
 		[ 'sample', 'enable_seqscan = on', 'SELECT count(gen) FROM %s TABLESAMPLE SYSTEM (100)', '0/60/0/0', '0/0/0' ],
 		[ 'range of TIDs', 'enable_seqscan = on', "SELECT count(gen) FROM %s WHERE ctid >= '(10,0)' AND ctid < '(20,0)'", '0/10/0/0', '0/0/0' ]);
-	$aio->scenario('%s, %s scan', with('alice', 60, sub ($alice, $t, $how, $scan, $settings, $query, $of_table, $of_index) {
+	$aio->scenario('%s scan', with('alice', 60, sub ($alice, $t, $scan, $settings, $query, $of_table, $of_index) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 		my $counts = "SELECT seq_scan, seq_tup_read, idx_scan, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '$t'::regclass";
 		my $index = "SELECT idx_scan, idx_tup_read, idx_tup_fetch FROM pg_stat_all_indexes WHERE indexrelid = 'scenario.t_i'::regclass";
 		$alice->sql(join '; ', map { "SET $_" } split /, /, $settings);
 		my $run = sub { $alice->sql(sprintf $query, $t) };
-		$how eq 'cold' ? $aio->evict($t) : $run->();
-		is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan, $how: the table");
+		$run->();
+		is($aio->change_during($counts, $run, $alice, $aio), $of_table, "$scan: the table");
 		is($aio->change_during($index, $run, $alice, $aio), $of_index, 'and the index');
-	}), each => [ combined([ 'cold', 'cached' ], \@scans) ], skip => sub ($how, $scan, @) { $how eq 'cached' && $scan !~ /index$|bitmap/ ? only_long() : undef });
+	}), each => \@scans);
 
 	$aio->scenario('a transaction in progress', with('alice', 60, sub ($alice, $t) {
 		my $counts = "SELECT seq_scan, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_all_tables WHERE relid = '$t'::regclass";
