@@ -296,29 +296,24 @@ sub staged_meanwhile ($aio, $alice, $t, $end)
 # that end while a read is staged and not yet submitted do not affect the read.
 # io_methods: worker; long: all
 for_each_io_method(sub {
-	my %filters = (
-		'io_hold' => [ "io_hold('%s')", 'io_hold_end()' ],
-		'io_fail' => [ "io_fail('%s', -5)", 'io_fail_end()' ],
-		'inj_io_completion_wait' => [ "inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()' ],
-		'inj_io_short_read_attach' => [ "inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()' ],
-		'inj_io_reopen_attach' => [ 'inj_io_reopen_attach()', 'inj_io_reopen_detach()' ],
-	);
-	for my $filter (sort keys %filters)
-	{
-		my ($begin, $end) = @{ $filters{$filter} };
-		my $skip = $filter =~ /^inj/ ? $aio->no_faults : undef;
-		$skip //= 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
-		$skip //= 'with io_method=sync, reads are staged only if the gate captures them'
-		  if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
-		$aio->scenario($filter, with('alice', 20, sub ($alice, $t) {
-			$aio->sql('SELECT ' . ($begin =~ /%s/ ? sprintf($begin, $t) : $begin));
-			staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
-			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-			# waits until the read has ended
-			$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
-			$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
-		}), skip => $skip);
-	}
+	my @filters = (
+		[ 'io_hold', "io_hold('%s')", 'io_hold_end()' ],
+		[ 'io_fail', "io_fail('%s', -5)", 'io_fail_end()' ],
+		[ 'inj_io_completion_wait', "inj_io_completion_wait(relfilenode => pg_relation_filenode('%s'))", 'inj_io_completion_continue()' ],
+		[ 'inj_io_short_read_attach', "inj_io_short_read_attach(-5, relfilenode => pg_relation_filenode('%s'))", 'inj_io_short_read_detach()' ],
+		[ 'inj_io_reopen_attach', 'inj_io_reopen_attach()', 'inj_io_reopen_detach()' ]);
+	$aio->scenario('%s', with('alice', 20, sub ($alice, $t, $, $begin, $end) {
+		$aio->sql('SELECT ' . $begin =~ s/%s/$t/r);
+		staged_meanwhile($aio, $alice, $t, sub { $aio->sql("SELECT $end") });
+		$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
+		# waits until the read has ended
+		$alice->gives("SELECT evict_rel('$t')", '', 'the read has ended');
+		$aio->logs(qr/held for too long|could not read/, 0, 'no complaint is logged');
+	}), each => \@filters, skip => sub ($filter, @) {
+		return 'files are reopened with io_method=worker only' if $filter =~ /reopen/ && $aio->method ne 'worker';
+		return 'with io_method=sync, reads are staged only if the gate captures them' if $filter =~ /^inj/ && $aio->method eq 'sync' && !$aio->no_injection_points;
+		return $filter =~ /^inj/ ? $aio->no_faults : undef;
+	});
 
 	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
 		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
