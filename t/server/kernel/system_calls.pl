@@ -1,4 +1,5 @@
-# What sessions ask of the kernel.
+# What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
+# reads of these blocks.
 #
 # io_methods: sync; long: all
 use TestAio;
@@ -6,8 +7,6 @@ use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio::Required;
 
-# What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
-# reads of these blocks.
 my $reason = no_strace();
 
 with_each_io_method(sub {
@@ -247,34 +246,16 @@ for_each_io_method(sub {
 		$alice->ends;
 	}), each => [ '', 'TEMP' ], skip => $unable // $aio->no_faults);
 
-	$aio->scenario('reads, %s, io_combine_limit = %s', with_kind('alice', 120, sub ($alice, $t, $kind, $limit) {
-		$aio->proves($t, session => $alice);
-		$alice->sql("SET io_combine_limit = $limit");
+	$aio->scenario('reads', with_kind('alice', 120, sub ($alice, $t, $kind) {
 		$aio->evict($t, $alice);
 		is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
 			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
-		}), int((119 + $limit) / $limit) . '/' . 120 * 8192, "reads and bytes, $limit");
+		}), '8/' . 120 * 8192, 'reads of 16 blocks, and bytes');
 		$aio->proves($t, session => $alice);
 		$aio->evict($t, $alice);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
-		$aio->proves($t, session => $alice);
-	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 1, 5, 16 ]) ], skip => sub ($kind, $limit) { $unable // ($kind eq 'UNLOGGED' || $limit < 16 ? only_long() : undef) });
-
-	$aio->scenario('short reads and errors', with('alice', 20, sub ($alice, $t) {
-		for my $bytes (8192, 20000)
-		{
-			$aio->evict($t);
-			$aio->falsify($bytes, pid => $alice->pid, relation => $t);
-			$alice->gives("SELECT sum(nblocks), count(*) FROM read_buffers('$t', 2, 4)", '4|1', "$bytes bytes");
-			$aio->tell_truth;
-			$aio->proves($t);
-		}
-		$aio->evict($t);
-		$aio->falsify('EIO', pid => $alice->pid, relation => $t);
-		$alice->fails("SELECT sum(nblocks) FROM read_buffers('$t', 2, 4)", '58030', qr/could not read blocks 2\.\.5 in file/);
-		$aio->tell_truth;
-	}), skip => $unable // $aio->no_faults, log => qr/LOG:  could not read blocks 2\.\.5/);
+	}), each => [ '', 'TEMP' ], skip => $unable);
 
 	$aio->scenario('no advice', with_kind('alice', 20, sub ($alice, $t, $kind) {
 		my $both = "SELECT pg_prewarm('$t', 'prefetch') UNION ALL SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 19, 3)))";
@@ -293,7 +274,6 @@ for_each_io_method(sub {
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		is(opened_for_direct_io($alice, qr/\/\Q$file\E$/), $data, 'the table');
 		is(opened_for_direct_io($alice, qr/\/pg_wal\//), $wal, 'WAL');
-		$aio->proves($t);
 		# VACUUM writes the dirty pages of its ring itself
 		my $u = $aio->table('u', 100, changes => 1);
 		$aio->sql("DELETE FROM $u WHERE blk % 2 = 0; CHECKPOINT");
