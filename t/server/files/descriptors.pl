@@ -1,14 +1,11 @@
-# Files that are closed, dropped or moved while they are read, and the descriptors that they need.
+# Files that are closed, dropped, truncated or moved while they are read, for which io_uring must
+# wait (pgaio_closing_fd), and the descriptors that files need.
 #
 # io_methods: io_uring; long: all
 use TestAio;
 use POSIX ();
 
-# Files that are closed, dropped, truncated or moved while they are read, for which io_uring
-# must wait (pgaio_closing_fd); backends that come and go.
 with_each_io_method(sub {
-	my $start = sub ($t, $b, $n) { return "SELECT read_rel_block_ll('$t', $b, nblocks => $n, wait_complete => false)" };
-
 	$aio->scenario('closed by the reader', with('alice', 60, sub ($alice, $t) {
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
@@ -20,46 +17,16 @@ with_each_io_method(sub {
 		[ 'DROP TABLE %s', 0 ], [ 'TRUNCATE %s', 0 ], [ 'VACUUM FULL %s', 1 ],
 		[ 'BEGIN; DROP TABLE %s; ROLLBACK', 1 ], [ 'ALTER TABLE %s SET TABLESPACE elsewhere', 1 ]);
 	$aio->scenario('by %s: %s', with('alice bob', [ t => 30, changes => 1 ], [ u => 10 ], sub ($alice, $bob, $t, $u, $who, $sql, $stays) {
-		$alice->sql($start->($t, 0, 16));
-		$alice->sql($start->($u, 0, 4));
+		$alice->sql("SELECT read_rel_block_ll('$t', 0, nblocks => 16, wait_complete => false), read_rel_block_ll('$u', 0, nblocks => 4, wait_complete => false)");
 		($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
 		# uses files and buffers again
 		my $v = $aio->table('v', 30, gen => 1);
 		$aio->proves($v, gen => 1);
-		$aio->proves($u);
 		$aio->proves($t) if $stays;
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
 		$aio->sql("DROP TABLE $t") if $sql =~ /TABLESPACE/;
 	}), each => [ combined([ 'itself', 'another' ], \@ends) ], skip => sub ($who, $sql, $) { $who eq 'another' && $sql =~ /ROLLBACK|FULL/ ? only_long() : undef });
-
-	$aio->scenario('DROP DATABASE', with('alice', sub ($alice) {
-		my $carol = $aio->session('carol', dbname => 'gone');
-		$carol->sql('CREATE EXTENSION IF NOT EXISTS test_aio');
-		$carol->sql("CREATE TABLE g (i int); SELECT grow_rel('g', 40); SELECT evict_rel('g')");
-		$carol->sql($start->('g', 0, 16));
-		my $t = $aio->table('t', 30);
-		$alice->sql($start->($t, 0, 16));
-		$aio->end_session($carol);
-		$aio->sql('DROP DATABASE gone');
-	}));
-
-	# more backends than processors, at once and one after another
-	$aio->scenario('backends come and go', with('', 60, sub ($t) {
-		for my $round (1, 2)
-		{
-			my @all = $aio->sessions(map { "s$round$_" } 1 .. 6);
-			my $i = 0;
-			$_->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7 + " . $i++ . ') % 60 FROM generate_series(0, 119) i))') for @all;
-			$_->returns(120, 'reads') for @all;
-			$all[0]->sql($start->($t, 20, 4)) if $round == 1;
-			$aio->end_session($_) for @all;
-			$aio->evict($t);
-		}
-	}), leaves => 'nothing', skip => only_long());
-}, prepare => sub ($aio) {
-	$aio->make_tablespace;
-	$aio->sql('CREATE DATABASE gone TEMPLATE postgres STRATEGY file_copy');
-});
+}, prepare => sub ($aio) { $aio->make_tablespace });
 
 # Fewer file descriptors than files.  The descriptor that is closed to make room may belong to a read that is staged
 # or in flight (pgaio_closing_fd in LruDelete), and is opened again for the next read (FileStartReadV).  The test puts
@@ -152,7 +119,6 @@ with_each_io_method(sub {
 		  if $aio->method ne 'worker';
 		slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 		$bob->sql('ROLLBACK');
-		$aio->proves($tables[$_]) for 0 .. 2;
 	}), log => qr/LOG:  could not read blocks/);
 }, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
 
