@@ -92,18 +92,8 @@ with_each_io_method(sub {
 	});
 }, leaves => 'nothing');
 
-# Signals to I/O workers while reads are under way: signals that end a worker, signals that it
-# ignores, and signals after which the server restarts.
+# Signals to I/O workers while reads are under way: those that end a worker, and those that it ignores.
 sub workers ($aio) { return $aio->pids_of_type('io worker') }
-
-# Waits until there are so many workers, none of which has one of these process ids.  Returns
-# false if that takes too long.
-sub until_workers ($aio, $count, @gone)
-{
-	my %gone = map { $_ => 1 } @gone;
-	my @now;
-	return $aio->poll(sub { @now = workers($aio); @now == $count && !grep { $gone{$_} } @now }) || 0;
-}
 
 my $count = 3;
 my $stream = sub ($t) { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
@@ -112,7 +102,7 @@ for_each_io_method(sub {
 	# signal => true if it ends a worker, which the postmaster replaces
 	my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
 	$aio->scenario('SIG%s', with('alice bob', 60, sub ($alice, $bob, $t, $signal) {
-		until_workers($aio, $count);
+		wait_for_least($aio);
 		my @before = workers($aio);
 		is(scalar @before, $count, 'the workers');
 		$_->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1') for $alice, $bob;
@@ -124,32 +114,20 @@ for_each_io_method(sub {
 			$_->starts($stream->($t)) for $alice, $bob;
 			kill $signal, @workers;
 			$_->returns(120, "round $round: all blocks") for $alice, $bob;
-			ok(until_workers($aio, $count, $signals{$signal} ? @workers : ()), $signals{$signal} ? 'other workers take their place' : 'there are as many workers');
+			wait_for_least($aio, $signals{$signal} ? @workers : ());
 		}
-		my @after = workers($aio);
-		is(join(',', @after), join(',', @before), 'the same workers') if !$signals{$signal};
+		is(join(',', workers($aio)), join(',', @before), 'the same workers') if !$signals{$signal};
 	}), each => [ sort keys %signals ], skip => sub ($signal) { $signal =~ /^(?:ALRM|CONT|WINCH)$/ ? only_long() : undef }, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 
 	# only while a worker executes a read does it say so
 	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {
-		until_workers($aio, $count);
+		wait_for_least($aio);
 		$aio->proves($t);
 		$aio->alter_system(log_min_messages => 'debug1');
-		my @workers = workers($aio);
-		my $kill = sub { kill 'INT', @workers; until_workers($aio, $count, @workers) };
+		my @workers;
+		my $kill = sub { kill 'INT', @workers; wait_for_least($aio, @workers) };
 		ok($aio->poll(sub { @workers = workers($aio); $kill->(); $aio->log_text =~ /io worker DEBUG:  io worker shutting down/ }), 'workers log that they end');
 		$aio->logs(qr/I\/O worker executing I\/O on behalf of process/, 0, 'and not on whose behalf');
-	}));
-
-	$aio->scenario('SIGSTOP and SIGCONT', with('alice', 60, sub ($alice, $t) {
-		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-		my @workers = $aio->stop_idle_workers;
-		$aio->evict($t);
-		$alice->waits($stream->($t), 'AioIoCompletion', 'waits for the stopped workers');
-		$aio->gives("SELECT count(*) > 0, count(*) FILTER (WHERE state = 'SUBMITTED') = count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 't|t', 'its reads are submitted');
-		kill 'CONT', @workers;
-		$alice->returns(120, 'all blocks');
-		is(join(',', workers($aio)), join(',', @workers), 'the same workers');
 	}));
 
 	$aio->scenario('a cancelled owner, and stopped workers', with('alice', 60, sub ($alice, $t) {
@@ -161,7 +139,7 @@ for_each_io_method(sub {
 
 	# each worker has settings of its own
 	$aio->scenario('a reload', with('alice', 20, sub ($alice, $t) {
-		until_workers($aio, $count);
+		wait_for_least($aio);
 		my @before = workers($aio);
 		$aio->sql("SELECT modify_rel_block('$t', 7, corrupt_checksum => true)");
 		my $logged = sub {
@@ -181,21 +159,4 @@ for_each_io_method(sub {
 		$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
 		$aio->proves($t, except => 'block 7 has no row');
 	}), log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
-
-	$aio->scenario('SIG%s', with('alice', 60, sub ($alice, $t, $signal, $) {
-		$aio->alter_system(restart_after_crash => 'on');
-		$aio->sql('CHECKPOINT');
-		my @workers = workers($aio);
-		# a worker that holds a lock of the queue would stop all
-		$alice->sql('SET effective_io_concurrency = 32; SET io_combine_limit = 1');
-		$alice->starts($stream->($t));
-		kill $signal, $workers[0];
-		$aio->poll(sub { $aio->log_text =~ /all server processes terminated; reinitializing/ }) or fail('the server restarts');
-		$alice->wait_for_end;
-		$aio->restarted;
-		ok(until_workers($aio, $count, @workers), 'all workers are new');
-	}), dies => 1, skip => sub ($signal, $) { $signal eq 'SEGV' && ($ENV{ASAN_OPTIONS} // '') ne '' ? 'AddressSanitizer takes SIGSEGV for an error of the server' : only_long() },
-		log => sub ($, $message) { [ qr/postmaster LOG:  io worker \(PID \d+\) $message/, qr/terminating connection because of (?:unexpected SIGQUIT|crash)/ ] },
-		each => [ [ KILL => 'was terminated by signal 9: Killed' ], [ QUIT => 'exited with exit code 2' ],
-			[ ABRT => 'was terminated by signal 6: Aborted' ], [ SEGV => 'was terminated by signal 11: Segmentation fault' ] ]);
 }, workers => $count);
