@@ -50,7 +50,6 @@ for_each_io_method(sub {
 		$alice->fails("SELECT $_ IS NULL", '55006', qr/cannot call function "get_raw_page"/, $_) for $aio->lacks('pageinspect') ? () : "get_raw_page('scenario.t_blk_key', 0)";
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$alice->gives('EXECUTE p', 4, 'and all when the I/O has ended');
-		$aio->sql("DROP TABLE scenario.child; ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent; ALTER TABLE $t DROP CONSTRAINT t_blk_key");
 	}));
 
 	# an INSERT looks for a duplicate with a page of the index locked, and a wait for that lock cannot be interrupted;
@@ -63,7 +62,6 @@ for_each_io_method(sub {
 		$alice->fails('SELECT count(*) FROM scenario.parent WHERE blk > 100', '55006', $in_use, 'nor does the planner');
 		$alice->sql("SELECT buffer_call_terminate_io($b, true, false, false, true)");
 		$bob->raises('23505', qr/duplicate key/, 'goes on');
-		$aio->sql("ALTER TABLE $t NO INHERIT scenario.parent; DROP TABLE scenario.parent");
 	}));
 
 	# its commands pass the hooks that keep the rules, as what other background processes do
