@@ -200,16 +200,6 @@ for_each_io_method(sub {
 		end_devices($aio);
 	});
 
-	$aio->scenario('sessions that wait', with('alice bob', 64, sub ($alice, $bob, $t) {
-		$aio->gate_stops("io_device('50s', rel => '$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
-		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
-		$aio->gives('SELECT in_progress FROM io_devices', 1, 'one read is in progress');
-		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM io_gate, pg_stat_get_activity(worker)");
-		$aio->cancels($alice);
-		$aio->sql('SELECT io_device_end()');
-		$bob->returns('1', 'gets it at once when the device ends');
-	}));
-
 	$aio->scenario('failing reads take their time as well, temporary tables too', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		$aio->gate_stops("io_device('50 s', keep => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
@@ -232,6 +222,7 @@ for_each_io_method(sub {
 		$other->sql("SELECT io_device('50s', rel => '$u')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
+		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM io_gate, pg_stat_get_activity(worker)");
 		$aio->end_session($controller);
 		$alice->returns('', 'reads at once');
 		$bob->returns('1', 'who wants the block, too');
