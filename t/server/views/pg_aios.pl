@@ -184,7 +184,7 @@ with_each_io_method(sub {
 		$alice->returns(4, "$stops stops, $rows rows");
 		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
 		$alice->sql('RESET log_min_messages');
-	}), skip => only_long() // no_strace());
+	}), skip => no_strace());
 
 	$aio->scenario('%s', with('poller', 60, sub ($poller, $t, $what, @views) {
 		$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
