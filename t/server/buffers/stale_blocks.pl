@@ -162,7 +162,7 @@ END
 		$aio->proves($t, session => $alice, blocks => 30);
 		$alice->sql("SELECT evict_rel('$t')");
 		$aio->proves($t, session => $alice, blocks => 30, name => 'and from disk');
-	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 8 .. 12 ]) ], skip => sub ($kind, $size) { $kind && $size % 3 ? only_long() : undef });
+	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 8 .. 12 ]) ]);
 
 	# count_nondeletable_pages(): an index still points to dead items
 	$aio->scenario('truncation, and dead items that indexes point to', with('alice', 40, changes => 1, sub ($alice, $t) {

@@ -117,7 +117,7 @@ for_each_io_method(sub {
 			wait_for_least($aio, $signals{$signal} ? @workers : ());
 		}
 		is(join(',', workers($aio)), join(',', @before), 'the same workers') if !$signals{$signal};
-	}), each => [ sort keys %signals ], skip => sub ($signal) { $signal =~ /^(?:ALRM|CONT|WINCH)$/ ? only_long() : undef }, log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
+	}), each => [ sort keys %signals ], log => [ qr/io worker FATAL:  terminating (?:background worker|io worker|connection) .*due to administrator command/, qr/postmaster LOG:  io worker \(PID \d+\) exited with exit code [01]/ ]);
 
 	# only while a worker executes a read does it say so
 	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {
