@@ -68,6 +68,8 @@ sub reads_of_all_kinds ($aio, $t, $round)
 	$_->ends("round $round") for $alice, $bob;
 	$aio->evict($t);
 	$carol->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 19) b");
+	my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
+	$aio->wait_for("SELECT last_value > $polls + 1 FROM scenario.polled");
 	if (!$aio->no_faults)
 	{
 		$aio->evict($t);
