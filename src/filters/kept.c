@@ -77,11 +77,7 @@ filters_holder_arg(FunctionCallInfo fcinfo, int arg)
 	PreventCommandDuringRecovery("keep => true");
 
 	extension = get_extension_oid("test_aio", false);
-
-	/*
-	 * whoever has the lock may wait for what this session has staged or
-	 * started
-	 */
+	/* who has the lock may wait for what this session has staged or started */
 	if (!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock))
 	{
 		if (has_shared_io())

@@ -430,9 +430,8 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * Has the exit of this session end what it holds: filters, devices and wakeups, before it
- * removes its temporary objects, which may wait for who reads on a device.  What is
- * registered last is called first.
+ * Has the exit of this session end what it holds, before it removes its temporary objects,
+ * which may wait for who reads on a device: what is registered last is called first.
  */
 void
 filters_end_with_session(void)
