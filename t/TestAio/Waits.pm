@@ -239,7 +239,7 @@ sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 
 # Returns the combinations that run on this server.  With TEST_AIO_WAITS=all all possible ones do.
 # Otherwise each runs on one server; of those that restart it one in five does, of those with a timeout one in three.
-# The short tier has two servers: with and without the gate's worker, of whichever io_methods.
+# The short tier has two servers, with and without the gate's worker, of one io_method each, and restarts half as often.
 sub on_their_turn ($method, $has_worker, @combinations)
 {
 	my $all = ($ENV{TEST_AIO_WAITS} // '') eq 'all';
