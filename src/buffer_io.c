@@ -26,7 +26,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
@@ -49,6 +48,7 @@ typedef struct StartedIO
 
 static StartedIO started[MAX_STARTED];
 static int	nshared;			/* how many are on shared buffers */
+static int	watching_exit;		/* as before_session_exits() counts */
 
 /*
  * Returns whether an entry is in use: a local buffer may have another block by now.
@@ -197,26 +197,6 @@ end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	end_started_io();
 }
 
-/*
- * Has this session end its I/O when it exits, before it removes its temporary objects:
- * triggers, for example, of a table that somebody uses who waits for the I/O.  What is
- * registered last is called first.
- */
-static void
-watch_exit(void)
-{
-	static bool watched = false;
-	static bool watched_temp = false;
-	Oid			temp;
-	Oid			temp_toast;
-
-	GetTempNamespaceState(&temp, &temp_toast);
-	if (!watched || (OidIsValid(temp) && !watched_temp))
-		before_shmem_exit(end_all_at_exit, 0);
-	watched = true;
-	watched_temp |= OidIsValid(temp);
-}
-
 static void
 check_buffer_number(Buffer buffer)
 {
@@ -298,7 +278,7 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 	require_started_io_allowed(fcinfo);
 	rel = open_table_of(buffer, &tag);
 	io = place_for(buffer);
-	watch_exit();
+	before_session_exits(end_all_at_exit, &watching_exit);
 
 	/* the relation's lock may have been waited for */
 	if (!refer_to_buffer(desc, &tag))

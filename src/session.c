@@ -17,6 +17,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
@@ -109,6 +110,26 @@ bool
 has_shared_io(void)
 {
 	return check_started != NULL;
+}
+
+/*
+ * Has a callback called when this session exits, before its temporary objects are removed:
+ * triggers, for example, of a table that somebody uses who waits for the session.  What is
+ * registered last is called first, so it is registered once more when there are some.
+ * "registered" is 0 at first.
+ */
+void
+before_session_exits(pg_on_exit_callback callback, int *registered)
+{
+	Oid			temp;
+	Oid			temp_toast;
+	int			wanted;
+
+	GetTempNamespaceState(&temp, &temp_toast);
+	wanted = OidIsValid(temp) ? 2 : 1;
+	if (*registered < wanted)
+		before_shmem_exit(callback, 0);
+	*registered = Max(*registered, wanted);
 }
 
 /* Does spare_client() see what the server warns of? */

@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "storage/aio_internal.h"
+#include "storage/ipc.h"
 #include "utils/rel.h"
 
 /* Why something cannot be done in this server. */
@@ -97,6 +98,7 @@ extern void hand_over_started(Buffer buffer);
 typedef void (*StartedIOCallback) (void);
 extern void session_has_started_io(StartedIOCallback check, StartedIOCallback end);
 extern bool has_shared_io(void);
+extern void before_session_exits(pg_on_exit_callback callback, int *registered);
 extern void require_started_io_allowed(FunctionCallInfo fcinfo);
 extern void enter_batch(FunctionCallInfo fcinfo);
 extern bool in_query_of_client(void);

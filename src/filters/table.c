@@ -7,11 +7,9 @@
  */
 #include "filters/filters.h"
 
-#include "catalog/namespace.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
-#include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
@@ -430,22 +428,14 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 }
 
 /*
- * Has the exit of this session end what it holds, before it removes its temporary objects,
- * which may wait for who reads on a device: what is registered last is called first.
+ * Has the exit of this session end what it holds.
  */
 void
 filters_end_with_session(void)
 {
-	static bool registered = false;
-	static bool registered_temp = false;
-	Oid			temp;
-	Oid			temp_toast;
+	static int	watching_exit = 0;
 
-	GetTempNamespaceState(&temp, &temp_toast);
-	if (!registered || (OidIsValid(temp) && !registered_temp))
-		before_shmem_exit(session_ends, 0);
-	registered = true;
-	registered_temp |= OidIsValid(temp);
+	before_session_exits(session_ends, &watching_exit);
 }
 
 /*

@@ -230,6 +230,19 @@ for_each_io_method(sub {
 		$other->gives('SELECT io_device_end()', 1);
 	}), leaves => 'nothing');
 
+	# her trigger, of a function that she removes as she exits, is on a table that he has locked
+	$aio->scenario('the session has temporary objects', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$alice->sql("SELECT io_hold('pg_conversion')");
+		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
+		$alice->sql("SELECT io_device('50s', rel => '$t')");
+		$bob->sql('BEGIN');
+		$bob->waits("SELECT count(*) FROM $t", 'IoDevice');
+		$alice->disconnect;
+		$bob->returns('20', 'reads at once');
+		$bob->sql('COMMIT');
+		$aio->end_session($alice);
+	}), leaves => 'nothing');
+
 	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SELECT io_device('50s', rel => '$t')");
 		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
