@@ -56,7 +56,7 @@ def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> i
         cluster.finish_prepare()
         exploration = Exploration(arguments, cluster)
         if why_not := cluster.serve("worker", named[0]).why_no_gate():
-            # a server of a version that nobody has looked at, or of which the gate knows that it is another one
+            # the version of this server is not known, or the gate was compiled for another one
             print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
                   f" the gate is off on PostgreSQL {cluster.build.number}: {why_not}", flush=True)
             return 0 if arguments.if_possible else 1

@@ -258,7 +258,7 @@ class Engine:
                 raise Trouble("when nothing is held any more, still waiting: " + ", ".join(s.name for s in waiting))
 
     def _replace_sessions(self) -> None:
-        """New sessions for those that have ended, or have handles or I/O in hand that nothing would take back."""
+        """Replaces sessions that have ended, or that still have handles or I/O."""
         rows, claims = self.observer.ask(
             "SELECT DISTINCT pid FROM pg_aios; SELECT count(*) FROM buffers_in_progress()")
         for session in self.sessions.values():
