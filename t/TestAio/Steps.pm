@@ -97,8 +97,8 @@ sub steps ($self, $session, $sql)
 	{
 		my ($state, @held) = $self->_next_read($pid, @performed);
 		# the session has not begun the statement or has ended it; or CREATE INDEX CONCURRENTLY waits
-		# for the snapshot of this very query
-		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock)$/ && !$session->has_ended && time < $latest;
+		# for the snapshot of this very query, or just goes on after it
+		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock|running)$/ && !$session->has_ended && time < $latest;
 		last if $session->has_ended;
 		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'IoGateHeld' || @held != 1;
 		my ($io_id, $file, $fork, $block) = @{ $held[0] };

@@ -18,8 +18,8 @@ my %contradictions = (
 			OR result = 'OK' AND raw_result <> length},
 	pg_stat_io => q{
 		SELECT 'pg_stat_io: ' || s FROM pg_stat_io s
-		WHERE reads < 0 OR reads > 0 AND read_bytes < reads * 8192 OR reads = 0 AND read_bytes > 0
-			OR read_bytes % 8192 <> 0 AND object <> 'wal' OR extend_bytes % 8192 <> 0 OR hits < 0 OR evictions < 0},
+		WHERE reads < 0 OR reads = 0 AND read_bytes > 0
+			OR object <> 'wal' AND (read_bytes < reads * 8192 OR read_bytes % 8192 <> 0) OR extend_bytes % 8192 <> 0 OR hits < 0 OR evictions < 0},
 	pg_stat_activity => q{
 		SELECT 'pg_stat_activity: ' || s FROM pg_stat_activity s
 		WHERE (wait_event IS NULL) <> (wait_event_type IS NULL) OR wait_event = '???'},
