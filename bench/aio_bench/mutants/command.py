@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -58,18 +57,15 @@ def show(rows: list[dict]) -> bool:
 
 
 def matrix(rows: list[dict]) -> str:
-    """The table of which tests catch what; "alone" is what no other test catches."""
-    catches: dict[str, list[str]] = defaultdict(list)
-    alone: dict[str, list[str]] = defaultdict(list)
+    """The table of which tests notice what no other does."""
+    alone: dict[str, list[str]] = {test: [] for row in rows for test in row["by"]}
     for row in rows:
-        for test in row["by"]:
-            catches[test].append(row["name"])
         if len(row["by"]) == 1:
             alone[row["by"][0]].append(row["name"])
-    lines = ["| test | catches | alone | which |", "|---|---|---|---|"]
-    for test in sorted(catches, key=lambda test: (-len(alone[test]), -len(catches[test]), test)):
-        lines.append(f"| {test} | {len(catches[test])} | {len(alone[test])} | {' '.join(sorted(alone[test])[:3])}{' …' if len(alone[test]) > 3 else ''} |")
-    return "\n".join(lines) + "\n"
+    lines = ["| test | alone | which |", "|---|---|---|"]
+    for test in sorted(filter(alone.get, alone), key=lambda test: (-len(alone[test]), test)):
+        lines.append(f"| {test} | {len(alone[test])} | {' '.join(sorted(alone[test])[:3])}{' …' if len(alone[test]) > 3 else ''} |")
+    return "\n".join(lines) + f"\n\nNothing alone: {', '.join(sorted(test for test in alone if not alone[test])) or 'none'}.\n"
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -84,7 +80,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sentinels", action="store_true", help="only the bugs that bench/bugs/sentinels names, each with the test that catches it; minutes")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines; of a sweep they need the same --seed")
-    parser.add_argument("--matrix", action="store_true", help="do not stop at the first test that notices a bug: run all that reach it")
+    parser.add_argument("--matrix", action="store_true", help="stop at the second test that notices a bug, and print what each test notices alone")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="print the outcome and the matrix of these results together")
@@ -175,7 +171,7 @@ def run(given: argparse.Namespace) -> int:
                 if not left:
                     break
                 engine.reach(tier)
-                for row in engine.tries(left, tier, every=given.matrix, expected=given.expected, **limits):
+                for row in engine.tries(left, tier, enough=1 + given.matrix, expected=given.expected, **limits):
                     found[row["name"]] = row
                     print(json.dumps(row), file=file, flush=True)
                     print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} ({row['reason']}) {row['ran']} tests, {row['seconds']} s", flush=True)

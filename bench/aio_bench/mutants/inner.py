@@ -6,8 +6,8 @@ usage: inner.py reach short|long
 "reach" runs the suite once without a bug.  It keeps which tests reach which switch, and how long they take; it
 prints the tests that fail twice, which are left out.
 
-"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "every", "before"}.  For each bug the
-tests run that reach it, until one notices it, or with "every" all of them; not more than "most".  First comes the
+"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "enough", "before"}.  For each bug the
+tests run that reach it, until "enough" of them notice it; not more than "most".  First comes the
 one that "before" names for the bug, then what has noticed other bugs of the same place, is short and reaches little
 else.  A test that fails runs once more: a bug counts as noticed only if the test fails again, or if "before" names
 it.  A line of JSON is printed for each bug: name, by (the tests that notice it), reason, timed_out (only a time limit
@@ -176,7 +176,7 @@ def reach(tier: str) -> None:
     reach_of(tier, "reached.json").write_text(json.dumps(reached))
 
 
-def try_all(bugs: list[dict], tier: str, minutes: float, most: int, every: bool, before: dict[str, str]) -> None:
+def try_all(bugs: list[dict], tier: str, minutes: float, most: int, enough: int, before: dict[str, str]) -> None:
     seconds: dict[str, float] = json.loads(reach_of(tier, "seconds.json").read_text())
     maps = {job: map_of(tier, job).read_bytes() for job in jobs() if map_of(tier, job).exists()}
     cost = {job: (1 + sum(reached)) * (1 + seconds[job] / 3) for job, reached in maps.items()}
@@ -211,7 +211,7 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, every: bool,
             with printing:
                 noticed[bug["place"], job] += 1
                 noticed[bug["place"].split(" ")[0], job] += 1
-            if not every:
+            if len(result["by"]) == enough:
                 break
         result["seconds"] = round(time.monotonic() - start, 1)
         with printing:
