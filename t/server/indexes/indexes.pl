@@ -57,7 +57,7 @@ with_each_io_method(sub {
 			  . "INSERT INTO $t SELECT i, (i * 7919) % 800, repeat('x', 1800) FROM generate_series(0, 799) i; DELETE FROM $t WHERE n % 16 = 5; SELECT evict_rel('$t')");
 		$alice->sql("SET max_parallel_maintenance_workers = 2; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '128MB'");
 		my ($fetched) = split m{/}, $aio->blocks_during($t, sub { $alice->sql("CREATE INDEX c_i ON $t USING $am ($column)") }, $alice);
-		cmp_ok($fetched, '>=', 200, 'CREATE INDEX reads the whole table');
+		is_between($fetched, 200, 205, 'CREATE INDEX looks at each block once, whichever process does');
 		# BRIN counts ranges; for a parallel GIN build, 18 and 19 count the rows of one process only
 		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.c_i'::regclass", 750, 'reltuples') if $am eq 'btree';
 		$aio->sql("SELECT evict_rel('scenario.c_i')");
