@@ -137,14 +137,15 @@ with_each_io_method(sub {
 	# who waits has the time since 19, and no read; the betas of 19 assert that there is none; server commit c9a6694927
 	$aio->scenario('the time of a read that another session has started', with('alice bob', 40, sub ($alice, $bob, $t) {
 		my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 20, 1)";
-		$bob->sql("SET track_io_timing = on; $read; SELECT pg_stat_force_next_flush()");
+		$bob->sql("SET track_io_timing = on; EXPLAIN (ANALYZE) $read; SELECT pg_stat_force_next_flush()");
 		$aio->evict($t);
 		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$bob->pid})");
 		$aio->holds_read_of($alice, $read, relation => $t, block => 20);
-		$bob->starts($read);
+		$bob->starts("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) $read");
 		$bob->waits_on_others_io;
 		$aio->release;
-		$_->returns(1, 'reads') for $alice, $bob;
+		$alice->returns(1, 'reads');
+		$bob->returns(qr/^Aggregate.*\n +Buffers: shared hit=1$/m, 'counts a hit');
 		$bob->sql('RESET track_io_timing; SELECT pg_stat_force_next_flush()');
 		$aio->gives("SELECT sum(reads), sum(read_time) > 0 FROM pg_stat_get_backend_io(${\$bob->pid}) WHERE object = 'relation' AND context = 'normal'", $aio->major < 19 ? '0|f' : '0|t', 'reads, and time');
 	}), skip => $aio->has_assertions && $aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : $aio->no_faults);
