@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
+#include "storage/proclist.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -103,9 +104,7 @@ read_length(PgAioHandle *ioh)
 /* how far in the future a read may be due; without it sums could overflow */
 #define LONGEST_QUEUE (INT64CONST(365) * 24 * 3600 * NS_PER_S)
 
-/*
- * Returns when a read that is submitted now is due, and books its slot.
- */
+/* Returns when a read that is submitted now is due, and books its slot. */
 static IoTime
 schedule(GateDevice *device, int64 nbytes, IoTime now)
 {
@@ -139,6 +138,21 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 }
 
 /*
+ * Returns whether a process has begun to wait for a read before its submission.  It waits
+ * for the handle or, if it was earlier, for the buffer, and does not come to the gate.
+ */
+static bool
+is_awaited(PgAioHandle *ioh)
+{
+	bool		awaited = !proclist_is_empty(&ioh->cv.wakeup);
+
+	for (int i = 0; i < ioh->handle_data_len && !awaited && !gate_is_local(ioh); i++)
+		awaited = !proclist_is_empty(&BufferDescriptorGetIOCV(GetBufferDescriptor(pgaio_ctl->handle_data[ioh->iovec_off + i] - 1))->wakeup);
+
+	return awaited;
+}
+
+/*
  * Gives a read to its device, or, if an I/O worker would perform it, to the gate's worker,
  * which performs it at once.  Returns false if neither can take the read; the caller then
  * performs it.  The caller has the lock.
@@ -162,6 +176,8 @@ gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now)
 	{
 		io->submitted = now;
 		io->due = schedule(device, read_length(ioh), now);
+		if (is_awaited(ioh))
+			io->due = Min(io->due, now + filters_hold_timeout());
 		device->in_flight++;
 	}
 	io->phase = GATE_DUE;
@@ -262,9 +278,7 @@ get_latency(FunctionCallInfo fcinfo, int arg)
 	return latency->time * 1000;
 }
 
-/*
- * Waits until the worker is there; it takes a moment after server start.
- */
+/* Waits until the worker is there; it takes a moment after server start. */
 static void
 require_worker(void)
 {

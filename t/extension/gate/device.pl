@@ -253,13 +253,21 @@ for_each_io_method(sub {
 	}));
 
 	# the lock of a page of the index, while the row that has the key is read
-	$aio->scenario('a session that has locked a page does not wait for longer than for a hold', with('bob', sub ($bob) {
+	$aio->scenario('a session that has locked a page does not wait for longer than for a hold', with('alice bob', sub ($alice, $bob) {
 		# three blocks
 		$bob->sql("CREATE TABLE scenario.k WITH (autovacuum_enabled = off) AS SELECT i, repeat('x', 1900) FROM generate_series(0, 9) i; CREATE UNIQUE INDEX ON scenario.k (i);"
 			  . "SET enable_seqscan = off; SELECT count(*) FROM scenario.k WHERE i = 9; SELECT invalidate_rel_block('scenario.k', 0), invalidate_rel_block('scenario.k', 1)");
+		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT read_rel_block_ll('scenario.k', 2)");
 		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => 'scenario.k')");
 		$bob->fails('INSERT INTO scenario.k VALUES (0)', '23505', qr/duplicate key/, 'reads it now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
+		$bob->sql("SELECT invalidate_rel_block('scenario.k', 0)");
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('scenario.k', 0, wait_complete => false)", $aio->pause));
+		$alice->waits_on('advisory');
+		$bob->waits('INSERT INTO scenario.k VALUES (0)', 'AioIoCompletion');
+		$aio->resume;
+		$bob->raises('23505', qr/duplicate key/, 'nor for a read that was still staged when it came');
+		$alice->ends;
 		$bob->waits("SELECT i FROM scenario.k WHERE ctid = '(1,1)'", 'IoDevice');
 		$aio->wait_seconds(0.5);
 		ok(!$bob->has_ended, 'without such a lock it waits');
