@@ -49,20 +49,12 @@ require_monitor(FunctionCallInfo fcinfo)
 }
 
 /*
- * Opens a relation that is an argument of the calling function, and raises an
- * error unless its blocks can be reached from this session.
+ * Locks a relation and opens it, or returns NULL if there is none.  Whoever has the lock
+ * may wait for what this session has staged or started.
  */
 Relation
-open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
+lock_and_open(Oid relid, LOCKMODE lockmode)
 {
-	Relation	rel;
-
-	require_superuser(fcinfo);
-
-	/*
-	 * whoever has the lock may wait for what this session has staged or
-	 * started
-	 */
 	if (!ConditionalLockRelationOid(relid, lockmode))
 	{
 		if (has_shared_io())
@@ -73,7 +65,20 @@ open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 		submit_staged();
 		LockRelationOid(relid, lockmode);
 	}
-	rel = try_relation_open(relid, NoLock);
+	return try_relation_open(relid, NoLock);
+}
+
+/*
+ * Opens a relation that is an argument of the calling function, and raises an
+ * error unless its blocks can be reached from this session.
+ */
+Relation
+open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel;
+
+	require_superuser(fcinfo);
+	rel = lock_and_open(relid, lockmode);
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

@@ -50,9 +50,7 @@ static StartedIO started[MAX_STARTED];
 static int	nshared;			/* how many are on shared buffers */
 static int	watching_exit;		/* as before_session_exits() counts */
 
-/*
- * Returns whether an entry is in use: a local buffer may have another block by now.
- */
+/* Returns whether an entry is in use: a local buffer may have another block by now. */
 static bool
 is_started(const StartedIO *io)
 {
@@ -70,9 +68,7 @@ find_started(Buffer buffer)
 	return NULL;
 }
 
-/*
- * Returns an entry for I/O on a buffer: the one it has, or a free one.
- */
+/* Returns an entry for I/O on a buffer: the one it has, or a free one. */
 static StartedIO *
 place_for(Buffer buffer)
 {
@@ -144,9 +140,7 @@ check_started_not_used(void)
 
 static void end_started_io(void);
 
-/*
- * Counts I/O on shared buffers, of which session.c is told whether there is any.
- */
+/* Counts I/O on shared buffers, of which session.c is told whether there is any. */
 static void
 count_shared(int change)
 {
@@ -180,9 +174,7 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 		drop_reference(desc);
 }
 
-/*
- * Ends all I/O on shared buffers, since the session waits where nobody can end it.
- */
+/* Ends all I/O on shared buffers, since the session waits where nobody can end it. */
 static void
 end_started_io(void)
 {
@@ -234,7 +226,7 @@ open_table_of(Buffer buffer, const BufferTag *tag)
 	Oid			relid = file.dbOid != MyDatabaseId ? InvalidOid :
 		RelidByRelfilenumber(file.spcOid, file.relNumber);
 	bool		is_used = OidIsValid(relid) && CheckRelationOidLockedByMe(relid, AccessShareLock, true);
-	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+	Relation	rel = OidIsValid(relid) ? lock_and_open(relid, AccessShareLock) : NULL;
 
 	if (rel == NULL || !RelFileLocatorEquals(rel->rd_locator, file) ||
 		BufTagGetForkNum(tag) != MAIN_FORKNUM || IsCatalogRelation(rel) ||
@@ -395,9 +387,7 @@ read_started(const StartedIO *io)
 						io->tag.blockNum, io->buffer)));
 }
 
-/*
- * Writes a block whose output has been started, and ended, by this session.
- */
+/* Writes a block whose output has been started, and ended, by this session. */
 static void
 write_ended(Buffer buffer, BufferTag tag)
 {
@@ -478,9 +468,7 @@ started_input(Buffer buffer, BlockNumber *blockno)
 	return io->relid;
 }
 
-/*
- * Forgets I/O that somebody else will end.
- */
+/* Forgets I/O that somebody else will end. */
 void
 hand_over_started(Buffer buffer)
 {

@@ -32,6 +32,7 @@ extern bool server_is_stopping(void);
 /* arguments.c: the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
+extern Relation lock_and_open(Oid relid, LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
 extern void check_block_range(Relation rel, ForkNumber forknum,
