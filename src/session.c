@@ -64,6 +64,16 @@ typedef struct Running
 } Running;
 static Running running;
 
+/* Notes what runs now, perhaps by way of others. */
+static void
+note_running(bool table_query, bool change)
+{
+	running.table_query |= table_query;
+	running.change |= change;
+	running.nested = true;
+	running.query_of_client = false;
+}
+
 /* Makes a call, after which, or after its error, "running" is what it was before. */
 #define RUN(outer, call) \
 	do { \
@@ -71,11 +81,15 @@ static Running running;
 		{ \
 			call; \
 		} \
-		PG_FINALLY(); \
+		PG_CATCH(); \
 		{ \
 			running = outer; \
+			/* spare_client() does not see an error that is not logged */ \
+			submit_staged(); \
+			PG_RE_THROW(); \
 		} \
 		PG_END_TRY(); \
+		running = outer; \
 	} while (0)
 
 /* how many calls of C functions of other libraries are being made, one in another */
@@ -90,11 +104,8 @@ static bool left_batch_for_call = false;
  */
 static bool uses_library = false;
 
-/* the transaction that looked one up before, and may call it without the hook */
+/* the transaction that may have looked one up before, and would call it without the hook */
 static LocalTransactionId unwatched_in = InvalidLocalTransactionId;
-
-/* when the statement began that has loaded the library, if it was not preloaded */
-static TimestampTz loaded_at = 0;
 
 /*
  * Tells what checks and what ends the I/O started on shared buffers; NULL: there is none.
@@ -126,7 +137,12 @@ before_session_exits(pg_on_exit_callback callback, int *registered)
 	int			wanted;
 
 	GetTempNamespaceState(&temp, &temp_toast);
-	wanted = OidIsValid(temp) ? 2 : 1;
+
+	/*
+	 * there may be none yet, or no more, in a transaction that changes
+	 * something
+	 */
+	wanted = !OidIsValid(temp) ? 1 : TransactionIdIsValid(GetTopTransactionIdIfAny()) ? 2 : 3;
 	if (*registered < wanted)
 		before_shmem_exit(callback, 0);
 	*registered = Max(*registered, wanted);
@@ -219,19 +235,27 @@ reads_tables(const PlannedStmt *plan)
 }
 
 /*
- * Returns whether a statement does nothing but call this function of this library, and
- * functions that are built in.
+ * Is a portal about to execute, at once and as a whole, a statement that does nothing
+ * but call one function, and those that are built in?
  */
 static bool
-only_calls(const PlannedStmt *plan, Oid fn_oid)
+starts_one_call(Portal portal)
 {
+	PlannedStmt *plan;
+	uint32		function = 0;
+
+	/* a cursor, and what the client has bound, are executed later */
+	if (portal == NULL || portal->visible || portal->queryDesc != NULL || list_length(portal->stmts) != 1)
+		return false;
+	plan = linitial_node(PlannedStmt, portal->stmts);
 	if (plan->commandType != CMD_SELECT || reads_tables(plan))
 		return false;
 	foreach_node(PlanInvalItem, item, plan->invalItems)
 	{
-		if (item->cacheId == PROCOID &&
-			item->hashValue != GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(fn_oid)))
+		if (item->cacheId == PROCOID && function != 0 && item->hashValue != function)
 			return false;
+		if (item->cacheId == PROCOID)
+			function = item->hashValue;
 	}
 	return true;
 }
@@ -246,17 +270,9 @@ require_watched_statement(FunctionCallInfo fcinfo)
 	if (unwatched_in == MyProc->vxid.lxid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s() in a transaction that has called functions of other extensions before",
+				 errmsg("cannot execute %s() in a transaction that may have called functions of other extensions before",
 						get_func_name(fcinfo->flinfo->fn_oid)),
 				 errhint("Call it in another transaction.")));
-	if (loaded_at == GetCurrentStatementStartTimestamp() &&
-		!(ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 &&
-		  only_calls(linitial_node(PlannedStmt, ActivePortal->stmts), fcinfo->flinfo->fn_oid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s() in this statement, which has loaded the library",
-						get_func_name(fcinfo->flinfo->fn_oid)),
-				 errhint("Execute it again.")));
 }
 
 /*
@@ -280,9 +296,7 @@ require_statement_of_client(FunctionCallInfo fcinfo)
 						get_func_name(fcinfo->flinfo->fn_oid))));
 }
 
-/*
- * Enters batch mode, unless that would be within what runs outside of it.
- */
+/* Enters batch mode, unless that would be within what runs outside of it. */
 void
 enter_batch(FunctionCallInfo fcinfo)
 {
@@ -322,10 +336,7 @@ plan_query(PLANNER_PARAMETERS)
 	PlannedStmt *plan;
 
 	batch_was_open = suspend_batch();
-	running = (Running)
-	{
-		.table_query = true,.change = true,.nested = true
-	};
+	note_running(true, true);
 	RUN(outer, plan = (prev_planner ? prev_planner : standard_planner) (PLANNER_ARGUMENTS));
 	resume_batch(batch_was_open);
 
@@ -364,6 +375,7 @@ static void
 start_query(QueryDesc *queryDesc, int eflags)
 {
 	PlannedStmt *plan = queryDesc->plannedstmt;
+	const Running outer = running;
 	bool		batch_was_open;
 
 	if (has_shared_io() && changes_something(plan))
@@ -377,7 +389,8 @@ start_query(QueryDesc *queryDesc, int eflags)
 	if (check_started)
 		check_started();
 	batch_was_open = reads_tables(plan) && suspend_batch();
-	(prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags);
+	note_running(reads_tables(plan), changes_something(plan));
+	RUN(outer, (prev_executor_start ? prev_executor_start : standard_ExecutorStart) (queryDesc, eflags));
 	resume_batch(batch_was_open);
 }
 
@@ -389,10 +402,8 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	const Running outer = running;
 	const bool	batch_was_open = reads_tables(plan) && suspend_batch();
 
-	running.table_query |= reads_tables(plan);
-	running.change |= changes_something(plan);
+	note_running(reads_tables(plan), changes_something(plan));
 	running.query_of_client = !outer.nested;
-	running.nested = true;
 	RUN(outer, (prev_executor_run ? prev_executor_run : standard_ExecutorRun) (queryDesc, direction, count));
 	resume_batch(batch_was_open);
 
@@ -413,10 +424,7 @@ finish_query(QueryDesc *queryDesc)
 
 	if (changes_something(queryDesc->plannedstmt))
 		submit_staged();
-	running.table_query |= reads_tables(queryDesc->plannedstmt);
-	running.change |= changes_something(queryDesc->plannedstmt);
-	running.nested = true;
-	running.query_of_client = false;
+	note_running(reads_tables(queryDesc->plannedstmt), changes_something(queryDesc->plannedstmt));
 	RUN(outer, (prev_executor_finish ? prev_executor_finish : standard_ExecutorFinish) (queryDesc));
 }
 
@@ -439,11 +447,8 @@ leaves_buffers_alone(Node *command)
 	switch (nodeTag(command))
 	{
 		case T_TransactionStmt:
-			{
-				TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
-
-				return kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED;
-			}
+			return ((TransactionStmt *) command)->kind != TRANS_STMT_COMMIT_PREPARED &&
+				((TransactionStmt *) command)->kind != TRANS_STMT_ROLLBACK_PREPARED;
 		case T_ExplainStmt:
 			{
 				Query	   *query = castNode(Query, ((ExplainStmt *) command)->query);
@@ -486,10 +491,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		raise_changes(pstmt->utilityStmt);
 	submit_staged();
 	batch_was_open = may_lock_pages && suspend_batch();
-	running.table_query |= may_lock_pages;
-	running.change |= may_lock_pages;
-	running.nested = true;
-	running.query_of_client = false;
+	note_running(may_lock_pages, may_lock_pages);
 	RUN(outer, (prev_process_utility ? prev_process_utility : standard_ProcessUtility)
 		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc));
 	resume_batch(batch_was_open);
@@ -511,9 +513,7 @@ is_library(const char *file, const char *name)
 		(file[length] == '\0' || strcmp(file + length, DLSUFFIX) == 0);
 }
 
-/*
- * Returns which kind of function this is, of those that are not built in.
- */
+/* Returns which kind of function this is, of those that are not built in. */
 static FunctionKind
 function_kind(Oid fn_oid)
 {
@@ -533,10 +533,7 @@ function_kind(Oid fn_oid)
 		const char *slash = last_dir_separator(library);
 		const char *file = slash ? slash + 1 : library;
 
-		/*
-		 * pg_buffercache looks at headers of buffers, but for what evicts and
-		 * writes them
-		 */
+		/* pg_buffercache locks none, but to evict and to write them */
 		if (is_library(file, "test_aio"))
 			kind = OF_THIS_LIBRARY;
 		else if (!is_library(file, "plpgsql") &&
@@ -573,9 +570,7 @@ typedef struct CalledFunction
 	Datum		next_private;	/* of the previous hook */
 } CalledFunction;
 
-/*
- * Leaves the batch, if one is open, for the outermost call of a C function of others.
- */
+/* Leaves the batch, if one is open, for the outermost call of a C function of others. */
 static void
 begin_call_of_others(Oid fn_oid)
 {
@@ -601,6 +596,8 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 	{
 		called = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(CalledFunction));
 		called->kind = function_kind(flinfo->fn_oid);
+		/* needs_fmgr() is not asked about SECURITY DEFINER, or SET */
+		uses_library |= called->kind == OF_THIS_LIBRARY;
 		*private = PointerGetDatum(called);
 	}
 	/* nothing may fail once a call counts as begun */
@@ -617,9 +614,7 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 /* so much the kernel takes of a message if it takes anything */
 #define TAKEN_AT_ONCE 4096
 
-/*
- * Returns whether a message can be sent without waiting for the client to read.
- */
+/* Returns whether a message can be sent without waiting for the client to read. */
 static bool
 client_takes(const ErrorData *edata)
 {
@@ -674,9 +669,8 @@ session_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 	{
 		uses_library = true;
-		loaded_at = GetCurrentStatementStartTimestamp();
-		/* a cursor, perhaps of such a function */
-		if (!ThereAreNoReadyPortals())
+		/* it may be about to call others, and cursors may */
+		if (!starts_one_call(ActivePortal) || !ThereAreNoReadyPortals())
 			unwatched_in = MyProc->vxid.lxid;
 	}
 

@@ -231,8 +231,8 @@ for_each_io_method(sub {
 	}), leaves => 'nothing');
 
 	# her trigger, of a function that she removes as she exits, is on a table that he has locked
-	$aio->scenario('the session has temporary objects', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$alice->sql("SELECT io_hold('pg_conversion')");
+	$aio->scenario('the session has temporary objects: %s', with('alice bob', 20, sub ($alice, $bob, $t, $first) {
+		$alice->sql($first);
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
 		$alice->sql("SELECT io_device('50s', rel => '$t')");
 		$bob->sql('BEGIN');
@@ -241,7 +241,7 @@ for_each_io_method(sub {
 		$bob->returns('20', 'reads at once');
 		$bob->sql('COMMIT');
 		$aio->end_session($alice);
-	}), leaves => 'nothing');
+	}), each => [ "SELECT io_hold('pg_conversion')", "CREATE TEMP TABLE mine AS SELECT io_hold('pg_conversion')" ], leaves => 'nothing');
 
 	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SELECT io_device('50s', rel => '$t')");
