@@ -15,8 +15,6 @@ my %stepwise = (conf => { shared_buffers => '16MB', 'test_aio.reach_synchronous_
 my %params = (
 	broken => { no_data_checksums => 1, log => $bad_pages },
 	broken_with_checksums => { log => $bad_pages },
-	# with a template0, which the copies of a data directory lack
-	databases => { initdb => [ '--no-locale', '--encoding=UTF8' ] },
 	minimal => { conf => { wal_level => 'minimal', max_wal_senders => 0 } },
 	modules => { needs => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck' },
 	rewrites => { conf => { max_prepared_transactions => 2 } },

@@ -29,10 +29,10 @@ use Test::More;
 our @ISA = qw(TestAio::Observed);
 our @EXPORT = qw(record recorded why_no_recordings);
 
-sub _session ($self, $name, $database = undef)
+sub _session ($self, $name)
 {
 	return $self->{sessions}{$name} //= do {
-		my $session = $self->{aio}->session($name, $database ? (dbname => $database) : ());
+		my $session = $self->{aio}->session($name);
 		$session->sql('SET search_path = recorded, public; SET client_min_messages = log; SET max_parallel_maintenance_workers = 0');
 		$session;
 	};
@@ -99,13 +99,8 @@ sub _statement ($self, $statement)
 	}
 	return $sql, $self->pages(@$arguments), TestAio::Observed::changes($before, $self->look) if $command eq 'pages';
 	return $sql, $self->_write(@$arguments) if $command eq 'write';
-	if ($command eq 'end')
-	{
-		$aio->end_session(delete $self->{sessions}{ $arguments->[0] });
-		return $sql, TestAio::Observed::changes($before, $self->look);
-	}
 	die "$sql: there is no such command\n" if $command;
-	my $session = $self->_session($name, $statement->{database});
+	my $session = $self->_session($name);
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;
 	my $log = $aio->log_size;
 	if ($statement->{by_steps})

@@ -1,7 +1,7 @@
 # Scripts of SQL for recordings (TestAio/Recording.pm) and replay (t/server/recovery/replay.pl).
 #
-# The session of a statement is alice, or the name before it: "bob: COMMIT;".  "-- bob is in other" makes that a session
-# of another database.  A comment before a statement may tell how to run it:
+# The session of a statement is alice, or the name before it: "bob: COMMIT;".  A comment before a statement may tell how
+# to run it:
 #	-- waits for bob	it begins, and waits for a lock of bob; its end comes later:
 #	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
 #	-- sums only	only sums are the same in each run, such as when several processes share the blocks
@@ -13,7 +13,6 @@
 # In place of a statement there may be
 #	\restart, \crash	stops the server and starts it again
 #	\pages RELATION		a checkpoint, and what is in the relation's files then
-#	\end NAME		ends a session
 #	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
 
 package TestAio::Script;
@@ -45,25 +44,25 @@ sub _text ($name)
 	return $text =~ /^-- script: (\w+)$/m ? _text($1) : $text;
 }
 
-# The statements of a script, in their order, as hashes: sql, session, database, sums_only, how (all comments); or
+# The statements of a script, in their order, as hashes: sql, session, sums_only, how (all comments); or
 # command, and its arguments.
 sub script ($name)
 {
-	my (@statements, %database, $by_steps);
+	my (@statements, $by_steps);
 	for my $text (TestAio::Wire::statements(_text($name) =~ s/^(\\\w+.*)$/$1;/mgr))
 	{
 		my @how = $text =~ /^\s*-- (.+)$/mg;
 		my $known = qr/waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step|without steps/;
 		my @unknown = grep { /^(?:waits?|then|sums?|steps?|without)\b/ && !/^$known$/ } @how;
 		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
-		/^(\w+) is in (\w+)$/ ? ($database{$1} = $2) : /^(?:(step by step)|without steps)$/ ? ($by_steps = $1) : () for @how;
+		/^(?:(step by step)|without steps)$/ and $by_steps = $1 for @how;
 		die "$name.sql: \"step by step\" is for statements that wait for nobody\n" if $by_steps && grep { /^(?:waits|then) / } @how;
 		my $sql = $text =~ s/^\s*--.*\n//mgr;
 		$sql =~ s/^\s+|\s+$//g;
 		my $session = $sql =~ s/^(\w+): // ? $1 : 'alice';
 		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
 		push @statements, {
-			sql => $sql, session => $session, database => $database{$session}, how => \@how, by_steps => $by_steps,
+			sql => $sql, session => $session, how => \@how, by_steps => $by_steps,
 			sums_only => scalar(grep { $_ eq 'sums only' } @how), command => $command // '', arguments => \@arguments };
 	}
 	return @statements;

@@ -99,13 +99,13 @@ sub new ($class, $method, %params)
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$conf{io_method} = $method;
 	$self->{settings} = join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf;
-	if (TestAio::Pool::is_shared() && !grep({ !$shareable{$_} } keys %{ $self->{conf} }) && !grep { $params{$_} } qw(own initdb streaming no_data_checksums workers versioned))
+	if (TestAio::Pool::is_shared() && !grep({ !$shareable{$_} } keys %{ $self->{conf} }) && !grep { $params{$_} } qw(own streaming no_data_checksums workers versioned))
 	{
 		$self->_take;
 		return $self;
 	}
 	$self->{node} = PostgreSQL::Test::Cluster->new("$params{name}_$method");
-	$self->_init(extra => $params{initdb}, allows_streaming => $params{streaming});
+	$self->_init(allows_streaming => $params{streaming});
 	$self->_disable_data_checksums if $params{no_data_checksums};
 	return $self;
 }
