@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -25,6 +26,8 @@ from .history import SERVERS, history, known_tests, page, record
 from .points import KINDS, Point
 from .switches import sort_out
 
+#: which tests notice what, written by --matrix
+NOTICED = HERE / "noticed.tsv"
 #: files of the server that --sweep makes bugs in
 SWEPT = (
     *(f"src/backend/storage/{name}.c" for name in ("aio/*", "buffer/*", "smgr/*", "file/fd", "freespace/freespace", "page/bufpage", "sync/sync")),
@@ -56,16 +59,26 @@ def show(rows: list[dict]) -> bool:
     return len(caught) == len(rows)
 
 
-def matrix(rows: list[dict]) -> str:
-    """The table of which tests notice what no other does."""
-    alone: dict[str, list[str]] = {test: [] for row in rows for test in row["by"]}
-    for row in rows:
-        if len(row["by"]) == 1:
-            alone[row["by"][0]].append(row["name"])
-    lines = ["| test | alone | which |", "|---|---|---|"]
-    for test in sorted(filter(alone.get, alone), key=lambda test: (-len(alone[test]), test)):
-        lines.append(f"| {test} | {len(alone[test])} | {' '.join(sorted(alone[test])[:3])}{' …' if len(alone[test]) > 3 else ''} |")
-    return "\n".join(lines) + f"\n\nNothing alone: {', '.join(sorted(test for test in alone if not alone[test])) or 'none'}.\n"
+def noticed_by() -> dict[str, list[str]]:
+    """The tests that noticed each bug in the last run with --matrix."""
+    tests: dict[str, list[str]] = defaultdict(list)
+    for line in NOTICED.read_text().splitlines()[1:]:
+        test, alone, others = line.split("\t")
+        for bug in (alone + " " + others).split():
+            tests[bug].append(test)
+    return tests
+
+
+def note(rows: list[dict]) -> None:
+    """Writes NOTICED anew, where these results take the place of older ones."""
+    lists = {bug.name for major in (18, 19) for bug in load(major)}
+    tests = {bug: by for bug, by in (noticed_by() | {row["name"]: row["by"] for row in rows}).items() if bug in lists}
+    lines = ["test\talone\twith another"]
+    for test in sorted({test for by in tests.values() for test in by}):
+        those = sorted(bug for bug, by in tests.items() if test in by)
+        alone, others = ([bug for bug in those if (len(tests[bug]) == 1) == is_alone] for is_alone in (True, False))
+        lines.append(f"{test}\t{' '.join(alone)}\t{' '.join(others)}")
+    NOTICED.write_text("\n".join(lines) + "\n")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -80,10 +93,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sentinels", action="store_true", help="only the bugs that bench/bugs/sentinels names, each with the test that catches it; minutes")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines; of a sweep they need the same --seed")
-    parser.add_argument("--matrix", action="store_true", help="print what each test notices alone: of the twelve likeliest others, none does")
+    parser.add_argument("--matrix", action="store_true", help="note in bench/bugs/noticed.tsv which test notices each bug, and which of the twelve likeliest others")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
-    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="print the outcome and the matrix of these results together")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="the same for the results of several runs; prints their outcome")
     real = parser.add_argument_group("real bugs, that commits of PostgreSQL have fixed (doc/real-bugs.md)")
     real.add_argument("--history", action="store_true", help="try them; bench/bugs/history/commits.tsv names them")
     real.add_argument("--clone", type=Path, metavar="DIRECTORY", help="a clone of PostgreSQL that has these commits; default: the source")
@@ -100,10 +113,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse_args(argv)
     if given.record and (given.record[0] not in SERVERS or len(given.record) < 2):
         parser.error(f"--record: one of {', '.join(SERVERS)}, then files")
-    # which test catches it: no other runs
-    given.expected = dict(line.split(maxsplit=1) for line in (HERE / "sentinels").read_text().splitlines()) if given.sentinels else {}
-    given.names = [*given.expected] or given.names
-    given.only = given.only or sorted(set(given.expected.values()))
+    if given.sentinels:
+        given.expected = dict(line.split(maxsplit=1) for line in (HERE / "sentinels").read_text().splitlines())
+        # no other tests run
+        given.names, given.only = [*given.expected], given.only or sorted(set(given.expected.values()))
+    else:
+        given.expected = {bug: tests[0] for bug, tests in noticed_by().items()}
     given.without_assertions |= given.sweep
     return given
 
@@ -148,7 +163,7 @@ def run(given: argparse.Namespace) -> int:
         return 0
     if given.merge:
         rows = [*{row["name"]: row for row in json_lines(*given.merge)}.values()]
-        print(matrix(rows))
+        note(rows)
         return not show(rows)
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
     engine = Engine(base, given.server, not given.without_assertions, given.only)
@@ -178,7 +193,7 @@ def run(given: argparse.Namespace) -> int:
                 left = [] if given.sweep else [bug for bug in left if not found[bug.name]["by"]]
     finally:
         if given.matrix:
-            print(matrix([*found.values()]))
+            note([*found.values()])
         all_caught = show([*found.values()])
         print(f"Details: {kept}")
     return not all_caught
