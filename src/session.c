@@ -29,6 +29,7 @@
 #include "storage/proclist.h"
 #include "storage/waiteventset.h"
 #include "tcop/pquery.h"
+#include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -123,6 +124,19 @@ has_shared_io(void)
 	return check_started != NULL;
 }
 
+/* Has a commit that left temporary objects had the server remove them at exit? */
+static bool has_temp_objects = false;
+
+static void
+note_temp_objects(XactEvent event, void *arg pg_attribute_unused())
+{
+	Oid			temp;
+	Oid			temp_toast;
+
+	GetTempNamespaceState(&temp, &temp_toast);
+	has_temp_objects |= event == XACT_EVENT_COMMIT && OidIsValid(temp);
+}
+
 /*
  * Has a callback called when this session exits, before its temporary objects are removed:
  * triggers, for example, of a table that somebody uses who waits for the session.  What is
@@ -132,17 +146,12 @@ has_shared_io(void)
 void
 before_session_exits(pg_on_exit_callback callback, int *registered)
 {
-	Oid			temp;
-	Oid			temp_toast;
-	int			wanted;
+	static bool is_watching = false;
+	int			wanted = has_temp_objects ? 2 : 1;
 
-	GetTempNamespaceState(&temp, &temp_toast);
-
-	/*
-	 * there may be none yet, or no more, in a transaction that changes
-	 * something
-	 */
-	wanted = !OidIsValid(temp) ? 1 : TransactionIdIsValid(GetTopTransactionIdIfAny()) ? 2 : 3;
+	if (!is_watching)
+		RegisterXactCallback(note_temp_objects, NULL);
+	is_watching = true;
 	if (*registered < wanted)
 		before_shmem_exit(callback, 0);
 	*registered = Max(*registered, wanted);
@@ -244,8 +253,12 @@ starts_one_call(Portal portal)
 	PlannedStmt *plan;
 	uint32		function = 0;
 
-	/* a cursor, and what the client has bound, are executed later */
-	if (portal == NULL || portal->visible || portal->queryDesc != NULL || list_length(portal->stmts) != 1)
+	/*
+	 * cursors, and what the client has bound, are executed later; a function
+	 * may EXECUTE
+	 */
+	if (portal == NULL || portal->visible || portal->queryDesc != NULL || list_length(portal->stmts) != 1 ||
+		portal->sourceText != debug_query_string)
 		return false;
 	plan = linitial_node(PlannedStmt, portal->stmts);
 	if (plan->commandType != CMD_SELECT || reads_tables(plan))
@@ -669,8 +682,12 @@ session_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 	{
 		uses_library = true;
-		/* it may be about to call others, and cursors may */
-		if (!starts_one_call(ActivePortal) || !ThereAreNoReadyPortals())
+
+		/*
+		 * it may be about to call others; cursors and PL/pgSQL may keep those
+		 * of before
+		 */
+		if (IsTransactionBlock() || !starts_one_call(ActivePortal))
 			unwatched_in = MyProc->vxid.lxid;
 	}
 

@@ -137,9 +137,7 @@ require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 		raise_unavailable(kinds_unavailable[kind]);
 }
 
-/*
- * Returns whether any filter is in force.  A look without lock.
- */
+/* Returns whether any filter is in force.  A look without lock. */
 bool
 filters_any(void)
 {
@@ -155,9 +153,7 @@ renew_copy(void)
 	LWLockRelease(table->lock);
 }
 
-/*
- * Returns whether any filter is in force, of which this process then has a copy.
- */
+/* Returns whether any filter is in force, of which this process then has a copy. */
 static bool
 look_at_filters(void)
 {
@@ -168,9 +164,7 @@ look_at_filters(void)
 	return true;
 }
 
-/*
- * Counts a match.  Returns whether the filter has an effect on it.
- */
+/* Counts a match.  Returns whether the filter has an effect on it. */
 static bool
 filter_fires(int i)
 {
@@ -349,9 +343,7 @@ filters_await_change(long timeout_ms)
 	(void) ConditionVariableTimedSleep(&table->changed, timeout_ms, table->wait_event);
 }
 
-/*
- * Tells held processes and the gate that the filters have changed.
- */
+/* Tells held processes and the gate that the filters have changed. */
 static void
 announce_change(void)
 {
@@ -391,9 +383,7 @@ end_filters(FilterKind kind, int id, int holder, Oid database)
 	return ended;
 }
 
-/*
- * Ends the filters of a kind, or the one with this number.  Returns how many.
- */
+/* Ends the filters of a kind, or the one with this number.  Returns how many. */
 int
 filters_end(FilterKind kind, int id)
 {
@@ -427,9 +417,7 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 		handler->session_ended(MyProcPid);
 }
 
-/*
- * Has the exit of this session end what it holds.
- */
+/* Has the exit of this session end what it holds. */
 void
 filters_end_with_session(void)
 {
@@ -524,9 +512,7 @@ filters_replace(const Filter *filter)
 	return id;
 }
 
-/*
- * Copies the table and the counts.  Places without a filter have no kind.
- */
+/* Copies the table and the counts.  Places without a filter have no kind. */
 void
 filters_copy(CountedFilter *copies)
 {

@@ -37,9 +37,7 @@ gate_interrupt_is_blocked(void)
 		 ProcSignalBarrierPending);
 }
 
-/*
- * Ends the hold of this process's wakeup: regularly, by an error, or because it exits.
- */
+/* Ends the hold of this process's wakeup: regularly, by an error, or because it exits. */
 static void
 end_hold(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
@@ -55,9 +53,7 @@ cannot_stop(void)
 		gate_interrupt_is_blocked();
 }
 
-/*
- * Begins to hold the wakeup of this process.  Returns false unless wakeups are held.
- */
+/* Begins to hold the wakeup of this process.  Returns false unless wakeups are held. */
 static bool
 begin_hold(PgAioHandle *ioh, uint64 generation)
 {
@@ -113,9 +109,7 @@ wait_for_wake(void)
 	}
 }
 
-/*
- * Stops, while wakeups are held, after a wait for a held read.
- */
+/* Stops, while wakeups are held, after a wait for a held read. */
 void
 gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 {
@@ -163,9 +157,7 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(was_on);
 }
 
-/*
- * Ends a held wakeup.  Returns false if the process has none.
- */
+/* Ends a held wakeup.  Returns false if the process has none. */
 Datum
 io_wake(PG_FUNCTION_ARGS)
 {

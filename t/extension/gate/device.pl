@@ -234,7 +234,7 @@ for_each_io_method(sub {
 	$aio->scenario('the session has temporary objects: %s', with('alice bob', 20, sub ($alice, $bob, $t, $first) {
 		$alice->sql($first);
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
-		$alice->sql("SELECT io_device('50s', rel => '$t')");
+		$alice->sql("BEGIN; SELECT pg_current_xact_id(), io_device('50s', rel => '$t'); COMMIT");
 		$bob->sql('BEGIN');
 		$bob->waits("SELECT count(*) FROM $t", 'IoDevice');
 		$alice->disconnect;
