@@ -284,6 +284,18 @@ sub wait_until_ready ($self)
 	return $self;
 }
 
+# Waits until a server that has crashed has started again.  It learns of the crash late, and would then end a new
+# connection; its status file says "ready" until then.  Like any start, this one may lack memory for its rings.
+sub wait_for_restart ($self)
+{
+	$self->poll(sub {
+		$self->wait_until_ready if !-e $self->_pid_file;
+		return $self->log_text =~ /ready to accept connections/;
+	}) or die "no restart\n";
+	$self->observe;
+	return;
+}
+
 # (Re)connects the observer, for example after a crash restart.
 sub observe ($self)
 {

@@ -121,8 +121,7 @@ with_each_io_method(sub {
 	notices($aio, 'the server crashes', sub {
 		my ($alice) = $aio->sessions('alice');
 		kill 'KILL', $alice->pid;
-		$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ });
-		$aio->observe;
+		$aio->wait_for_restart;
 	}, \%nothing, [ $same, qr/checkpointer/ ], [ $log, qr/terminated by signal 9/ ]);
 	$aio->note_state;
 },

@@ -45,9 +45,7 @@ sub crashes ($aio, $session, $t, $read, $assertion)
 	$session->starts(sprintf $reads{$read}, $t)->wait_for_end;
 	my $error = $session->error // { sqlstate => 'none' };
 	is($error->{sqlstate}, 'lost', "$read: the connection is lost") or return;
-	# the postmaster may learn of the crash late, and would then end a new connection
-	$aio->poll(sub { $aio->log_text =~ /ready to accept connections/ }) or die "no restart\n";
-	$aio->observe;
+	$aio->wait_for_restart;
 	my ($pid) = $aio->log_text =~ /^TRAP: failed Assert\("$assertion == ${assertion}_2"\), File: ".*bufmgr\.c", Line: \d+, PID: (\d+)$/m;
 	ok($pid && (grep { $_ == $pid } @completing), "$read: assertion in the process that completes the read") || diag($aio->log_text);
 	return;

@@ -36,9 +36,7 @@ with_each_io_method(sub {
 		$aio->kill_process($pid);
 		$aio->poll(sub { !kill 0, $alice->pid });
 		$_->disconnect for $alice, $bob;
-		# the status file still says "ready" before the restart
-		$aio->poll(sub { my $log = $aio->log_text; $log =~ /ready to accept connections/ }) or die "no restart\n";
-		$aio->observe;
+		$aio->wait_for_restart;
 		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
 		my $carol = $aio->session('carol');
 		$carol->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", 40, 'reads');
