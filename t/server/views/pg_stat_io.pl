@@ -212,7 +212,7 @@ with_each_io_method(sub {
 		# a block that repeats is read once and then hit
 		$aio->evict($t, $alice);
 		is(buffers_of($alice, "SELECT * FROM read_stream_for_blocks('$t', ARRAY[7, 7, 7, 9, 7])"), $blocks->(3, 2), 'a block that repeats is read once');
-	}), each => [ '', 'TEMP' ]);
+	}), each => [ '', 'UNLOGGED', 'TEMP' ]);
 
 	# pg_stat_io adds up the counts and times of sessions by the kind of process
 	$aio->scenario('the sum over sessions', with('alice bob', 40, sub ($alice, $bob, $t) {
