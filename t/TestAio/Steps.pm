@@ -74,8 +74,7 @@ sub differences ($before, $after)
 sub _next_read ($self, $pid, @performed)
 {
 	$self->{aio}->sql('SELECT ' . (@performed ? 'io_release(' . join(', ', @performed) . '), ' : '') . 'io_settle()');
-	my ($state, @held) = split /\n/, $self->{aio}->sql("SELECT coalesce((SELECT CASE WHEN state LIKE 'idle%' THEN 'idle'"
-		  . " WHEN wait_event_type = 'Lock' THEN 'lock' ELSE coalesce(wait_event, 'running') END FROM pg_stat_activity WHERE pid = $pid), 'gone')"
+	my ($state, @held) = split /\n/, $self->{aio}->sql("SELECT coalesce((SELECT coalesce(wait_event, state) FROM pg_stat_activity WHERE pid = $pid), 'gone')"
 		  . " UNION ALL SELECT concat_ws('|', io_id, relfilenode, fork, blockno) FROM io_handles_get() WHERE held");
 	return ($state, map { [ split /\|/ ] } @held);
 }
@@ -96,9 +95,9 @@ sub steps ($self, $session, $sql)
 	while (!$session->has_ended)
 	{
 		my ($state, @held) = $self->_next_read($pid, @performed);
-		# the session has not begun the statement or has ended it; or CREATE INDEX CONCURRENTLY waits
-		# for the snapshot of this very query, or just goes on after it
-		($state, @held) = $self->_next_read($pid) while $state =~ /^(?:idle|lock|running)$/ && !$session->has_ended && time < $latest;
+		# the session has not begun the statement or has ended it, waits for the snapshot of this very
+		# query, or for a moment for whatever else; only a held read is the next step
+		($state, @held) = $self->_next_read($pid) while ($state ne 'IoGateHeld' || @held != 1) && !$session->has_ended && time < $latest;
 		last if $session->has_ended;
 		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'IoGateHeld' || @held != 1;
 		my ($io_id, $file, $fork, $block) = @{ $held[0] };
