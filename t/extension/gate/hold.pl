@@ -56,17 +56,6 @@ with_each_io_method(sub {
 		$aio->sql('SELECT io_hold_end()');
 	});
 
-	# the last takes the place of the first in the list of what is held
-	$aio->scenario('a hold ends by itself after the release of others', with('alice', 20, sub ($alice, $t) {
-		$aio->sql("SET test_aio.hold_timeout = '1s'; SELECT io_hold('$t')");
-		$alice->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 4, 2) b");
-		# perhaps one has ended already
-		$aio->gate_release_block($_) for 0, 4;
-		$aio->gate_holds(0);
-		$aio->sql('SELECT io_hold_end(); RESET test_aio.hold_timeout');
-		$aio->end_session($alice);
-	}), log => $aio->hold_expired, skip => $aio->method eq 'sync' && 'with sync the session waits for each read');
-
 	$aio->scenario('results', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_hold('$t')");
 		for my $case ([ -5, qr/blocks 3\.\.6 in file .*Input\/output error/ ], [ 0, qr/read only 0 of 32768 bytes/ ],
