@@ -49,20 +49,14 @@ require_monitor(FunctionCallInfo fcinfo)
 }
 
 /*
- * Locks a relation and opens it, or returns NULL if there is none.  Whoever has the lock
- * may wait for what this session has staged or started.
+ * Locks a relation and opens it, or returns NULL if there is none.
  */
 Relation
 lock_and_open(Oid relid, LOCKMODE lockmode)
 {
 	if (!ConditionalLockRelationOid(relid, lockmode))
 	{
-		if (has_shared_io())
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot wait for a lock on relation %u while this session has started I/O on a buffer",
-							relid)));
-		submit_staged();
+		before_lock_wait(psprintf("relation %u", relid));
 		LockRelationOid(relid, lockmode);
 	}
 	return try_relation_open(relid, NoLock);

@@ -145,10 +145,7 @@ static void
 count_shared(int change)
 {
 	nshared += change;
-	if (nshared > 0)
-		session_has_started_io(check_started_not_used, end_started_io);
-	else
-		session_has_started_io(NULL, NULL);
+	session_has_started_io(nshared > 0 ? check_started_not_used : NULL, nshared > 0 ? end_started_io : NULL);
 }
 
 static void
@@ -261,12 +258,6 @@ start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wai
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("I/O on buffer %d has already been started by this session", buffer),
 				 errdetail("Waiting for it would never end.")));
-	/* deferred triggers, for example */
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot start I/O in a transaction that has changed something"),
-				 errhint("Commit first.")));
 	require_started_io_allowed(fcinfo);
 	rel = open_table_of(buffer, &tag);
 	io = place_for(buffer);

@@ -94,6 +94,16 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
+/*
+ * REPACK (CONCURRENTLY) calls functions of indexes between registering something for
+ * the exit of the session and taking it back, which works only for the last.
+ */
+#if PG_VERSION_NUM >= 190000
+#define IS_REPACK(command) IsA(command, RepackStmt)
+#else
+#define IS_REPACK(command) false
+#endif
+
 /* of libpq/libpq.h, which needs the headers of GSSAPI if the server was built with it */
 struct WaitEventSet;
 extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;

@@ -62,6 +62,7 @@ typedef struct Running
 	bool		change;			/* one that changes something, or may */
 	bool		nested;			/* a query or command that may run others */
 	bool		query_of_client;	/* the query that the client has sent */
+	bool		repack;			/* what ends at exit is to be registered last */
 } Running;
 static Running running;
 
@@ -75,6 +76,35 @@ note_running(bool table_query, bool change)
 	running.query_of_client = false;
 }
 
+pg_noreturn static void
+raise_not_now(const char *action)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot %s", action)));
+}
+
+/* Does spare_client() see what the server says at this level? */
+static bool
+is_logged(int elevel)
+{
+	return LOG_MIN_MESSAGES <= elevel && LOG_MIN_MESSAGES != LOG;
+}
+
+/*
+ * Notes that a call has ended.  If the client does not read an error that spare_client()
+ * does not see, nothing may be staged then, nor, between two statements, be started.
+ */
+static void
+end_call(Running outer, bool failed)
+{
+	running = outer;
+	if (failed)
+		submit_staged();
+	if (!outer.nested && end_started && !is_logged(ERROR))
+		end_started();
+}
+
 /* Makes a call, after which, or after its error, "running" is what it was before. */
 #define RUN(outer, call) \
 	do { \
@@ -84,13 +114,11 @@ note_running(bool table_query, bool change)
 		} \
 		PG_CATCH(); \
 		{ \
-			running = outer; \
-			/* spare_client() does not see an error that is not logged */ \
-			submit_staged(); \
+			end_call(outer, true); \
 			PG_RE_THROW(); \
 		} \
 		PG_END_TRY(); \
-		running = outer; \
+		end_call(outer, false); \
 	} while (0)
 
 /* how many calls of C functions of other libraries are being made, one in another */
@@ -118,12 +146,6 @@ session_has_started_io(StartedIOCallback check, StartedIOCallback end)
 	end_started = end;
 }
 
-bool
-has_shared_io(void)
-{
-	return check_started != NULL;
-}
-
 /* Has a commit that left temporary objects had the server remove them at exit? */
 static bool has_temp_objects = false;
 
@@ -149,19 +171,14 @@ before_session_exits(pg_on_exit_callback callback, int *registered)
 	static bool is_watching = false;
 	int			wanted = has_temp_objects ? 2 : 1;
 
+	if (running.repack)
+		raise_not_now("execute this function in REPACK");
 	if (!is_watching)
 		RegisterXactCallback(note_temp_objects, NULL);
 	is_watching = true;
 	if (*registered < wanted)
 		before_shmem_exit(callback, 0);
 	*registered = Max(*registered, wanted);
-}
-
-/* Does spare_client() see what the server warns of? */
-static bool
-logs_warnings(void)
-{
-	return LOG_MIN_MESSAGES <= WARNING && LOG_MIN_MESSAGES != LOG;
 }
 
 /*
@@ -172,7 +189,7 @@ logs_warnings(void)
 bool
 in_query_of_client(void)
 {
-	return running.query_of_client && logs_warnings();
+	return running.query_of_client && is_logged(WARNING);
 }
 
 /*
@@ -198,6 +215,24 @@ submit_staged(void)
 	for (int i = 0; i < nstaged && io_method == IOMETHOD_IO_URING; i++)
 		if (!proclist_is_empty(&staged[i]->cv.wakeup))
 			pgaio_wref_wait(&iows[i]);
+}
+
+pg_noreturn static void
+raise_started(const char *action)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot %s while this session has started I/O on a buffer", action),
+			 errhint("End the I/O with buffer_call_terminate_io() first.")));
+}
+
+/* Prepares to wait for a lock: who has it may wait for what this session has staged or started. */
+void
+before_lock_wait(const char *object)
+{
+	if (check_started)
+		raise_started(psprintf("wait for a lock on %s", object));
+	submit_staged();
 }
 
 /*
@@ -303,10 +338,8 @@ require_statement_of_client(FunctionCallInfo fcinfo)
 				 errmsg("cannot execute %s() in a \"%s\" process", get_func_name(fcinfo->flinfo->fn_oid),
 						GetBackendTypeDesc(MyBackendType))));
 	if (ActivePortal == NULL || DatumGetInt32(OidFunctionCall0(F_PG_TRIGGER_DEPTH)) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s() in a trigger or outside of a statement",
-						get_func_name(fcinfo->flinfo->fn_oid))));
+		raise_not_now(psprintf("execute %s() in a trigger or outside of a statement",
+							   get_func_name(fcinfo->flinfo->fn_oid)));
 }
 
 /* Enters batch mode, unless that would be within what runs outside of it. */
@@ -317,10 +350,8 @@ enter_batch(FunctionCallInfo fcinfo)
 	PreventCommandDuringRecovery("a batch");
 	require_statement_of_client(fcinfo);
 	if (running.table_query || calls_of_others > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot start a batch in %s", running.table_query ?
-						"a command that reads tables" : "a function of another extension")));
+		raise_not_now(running.table_query ? "start a batch in a command that reads tables" :
+					  "start a batch in a function of another extension");
 	require_watched_statement(fcinfo);
 	pgaio_enter_batchmode();
 }
@@ -332,10 +363,13 @@ enter_batch(FunctionCallInfo fcinfo)
 void
 require_started_io_allowed(FunctionCallInfo fcinfo)
 {
+	/* deferred triggers, for example */
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		raise_not_now("start I/O on a buffer in a transaction that has changed something");
 	if (running.change)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot start I/O on a buffer in a command that changes something")));
+		raise_not_now("start I/O on a buffer in a command that changes something");
+	if (!is_logged(ERROR))
+		raise_not_now("start I/O on a buffer while \"log_min_messages\" hides errors");
 	require_statement_of_client(fcinfo);
 	require_watched_statement(fcinfo);
 }
@@ -367,16 +401,6 @@ check_planned_relation(PLANNED_RELATION_PARAMETERS)
 		prev_planned_relation(PLANNED_RELATION_ARGUMENTS);
 }
 
-pg_noreturn static void
-raise_changes(Node *command)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("cannot execute %s while this session has started I/O on a buffer",
-					CreateCommandName(command)),
-			 errhint("End the I/O with buffer_call_terminate_io() first.")));
-}
-
 static bool
 changes_something(const PlannedStmt *plan)
 {
@@ -391,14 +415,11 @@ start_query(QueryDesc *queryDesc, int eflags)
 	const Running outer = running;
 	bool		batch_was_open;
 
-	if (has_shared_io() && changes_something(plan))
-		raise_changes((Node *) plan);
+	if (check_started && changes_something(plan))
+		raise_started(psprintf("execute %s", CreateCommandName((Node *) plan)));
 	/* a worker does not know what this session has started */
-	if (has_shared_io() && plan->parallelModeNeeded)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot execute a parallel query while this session has started I/O on a buffer"),
-				 errhint("Set \"max_parallel_workers_per_gather\" to 0.")));
+	if (check_started && plan->parallelModeNeeded)
+		raise_started("execute a parallel query");
 	if (check_started)
 		check_started();
 	batch_was_open = reads_tables(plan) && suspend_batch();
@@ -425,7 +446,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	 * is staged, and warns; a cursor or a portal of the extended protocol may
 	 * last until checks of the commit read pages
 	 */
-	if (ActivePortal == NULL || ActivePortal->visible || !logs_warnings())
+	if (ActivePortal == NULL || ActivePortal->visible || !is_logged(WARNING))
 		submit_staged();
 }
 
@@ -500,11 +521,12 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	const bool	may_lock_pages = !leaves_buffers_alone(pstmt->utilityStmt);
 	bool		batch_was_open;
 
-	if (may_lock_pages && has_shared_io())
-		raise_changes(pstmt->utilityStmt);
+	if (may_lock_pages && check_started)
+		raise_started(psprintf("execute %s", CreateCommandName(pstmt->utilityStmt)));
 	submit_staged();
 	batch_was_open = may_lock_pages && suspend_batch();
 	note_running(may_lock_pages, may_lock_pages);
+	running.repack |= IS_REPACK(pstmt->utilityStmt);
 	RUN(outer, (prev_process_utility ? prev_process_utility : standard_ProcessUtility)
 		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc));
 	resume_batch(batch_was_open);
@@ -587,12 +609,8 @@ typedef struct CalledFunction
 static void
 begin_call_of_others(Oid fn_oid)
 {
-	if (has_shared_io())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot call function \"%s\" while this session has started I/O on a buffer",
-						get_func_name(fn_oid)),
-				 errhint("End the I/O with buffer_call_terminate_io() first.")));
+	if (check_started)
+		raise_started(psprintf("call function \"%s\"", get_func_name(fn_oid)));
 	/* which may fail */
 	if (calls_of_others == 0)
 		left_batch_for_call = suspend_batch();

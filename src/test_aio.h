@@ -98,7 +98,7 @@ extern void hand_over_started(Buffer buffer);
 /* session.c: what a session does not do meanwhile, or outside of a batch only */
 typedef void (*StartedIOCallback) (void);
 extern void session_has_started_io(StartedIOCallback check, StartedIOCallback end);
-extern bool has_shared_io(void);
+extern void before_lock_wait(const char *object);
 extern void before_session_exits(pg_on_exit_callback callback, int *registered);
 extern void require_started_io_allowed(FunctionCallInfo fcinfo);
 extern void enter_batch(FunctionCallInfo fcinfo);

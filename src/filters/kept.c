@@ -77,14 +77,9 @@ filters_holder_arg(FunctionCallInfo fcinfo, int arg)
 	PreventCommandDuringRecovery("keep => true");
 
 	extension = get_extension_oid("test_aio", false);
-	/* who has the lock may wait for what this session has staged or started */
 	if (!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock))
 	{
-		if (has_shared_io())
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot wait for a lock on the extension while this session has started I/O on a buffer")));
-		submit_staged();
+		before_lock_wait("the extension");
 		LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
 	}
 	if (get_extension_oid("test_aio", true) != extension)

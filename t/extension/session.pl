@@ -155,6 +155,7 @@ for_each_io_method(sub {
 			  . " UNION ALL SELECT length(get_raw_page('$t', 1))::text UNION ALL SELECT batch_end()::text");
 		$alice->waits_on('advisory');
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)");
+		$bob->waits_on('AioIoCompletion') if !$sync;
 		$aio->resume;
 		$alice->waits_on('IoGateHeld');
 		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
@@ -175,6 +176,15 @@ for_each_io_method(sub {
 		$alice->sql('INSERT INTO scenario.u VALUES (1)');
 		$alice->fails("CREATE INDEX ON scenario.u ((i + scenario.start($b)))", '55000', $refused);
 	}));
+
+	# REPACK (CONCURRENTLY) takes back what the server has registered for the exit of the session, as the last
+	$aio->scenario('a filter in a function that REPACK calls', with('alice', 4, sub ($alice, $t) {
+		$aio->sql("CREATE FUNCTION scenario.f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql SET search_path FROM CURRENT AS 'BEGIN IF current_query() ~ ''REPACK'' THEN PERFORM io_hold(''$t''); END IF; RETURN \$1; END'");
+		$aio->sql("CREATE INDEX ON $t (scenario.f(blk))");
+		$alice->fails("REPACK $t", '55000', qr/cannot execute this function in REPACK/);
+		$alice->sql('SELECT io_hold_end()');
+		$aio->end_session($alice);
+	}), skip => $aio->lacks('gate') // ($aio->major < 19 ? 'REPACK is new in 19' : undef));
 
 	$aio->scenario('no parallel query while I/O is started', with('alice', 20, sub ($alice, $t) {
 		my $u = $aio->table('u', 20);
