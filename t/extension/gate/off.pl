@@ -73,6 +73,15 @@ with_each_io_method(sub {
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->comes_back;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
+	# its own look at the server's state ends the wait
+	$aio->scenario('a smart shutdown without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$alice->sql("SET test_aio.hold_timeout = '10min'");
+		$alice->sql("SELECT io_hold('$t')");
+		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
+		ok($aio->smart_stop(sub { $bob->returns('', 'reads') }), 'stops');
+		$aio->launch->wait_until_ready;
+		$aio->restarted;
+	}), dies => 1);
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'long: worker', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 
 subtest 'the size of its shared memory' => sub {
