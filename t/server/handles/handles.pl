@@ -42,6 +42,11 @@ with_each_io_method(sub {
 		$carol->gives('SELECT handle_get() UNION ALL SELECT handle_release_last()', "\n", 'and can go on');
 	}), log => qr/WARNING:  leaked AIO handle/);
 
+	# the settings come from a file, in this order; handles have room for four blocks
+	$aio->scenario('io_max_combine_limit below io_combine_limit', with('alice', 16, sub ($alice, $t) {
+		is($aio->io_during($alice, 'relation/normal', sub { $alice->sql("SELECT count(*) FROM read_buffers('$t', 0, 16)") }) =~ s{/.*}{}r, 4, 'four reads of four blocks');
+	}));
+
 	$aio->scenario('exit with a handle', with('alice', sub ($alice) {
 		$alice->sql('BEGIN');
 		$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
@@ -49,7 +54,7 @@ with_each_io_method(sub {
 	}), log => $aio->terminated('alice'));
 },
 	# the only handle of a session is always the same
-	leaves => 'nothing', conf => { io_max_concurrency => 1 });
+	leaves => 'nothing', conf => { io_max_concurrency => 1, io_max_combine_limit => 4 });
 
 # A session without a free handle: pgaio_io_wait_for_free() reclaims handles whose I/O has
 # ended, submits what the session has staged, or waits for the session's oldest I/O.

@@ -209,6 +209,8 @@ for_each_io_method(sub {
 			my ($status, $log) = runs($aio, "ulimit -n ${\($hint - 100 + 30)};", 'max_files_per_process=100');
 			isnt($status, 0, 'enough for the rings: the server does not start');
 			like($log, qr/FATAL:  insufficient file descriptors available to start server process/, 'it logs the reason') || diag($log);
+			my ($allowed, $open) = $log =~ /DETAIL:  System allows (\d+), .* (\d+) files are already open/;
+			is($allowed + $open, $hint - 70, 'and how many are allowed') || diag($log);
 			($status, $log) = runs($aio, "ulimit -n $hint;", 'max_files_per_process=100');
 			is($status, 0, 'as many as the hint says: the server starts, and stops when told to');
 			like($log, qr/ready to accept connections/, 'it is ready') || diag($log);
