@@ -200,6 +200,17 @@ for_each_io_method(sub {
 		cmp_ok(time - $since, '>=', 0.3, 'three times the timeout');
 	}, leaves => 'nothing');
 
+	# one that is still on its way to sleep is not idle
+	$aio->scenario('one read at a time wakes the first of the idle workers', with('alice', 60, sub ($alice, $t) {
+		shrink_to_one($aio);
+		my ($first) = $aio->pids_of_type('io worker');
+		$aio->alter_system(io_max_workers => 4, io_min_workers => 4);
+		$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
+		$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b") });
+		cmp_ok($aio->sql("SELECT count(*) FROM io_trace WHERE executed_by = $first"), '>=', 10, 'of 60, that performs more than now and then one');
+		$aio->alter_system(io_min_workers => 1);
+	}), leaves => 'nothing', skip => $aio->lacks('trace'));
+
 	$aio->scenario('busy workers do not leave', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		$aio->alter_system(io_worker_idle_timeout => '60000', io_max_workers => 2, io_min_workers => 2);
 		$aio->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
