@@ -30,13 +30,6 @@ typedef uint64 BufferState;
 typedef uint32 BufferState;
 #endif
 
-/* Each kind of process has a log_min_messages of its own since 19. */
-#if PG_VERSION_NUM >= 190000
-#define LOG_MIN_MESSAGES log_min_messages[MyBackendType]
-#else
-#define LOG_MIN_MESSAGES log_min_messages
-#endif
-
 static inline BufferState
 buffer_state_read(BufferDesc *desc)
 {
@@ -109,6 +102,16 @@ struct WaitEventSet;
 extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
 #define FeBeWaitSetSocketPos 0
 #define FeBeWaitSetNEvents 3
+typedef struct PQcommMethods
+{
+	void		(*comm_reset) (void);
+	int			(*flush) (void);
+	int			(*flush_if_writable) (void);
+	bool		(*is_send_pending) (void);
+	int			(*putmessage) (char msgtype, const char *s, size_t len);
+	void		(*putmessage_noblock) (char msgtype, const char *s, size_t len);
+} PQcommMethods;
+extern const PGDLLIMPORT PQcommMethods *PqCommMethods;
 
 /* the hook that sees each relation that is planned, once it is locked */
 #if PG_VERSION_NUM >= 190000

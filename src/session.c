@@ -21,6 +21,7 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
+#include "libpq/protocol.h"
 #include "miscadmin.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
@@ -46,7 +47,8 @@ static ExecutorEnd_hook_type prev_executor_end;
 static ProcessUtility_hook_type prev_process_utility;
 static needs_fmgr_hook_type prev_needs_fmgr;
 static fmgr_hook_type prev_fmgr;
-static emit_log_hook_type prev_emit_log;
+static const PQcommMethods *prev_comm;
+static PQcommMethods sparing_comm;
 
 /* Raises an error if the transaction uses a buffer with started I/O; NULL: there is none. */
 static StartedIOCallback check_started;
@@ -84,27 +86,6 @@ raise_not_now(const char *action)
 			 errmsg("cannot %s", action)));
 }
 
-/* Does spare_client() see what the server says at this level? */
-static bool
-is_logged(int elevel)
-{
-	return LOG_MIN_MESSAGES <= elevel && LOG_MIN_MESSAGES != LOG;
-}
-
-/*
- * Notes that a call has ended.  If the client does not read an error that spare_client()
- * does not see, nothing may be staged then, nor, between two statements, be started.
- */
-static void
-end_call(Running outer, bool failed)
-{
-	running = outer;
-	if (failed)
-		submit_staged();
-	if (!outer.nested && end_started && !is_logged(ERROR))
-		end_started();
-}
-
 /* Makes a call, after which, or after its error, "running" is what it was before. */
 #define RUN(outer, call) \
 	do { \
@@ -114,11 +95,11 @@ end_call(Running outer, bool failed)
 		} \
 		PG_CATCH(); \
 		{ \
-			end_call(outer, true); \
+			running = outer; \
 			PG_RE_THROW(); \
 		} \
 		PG_END_TRY(); \
-		end_call(outer, false); \
+		running = outer; \
 	} while (0)
 
 /* how many calls of C functions of other libraries are being made, one in another */
@@ -171,8 +152,12 @@ before_session_exits(pg_on_exit_callback callback, int *registered)
 	static bool is_watching = false;
 	int			wanted = has_temp_objects ? 2 : 1;
 
-	if (running.repack)
-		raise_not_now("execute this function in REPACK");
+	/*
+	 * with a page locked, as for an operator class's function, VACUUM may
+	 * have registered something, too
+	 */
+	if (running.repack || InterruptHoldoffCount > 0)
+		raise_not_now("execute this function in REPACK, or with a page locked");
 	if (!is_watching)
 		RegisterXactCallback(note_temp_objects, NULL);
 	is_watching = true;
@@ -183,13 +168,12 @@ before_session_exits(pg_on_exit_callback callback, int *registered)
 
 /*
  * Returns whether what runs is a query that the client has sent, and nothing that it
- * has called, such as another query, a command or a trigger; and whether a client that
- * does not read will be spared the warnings about what the query leaves staged.
+ * has called, such as another query, a command or a trigger.
  */
 bool
 in_query_of_client(void)
 {
-	return running.query_of_client && is_logged(WARNING);
+	return running.query_of_client;
 }
 
 /*
@@ -368,8 +352,6 @@ require_started_io_allowed(FunctionCallInfo fcinfo)
 		raise_not_now("start I/O on a buffer in a transaction that has changed something");
 	if (running.change)
 		raise_not_now("start I/O on a buffer in a command that changes something");
-	if (!is_logged(ERROR))
-		raise_not_now("start I/O on a buffer while \"log_min_messages\" hides errors");
 	require_statement_of_client(fcinfo);
 	require_watched_statement(fcinfo);
 }
@@ -446,7 +428,7 @@ run_query(QueryDesc *queryDesc, ScanDirection direction, uint64 count)
 	 * is staged, and warns; a cursor or a portal of the extended protocol may
 	 * last until checks of the commit read pages
 	 */
-	if (ActivePortal == NULL || ActivePortal->visible || !is_logged(WARNING))
+	if (ActivePortal == NULL || ActivePortal->visible)
 		submit_staged();
 }
 
@@ -647,15 +629,11 @@ call_function(FmgrHookEventType event, FmgrInfo *flinfo, Datum *private)
 
 /* Returns whether a message can be sent without waiting for the client to read. */
 static bool
-client_takes(const ErrorData *edata)
+client_takes(size_t length)
 {
-	const char *const parts[] = {edata->message, edata->detail, edata->hint, edata->context, edata->internalquery};
 	WaitEvent	events[FeBeWaitSetNEvents];
-	size_t		length = 0;
 	int			nevents;
 
-	for (size_t i = 0; i < lengthof(parts); i++)
-		length += parts[i] ? strlen(parts[i]) : 0;
 	if (length > TAKEN_AT_ONCE)
 		return false;
 
@@ -668,30 +646,42 @@ client_takes(const ErrorData *edata)
 	return false;
 }
 
+/* Has the last message not been sent?  Then nothing is to be flushed after it. */
+static bool is_spared = false;
+
 /*
- * emit_log_hook: a session that uses this library does not say to a client that does not
- * read what it warns of while it cannot be interrupted, nor its last word.  It would wait
- * for the client, and others for what it has staged or started.  An error has to be
- * said; then nobody waits for the session any more.
+ * PQcommMethods.putmessage: a session that uses this library does not say to a client that
+ * does not read what it warns of while it cannot be interrupted, nor its last word.  It would
+ * wait for the client, and others for what it has staged or started.  An error has to be
+ * said; then nobody waits for the session any more.  emit_log_hook would see only what is
+ * logged, too, and not how long the message is.
  */
-static void
-spare_client(ErrorData *edata)
+static int
+put_message(char type, const char *message, size_t length)
 {
-	if (uses_library && edata->output_to_client && FeBeWaitSet != NULL &&
-		(edata->elevel >= ERROR || InterruptHoldoffCount > 0 || CritSectionCount > 0) &&
-		!client_takes(edata))
+	bool		is_error = type == PqMsg_ErrorResponse;
+
+	is_spared = false;
+	if (uses_library && FeBeWaitSet != NULL &&
+		(is_error || (type == PqMsg_NoticeResponse && (InterruptHoldoffCount > 0 || CritSectionCount > 0))) &&
+		!client_takes(length))
 	{
-		if (edata->elevel != ERROR)
-			edata->output_to_client = false;
-		else
-		{
-			submit_staged();
-			if (end_started)
-				end_started();
-		}
+		/* the second field is the severity as it is called in English */
+		is_spared = !is_error || strcmp(message + strlen(message) + 2, "ERROR") != 0;
+		if (is_spared)
+			return 0;
+		submit_staged();
+		if (end_started)
+			end_started();
 	}
-	if (prev_emit_log)
-		prev_emit_log(edata);
+	return prev_comm->putmessage(type, message, length);
+}
+
+/* PQcommMethods.flush */
+static int
+flush_messages(void)
+{
+	return is_spared ? 0 : prev_comm->flush();
 }
 
 void
@@ -727,6 +717,9 @@ session_init(void)
 	needs_fmgr_hook = needs_fmgr;
 	prev_fmgr = fmgr_hook;
 	fmgr_hook = call_function;
-	prev_emit_log = emit_log_hook;
-	emit_log_hook = spare_client;
+	prev_comm = PqCommMethods;
+	sparing_comm = *prev_comm;
+	sparing_comm.putmessage = put_message;
+	sparing_comm.flush = flush_messages;
+	PqCommMethods = &sparing_comm;
 }

@@ -101,15 +101,6 @@ for_each_io_method(sub {
 		$aio->gives('SELECT sum(pinned) FROM pg_buffercache_usage_counts()', 0, 'nothing is pinned') if !$aio->lacks('pg_buffercache');
 	}));
 
-	# the library would not see it, and could not end the I/O before a client that does not read is told
-	$aio->scenario('an error would not be logged', with('alice', 4, sub ($alice, $t) {
-		my $b = starts_io($alice, $t);
-		$alice->sql('SET log_min_messages = fatal');
-		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'what is started ends');
-		$alice->fails("SELECT buffer_call_start_io($b, true, false)", '55000', qr/while "log_min_messages" hides errors/, 'and nothing is started');
-		$alice->sql('RESET log_min_messages');
-	}));
-
 	$aio->scenario('what is not the main fork of a table', with('alice', 4, sub ($alice, $t) {
 		$aio->sql("CREATE SEQUENCE scenario.s; SELECT grow_rel('scenario.s', 1); CREATE INDEX i ON $t (blk); VACUUM $t");
 		for my $rel (qw(pg_depend pg_depend_reference_index pg_toast.pg_toast_2619 scenario.s scenario.i))
