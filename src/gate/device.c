@@ -15,7 +15,6 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
-#include "storage/proclist.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -101,9 +100,6 @@ read_length(PgAioHandle *ioh)
 	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
 }
 
-/* how far in the future a read may be due; without it sums could overflow */
-#define LONGEST_QUEUE (INT64CONST(365) * 24 * 3600 * NS_PER_S)
-
 /* Returns when a read that is submitted now is due, and books its slot. */
 static IoTime
 schedule(GateDevice *device, int64 nbytes, IoTime now)
@@ -128,28 +124,13 @@ schedule(GateDevice *device, int64 nbytes, IoTime now)
 	{
 		device->bus_free = Max(begin, device->bus_free) +
 			(IoTime) ((double) nbytes * NS_PER_S / device->bytes_per_second);
-		device->bus_free = Min(device->bus_free, now + LONGEST_QUEUE);
+		device->bus_free = Min(device->bus_free, now + device->longest);
 		end = Max(end, device->bus_free);
 	}
-	end = Min(end, now + LONGEST_QUEUE);
+	end = Min(end, now + device->longest);
 	device->slot_free[slot] = end;
 
 	return end;
-}
-
-/*
- * Returns whether a process has begun to wait for a read before its submission.  It waits
- * for the handle or, if it was earlier, for the buffer, and does not come to the gate.
- */
-static bool
-is_awaited(PgAioHandle *ioh)
-{
-	bool		awaited = !proclist_is_empty(&ioh->cv.wakeup);
-
-	for (int i = 0; i < ioh->handle_data_len && !awaited && !gate_is_local(ioh); i++)
-		awaited = !proclist_is_empty(&BufferDescriptorGetIOCV(GetBufferDescriptor(pgaio_ctl->handle_data[ioh->iovec_off + i] - 1))->wakeup);
-
-	return awaited;
 }
 
 /*
@@ -176,8 +157,6 @@ gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now)
 	{
 		io->submitted = now;
 		io->due = schedule(device, read_length(ioh), now);
-		if (is_awaited(ioh))
-			io->due = Min(io->due, now + filters_hold_timeout());
 		device->in_flight++;
 	}
 	io->phase = GATE_DUE;
@@ -366,6 +345,12 @@ io_device(PG_FUNCTION_ARGS)
 		check_range("bytes_per_second", PG_GETARG_INT64(3), 1, PG_INT64_MAX);
 		device->bytes_per_second = PG_GETARG_INT64(3);
 	}
+
+	/*
+	 * who waits may have locked a page, and others need it who listen to
+	 * nobody
+	 */
+	device->longest = filters_hold_timeout();
 	device->match = io_match_rel_arg(fcinfo, 4);
 	device->holder = filters_holder_arg(fcinfo, 5);
 	device->database = MyDatabaseId;

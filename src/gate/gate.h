@@ -80,6 +80,7 @@ typedef struct GateDevice
 	int			depth;
 	double		jitter;
 	int64		bytes_per_second;	/* 0: no limit */
+	IoTime		longest;		/* no read is due later */
 
 	IoTime		slot_free[GATE_MAX_DEPTH];
 	IoTime		bus_free;

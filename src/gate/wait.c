@@ -132,12 +132,11 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 
 /*
  * Decides what a process that waits for a read on a device does next.  The
- * worker performs the read when it is due; a read into local memory only its
- * owner can perform.  A process that has locked a page, or that replays WAL, waits no
- * longer than for a hold: the session that has made the device may need that page.
+ * worker performs the read when it is due, or this process if that is late by a second; a
+ * read into local memory only its owner can perform.
  */
 static WaitAction
-look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now, bool others_depend,
+look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
 			uint32 *wait_event, IoTime *until)
 {
 	bool		is_owner = ioh->owner_procno == MyProcNumber;
@@ -149,7 +148,7 @@ look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now, bool others_depend,
 
 	if (gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
 		gate_interrupt_is_blocked() || (is_ours && now >= io->due) ||
-		(others_depend && io->device >= 0 && now >= io->submitted + filters_hold_timeout()))
+		(io->due > 0 && now >= io->due + NS_PER_S))
 		return WAIT_PERFORM;
 
 	*until = now + LOOK_EVERY;
@@ -168,7 +167,6 @@ look_at_captured(PgAioHandle *ioh, uint64 generation, IoTime now,
 {
 	GateIo	   *io = gate_io(ioh);
 	WaitAction	action = WAIT_SLEEP;
-	bool		others_depend = !INTERRUPTS_CAN_BE_PROCESSED() || AmStartupProcess();
 
 	*wait_event = WAIT_EVENT_AIO_IO_COMPLETION;
 	*until = now + LOOK_EVERY;
@@ -179,7 +177,7 @@ look_at_captured(PgAioHandle *ioh, uint64 generation, IoTime now,
 		if (io->phase == GATE_HELD)
 			action = look_at_held(ioh, io, now, wait_event, until);
 		else if (io->phase == GATE_DUE)
-			action = look_at_due(ioh, io, now, others_depend, wait_event, until);
+			action = look_at_due(ioh, io, now, wait_event, until);
 		else if (io->device >= 0)
 		{
 			/* the worker has it in hand, and has woken us early */

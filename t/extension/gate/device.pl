@@ -252,27 +252,15 @@ for_each_io_method(sub {
 		$aio->end_gate;
 	}));
 
-	# the lock of a page of the index, while the row that has the key is read
-	$aio->scenario('a session that has locked a page does not wait for longer than for a hold', with('alice bob', sub ($alice, $bob) {
-		# three blocks
-		$bob->sql("CREATE TABLE scenario.k WITH (autovacuum_enabled = off) AS SELECT i, repeat('x', 1900) FROM generate_series(0, 9) i; CREATE UNIQUE INDEX ON scenario.k (i);"
-			  . "SET enable_seqscan = off; SELECT count(*) FROM scenario.k WHERE i = 9; SELECT invalidate_rel_block('scenario.k', 0), invalidate_rel_block('scenario.k', 1)");
-		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT read_rel_block_ll('scenario.k', 2)");
-		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => 'scenario.k')");
-		$bob->fails('INSERT INTO scenario.k VALUES (0)', '23505', qr/duplicate key/, 'reads it now, not in hours');
+	# of the session that has made the device
+	$aio->scenario('no read is due later than the hold timeout', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => '$t')");
+		$alice->gives("SELECT read_rel_block_ll('$t', 3)", '', 'reads now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
-		$bob->sql("SELECT invalidate_rel_block('scenario.k', 0)");
-		$alice->starts($aio->batch("SELECT read_rel_block_ll('scenario.k', 0, wait_complete => false)", $aio->pause));
-		$alice->waits_on('advisory');
-		$bob->waits('INSERT INTO scenario.k VALUES (0)', 'AioIoCompletion');
-		$aio->resume;
-		$bob->raises('23505', qr/duplicate key/, 'nor for a read that was still staged when it came');
-		$alice->ends;
-		$bob->waits("SELECT i FROM scenario.k WHERE ctid = '(1,1)'", 'IoDevice');
-		$aio->wait_seconds(0.5);
-		ok(!$bob->has_ended, 'without such a lock it waits');
+		$bob->sql("SET test_aio.hold_timeout = '20s'; SELECT io_device('15 s', 1, bytes_per_second => 1, rel => '$t')");
+		submits($aio, $alice, "$t 5", "$t 7");
+		is(service_times($aio), '20 20', 'nor in the queue');
 		$aio->end_gate;
-		$bob->returns(4, 'until the device ends');
 	}));
 
 	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
@@ -307,7 +295,7 @@ for_each_io_method(sub {
 	}), log => $aio->gate_worker_ended);
 
 	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u) {
-		$aio->sql("SELECT io_device('1ms', bytes_per_second => 1, rel => '$t')");
+		$aio->sql("SET test_aio.hold_timeout = '3h'; SELECT io_device('1ms', bytes_per_second => 1, rel => '$t'); RESET test_aio.hold_timeout");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		$aio->sql("SELECT pg_terminate_backend($worker)");

@@ -76,7 +76,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('%s shutdown', with('', [ t => 20 ], [ u => 20 ], [ v => 120 ], sub ($t, $u, $v, $mode) {
 		my (undef, @readers) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
-		# due in nine hours
+		# due in a minute
 		$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$u', keep => true)",
 			$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
 		if ($mode ne 'immediate' && !$aio->no_faults)
