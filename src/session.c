@@ -153,11 +153,11 @@ before_session_exits(pg_on_exit_callback callback, int *registered)
 	int			wanted = has_temp_objects ? 2 : 1;
 
 	/*
-	 * with a page locked, as for an operator class's function, VACUUM may
-	 * have registered something, too
+	 * both call functions of indexes before they take back what they have
+	 * registered as the latest
 	 */
-	if (running.repack || InterruptHoldoffCount > 0)
-		raise_not_now("execute this function in REPACK, or with a page locked");
+	if (running.repack || (MyProc->statusFlags & PROC_IN_VACUUM))
+		raise_not_now("execute this function in REPACK or VACUUM");
 	if (!is_watching)
 		RegisterXactCallback(note_temp_objects, NULL);
 	is_watching = true;
@@ -650,31 +650,38 @@ client_takes(size_t length)
 static bool is_spared = false;
 
 /*
- * PQcommMethods.putmessage: a session that uses this library does not say to a client that
- * does not read what it warns of while it cannot be interrupted, nor its last word.  It would
- * wait for the client, and others for what it has staged or started.  An error has to be
- * said; then nobody waits for the session any more.  emit_log_hook would see only what is
- * logged, too, and not how long the message is.
+ * PQcommMethods.putmessage: while others may wait for what a session has staged or started,
+ * it does not say to a client that does not read what it warns of while it cannot be
+ * interrupted, nor its last word.  It would wait for the client.  An error has to be said;
+ * then nobody waits for the session any more.  emit_log_hook would see only what is logged,
+ * too, and not how long the message is.
  */
 static int
 put_message(char type, const char *message, size_t length)
 {
-	bool		is_error = type == PqMsg_ErrorResponse;
+	const bool	is_error = type == PqMsg_ErrorResponse;
+	const bool	is_uninterruptible = InterruptHoldoffCount > 0 || CritSectionCount > 0;
+	const bool	has_staged = pgaio_my_backend != NULL && pgaio_my_backend->num_staged_ios > 0;
+	bool		spares = false;
 
-	is_spared = false;
-	if (uses_library && FeBeWaitSet != NULL &&
-		(is_error || (type == PqMsg_NoticeResponse && (InterruptHoldoffCount > 0 || CritSectionCount > 0))) &&
-		!client_takes(length))
+	if (uses_library && FeBeWaitSet != NULL && (end_started || has_staged) &&
+		(is_error || (type == PqMsg_NoticeResponse && is_uninterruptible)) && !client_takes(length))
 	{
 		/* the second field is the severity as it is called in English */
-		is_spared = !is_error || strcmp(message + strlen(message) + 2, "ERROR") != 0;
-		if (is_spared)
-			return 0;
-		submit_staged();
-		if (end_started)
-			end_started();
+		spares = !is_error || strcmp(message + strlen(message) + 2, "ERROR") != 0;
+		if (!spares)
+		{
+			submit_staged();
+			if (end_started)
+				end_started();
+		}
 	}
-	return prev_comm->putmessage(type, message, length);
+	/* 19 may lose count of a page's lock when an error is caught */
+	if (type == PqMsg_ReadyForQuery && is_uninterruptible && end_started)
+		end_started();
+	/* the submission may have said something, too */
+	is_spared = spares;
+	return spares ? 0 : prev_comm->putmessage(type, message, length);
 }
 
 /* PQcommMethods.flush */

@@ -185,12 +185,15 @@ for_each_io_method(sub {
 		$aio->end_session($alice);
 	}), skip => $aio->lacks('gate') // ($aio->major < 19 ? 'REPACK is new in 19' : undef));
 
-	# an INSERT looks for the place of its entry with a page locked
-	$aio->scenario('a filter in a function of an operator class', with('alice', 4, sub ($alice, $t) {
-		$aio->sql("CREATE FUNCTION scenario.cmp(int, int) RETURNS int IMMUTABLE LANGUAGE plpgsql SET search_path FROM CURRENT AS 'BEGIN IF 7 IN (\$1, \$2) THEN PERFORM io_hold(''$t''); END IF; RETURN btint4cmp(\$1, \$2); END'");
+	# it deletes pages of the index, and looks for their parents with a page locked
+	$aio->scenario('a function of an operator class that VACUUM calls', with('alice', 4, sub ($alice, $t) {
+		$aio->sql("CREATE FUNCTION scenario.cmp(int, int) RETURNS int IMMUTABLE LANGUAGE plpgsql SET search_path FROM CURRENT AS"
+			  . " 'BEGIN IF current_query() ~ ''VACUUM'' THEN RAISE NOTICE ''%'', repeat(''x'', 5000); PERFORM io_hold(''$t''); END IF; RETURN btint4cmp(\$1, \$2); END'");
 		$aio->sql('CREATE OPERATOR CLASS scenario.ops FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 scenario.cmp(int, int)');
-		$aio->sql('CREATE TABLE scenario.u (i int); CREATE INDEX ON scenario.u (i scenario.ops); INSERT INTO scenario.u VALUES (1), (9)');
-		$alice->fails('INSERT INTO scenario.u VALUES (7)', '55000', qr/cannot execute this function in REPACK, or with a page locked/);
+		$aio->sql('CREATE TABLE scenario.u AS SELECT generate_series(1, 2000) i; CREATE INDEX ON scenario.u (i scenario.ops); DELETE FROM scenario.u WHERE i BETWEEN 10 AND 1990');
+		$alice->sql('SELECT io_hold_end()');
+		$alice->fails('VACUUM (INDEX_CLEANUP on) scenario.u', '55000', qr/cannot execute this function in REPACK or VACUUM/, 'makes no filter');
+		is(scalar(grep { /x{5000}/ } $alice->notices), 1, 'but says what it has to say');
 	}), skip => $aio->lacks('gate'));
 
 	$aio->scenario('no parallel query while I/O is started', with('alice', 20, sub ($alice, $t) {
