@@ -196,7 +196,8 @@ kept_build() {
 
 # Moves a kept build to where servers are compiled.  If what follows is interrupted, the build is lost.
 take_kept_build() {
-	rm -rf "$cache/tmp.build" "$cache/tmp.source"
+	# without its label, nobody takes for whole what a failure leaves of it
+	rm -rf "$cache/tmp.build" "$cache/tmp.source" "$1/label"
 	[ ! -d "$1/build" ] || mv "$1/build" "$cache/tmp.build"
 	[ ! -d "$1/source" ] || mv "$1/source" "$cache/tmp.source"
 }
