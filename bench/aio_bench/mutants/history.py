@@ -97,7 +97,7 @@ def history(major: int, source: Path, clone: Path) -> list[Bug]:
     smallest = {bug.name: bug for bug in parse(EDITS.read_text(), str(EDITS)) if bug.is_for(major)}
     found = []
     for row in table():
-        if row["scope"] == "in" and row.get(str(major)) != "-" and (bug := smallest.get(row["commit"]) or revert(row["commit"], source, clone)):
+        if row["scope"] == "in" and row[str(min(major, 19))] != "-" and (bug := smallest.get(row["commit"]) or revert(row["commit"], source, clone)):
             found.append(Bug(bug.name, bug.edits, f"{row['subject']} ({row['what']})", major))
     return found
 
