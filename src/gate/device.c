@@ -144,6 +144,7 @@ gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now)
 	bool		worker_is_ready = gate->worker != INVALID_PROC_NUMBER && !gate->closing;
 	GateDevice *device = gate_device_of(io);
 
+	io->submitted = now;
 	/* either may have gone since the read was staged */
 	if (device == NULL || !worker_is_ready)
 	{
@@ -155,7 +156,6 @@ gate_start_due(PgAioHandle *ioh, GateIo *io, IoTime now)
 	}
 	else
 	{
-		io->submitted = now;
 		io->due = schedule(device, read_length(ioh), now);
 		device->in_flight++;
 	}

@@ -62,7 +62,7 @@ typedef struct GateIo
 	uint64		device_id;		/* the index may be given to another device */
 	ProcNumber	stopped;		/* shows "completion_wait" */
 	int			held_index;		/* in GateState.held */
-	IoTime		submitted;		/* GATE_DUE, on a device */
+	IoTime		submitted;		/* GATE_DUE */
 	IoTime		due;			/* GATE_DUE; 0: at once */
 	pairingheap_node due_node;	/* GATE_DUE, unless it reads into local memory */
 	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */

@@ -148,7 +148,7 @@ look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
 
 	if (gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
 		gate_interrupt_is_blocked() || (is_ours && now >= io->due) ||
-		now >= io->due + NS_PER_S)
+		now >= Max(io->due, io->submitted) + NS_PER_S)
 		return WAIT_PERFORM;
 
 	*until = now + LOOK_EVERY;
