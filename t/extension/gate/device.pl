@@ -257,6 +257,12 @@ for_each_io_method(sub {
 		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => '$t')");
 		$alice->gives("SELECT read_rel_block_ll('$t', 3)", '', 'reads now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
+		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", $aio->pause));
+		$alice->waits_on('advisory');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 9, 1)", 'AioIoCompletion');
+		$aio->resume;
+		$bob->returns(1, 'nor does it wait for hours for a read that was still staged when it came');
+		$alice->ends;
 		$bob->sql("SET test_aio.hold_timeout = '20s'; SELECT io_device('15 s', 1, bytes_per_second => 1, rel => '$t')");
 		submits($aio, $alice, "$t 5", "$t 7");
 		is(service_times($aio), '20 20', 'nor in the queue');

@@ -73,6 +73,7 @@ with_each_io_method(sub {
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
 		$aio->comes_back;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
+
 	# its own look at the server's state ends the wait
 	$aio->scenario('a smart shutdown without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SET test_aio.hold_timeout = '10min'");
