@@ -48,9 +48,7 @@ require_monitor(FunctionCallInfo fcinfo)
 						   "pg_read_all_stats")));
 }
 
-/*
- * Locks a relation and opens it, or returns NULL if there is none.
- */
+/* Locks a relation and opens it, or returns NULL if there is none. */
 Relation
 lock_and_open(Oid relid, LOCKMODE lockmode)
 {

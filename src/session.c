@@ -210,7 +210,7 @@ raise_started(const char *action)
 			 errhint("End the I/O with buffer_call_terminate_io() first.")));
 }
 
-/* Prepares to wait for a lock: who has it may wait for what this session has staged or started. */
+/* Prepares to wait for a lock, whose holder may wait for what this session has staged or started. */
 void
 before_lock_wait(const char *object)
 {

@@ -86,8 +86,8 @@ void
 filters_init(void)
 {
 	DefineCustomIntVariable("test_aio.hold_timeout",
-							"Longest time for which a read is held.",
-							"After this time the read is performed, and the server's log says so.  A filter keeps the value that it was made with.",
+							"Longest time for which a read is held, or delayed by a device.",
+							"After this time the read is performed; of a held one the server's log says so.  A filter or a device keeps the value that it was made with.",
 							&hold_timeout,
 							60000,
 							1,

@@ -132,8 +132,8 @@ look_at_held(PgAioHandle *ioh, GateIo *io, IoTime now,
 
 /*
  * Decides what a process that waits for a read on a device does next.  The
- * worker performs the read when it is due, or this process if that is late by a second; a
- * read into local memory only its owner can perform.
+ * worker performs the read when it is due, or this process if the worker is late by a
+ * second; a read into local memory only its owner can perform.
  */
 static WaitAction
 look_at_due(PgAioHandle *ioh, GateIo *io, IoTime now,
