@@ -139,6 +139,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION start_read_buffers(regclass, int4, int4) IS
 'start to read a range of blocks by StartReadBuffers(), and do not wait; one row is one operation';
 
+CREATE FUNCTION stage_reads(rel regclass, startblock int4, nblocks int4,
+	advisory_lock int8,
+	wait_complete bool DEFAULT true)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION stage_reads(regclass, int4, int4, int8, bool) IS
+'stage reads of a range of blocks, and submit them when nobody has this advisory lock';
+
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
 RETURNS SETOF record
@@ -272,27 +281,30 @@ COMMENT ON FUNCTION inj_io_reopen_detach() IS
 'let I/O workers reopen files';
 
 --
--- The I/O gate: reads held, failed and delayed.  NULL matches all.
+-- The I/O gate: reads held, failed and delayed.  NULL matches all.  A filter
+-- that names neither a relation nor a process needs "everybody".
 --
 
 CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
 	blockno int8 DEFAULT NULL,
-	fork text DEFAULT 'main',
+	fork text DEFAULT NULL,
 	pid int DEFAULT NULL,
-	max_reads int DEFAULT NULL,
-	keep bool DEFAULT false)
+	skip int DEFAULT 0,
+	times int DEFAULT NULL,
+	keep bool DEFAULT false,
+	everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, bool) IS
-'hold matching reads until they are released';
+COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool) IS
+'hold matching reads until they are released; return the number of the filter';
 
-CREATE FUNCTION io_hold_end(filter int DEFAULT NULL)
+CREATE FUNCTION io_hold_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold_end(int) IS
-'end a filter of io_hold(), or all; reads that are held stay held';
+COMMENT ON FUNCTION io_hold_end(int, bool) IS
+'end a filter of io_hold(), those of this session, or of everybody; reads that are held stay held';
 
 CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL)
 RETURNS bool
@@ -331,42 +343,48 @@ COMMENT ON FUNCTION io_settle(int) IS
 
 CREATE FUNCTION io_fail(rel regclass, result int,
 	blockno int8 DEFAULT NULL,
+	fork text DEFAULT NULL,
 	pid int DEFAULT NULL,
 	skip int DEFAULT 0,
 	times int DEFAULT NULL,
-	fork text DEFAULT NULL,
-	keep bool DEFAULT false)
+	keep bool DEFAULT false,
+	everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail(regclass, int, int8, int, int, int, text, bool) IS
-'give matching reads this result: a number of bytes, or a negative errno';
+COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool) IS
+'give matching reads this result: a number of bytes, or a negative errno; return the number of the filter';
 
-CREATE FUNCTION io_fail_end(filter int DEFAULT NULL)
+CREATE FUNCTION io_fail_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail_end(int) IS
-'end a filter of io_fail(), or all';
+COMMENT ON FUNCTION io_fail_end(int, bool) IS
+'end a filter of io_fail(), those of this session, or of everybody';
 
-CREATE FUNCTION io_device(latency interval,
+CREATE FUNCTION io_device(rel regclass, latency text,
 	queue_depth int DEFAULT 32,
 	jitter float8 DEFAULT 0,
 	bytes_per_second int8 DEFAULT NULL,
-	rel regclass DEFAULT NULL,
-	keep bool DEFAULT false)
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_device(interval, int, float8, int8, regclass, bool) IS
-'simulate a storage device for matching reads';
-
-CREATE FUNCTION io_device_end(rel regclass DEFAULT NULL)
+	blockno int8 DEFAULT NULL,
+	fork text DEFAULT NULL,
+	pid int DEFAULT NULL,
+	skip int DEFAULT 0,
+	times int DEFAULT NULL,
+	keep bool DEFAULT false,
+	everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device_end(regclass) IS
-'end the simulated device for a relation, or all devices';
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool) IS
+'simulate a storage device for matching reads; return the number of the filter';
+
+CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_device_end(int, bool) IS
+'end a simulated device, those of this session, or of everybody';
 
 -- The views below say what these functions return.
 CREATE FUNCTION io_handles_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
@@ -387,17 +405,17 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
-	OUT escaped int8, OUT why_escaped text, OUT hold_timeout int8, OUT owner int4)
+	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-CREATE FUNCTION io_devices_get(
+CREATE FUNCTION io_devices_get(OUT filter int4,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
 	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
 	OUT in_progress int8, OUT queued int8,
 	OUT mean_lateness float8, OUT max_lateness float8,
-	OUT escaped int8, OUT why_escaped text, OUT owner int4)
+	OUT bypassed int8, OUT why_bypassed text, OUT holder int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
@@ -445,16 +463,16 @@ SELECT filter, kind,
 	CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	fork, blockno, pid, result, skip, times, matched, fired,
-	escaped, why_escaped, hold_timeout, owner
+	bypassed, why_bypassed, hold_timeout, holder
 FROM io_filters_get();
 
 COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, and how many have been';
 
 CREATE VIEW io_devices AS
-SELECT CASE WHEN relfilenode IS NOT NULL THEN
+SELECT filter, CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
-	in_progress, queued, mean_lateness, max_lateness, escaped, why_escaped, owner
+	in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
 FROM io_devices_get();
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';
@@ -465,7 +483,7 @@ SELECT pid, io_id, io_generation,
 	fork, blockno, nblocks, service_time, due_in
 FROM io_device_reads_get();
 
-COMMENT ON VIEW io_device_reads IS 'reads that simulated devices have in hand; times in ms';
+COMMENT ON VIEW io_device_reads IS 'reads in the queues of simulated devices; times in ms';
 
 CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
 

@@ -1,60 +1,27 @@
 /*
- * Who may call, and the arguments that nearly every function takes: a
- * relation, and blocks of its main fork.
+ * The arguments that nearly every function takes: a relation, and blocks of its
+ * main fork.
  *
  * The functions go beneath the checks that the server makes on its way down
  * to the storage, so everything is checked here, before anything is touched.
  */
 #include "test_aio.h"
 
-#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "utils/acl.h"
-#include "utils/lsyscache.h"
 
 /*
- * Raises an error unless the caller is a superuser.  EXECUTE is revoked from PUBLIC
- * as well, but a grant must not be enough: the functions can corrupt tables and stop
- * other sessions.  Nothing but the server's cache of the caller's privileges is read:
- * a read of a catalog may be held, perhaps by what the caller is about to end.
+ * Locks a relation and opens it, or returns NULL if there is none.  The holder of the
+ * lock may wait for what this session has staged, so that is submitted before the
+ * session waits for the lock.
  */
-void
-require_superuser(FunctionCallInfo fcinfo)
-{
-	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to call function %s",
-						get_func_name(fcinfo->flinfo->fn_oid))));
-}
-
-/*
- * Raises an error unless the caller may see all statistics.  Functions that
- * show what the reads of all sessions do, and change nothing, follow the filter
- * of pg_aios: superusers and roles with the privileges of pg_read_all_stats.
- */
-void
-require_monitor(FunctionCallInfo fcinfo)
-{
-	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to call function %s",
-						get_func_name(fcinfo->flinfo->fn_oid)),
-				 errdetail("Only roles with privileges of the \"%s\" role may call this function.",
-						   "pg_read_all_stats")));
-}
-
-/* Locks a relation and opens it, or returns NULL if there is none. */
 Relation
 lock_and_open(Oid relid, LOCKMODE lockmode)
 {
 	if (!ConditionalLockRelationOid(relid, lockmode))
 	{
-		before_lock_wait(psprintf("relation %u", relid));
+		pgaio_submit_staged();
 		LockRelationOid(relid, lockmode);
 	}
 	return try_relation_open(relid, NoLock);

@@ -35,7 +35,7 @@ grow_rel(PG_FUNCTION_ARGS)
 	check_range("nblocks", nblocks, 1, GROW_REL_MAX_BLOCKS);
 
 	/* nothing below knows of batches */
-	submit_staged();
+	pgaio_submit_staged();
 
 	while (done < nblocks)
 	{

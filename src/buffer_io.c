@@ -1,162 +1,144 @@
 /*
- * Buffer I/O that SQL starts and ends: StartBufferIO() and
- * TerminateBufferIO() as two statements.
+ * Buffer I/O that SQL starts and ends: StartBufferIO() and TerminateBufferIO() as two
+ * statements.
  *
- * The I/O belongs to the session, outlives its transactions and ends with it.  Each
- * session keeps a list of what it has started.  A shared buffer keeps its block by a
- * reference that belongs to no backend, as the AIO subsystem has them.
- *
- * Others may wait for such I/O without listening to a cancel: DROP TABLE and VACUUM
- * for a buffer that goes away, a checkpoint for output, an INSERT that looks for a
- * duplicate.  All of them go on when the session ends, so the session itself must
- * never wait in such a way, neither for its own I/O nor for an LWLock of somebody
- * who waits for it.  Hence three rules: a session has no lock on a relation, and does
- * not use it, while it has I/O started on one of its buffers; it changes nothing,
- * neither by queries, whose triggers may look into any table, nor by utility commands
- * that could remove or write buffers; and it calls no C functions of others, which
- * may lock pages.  session.c keeps the last two rules.
+ * The I/O outlives the statement and the transaction.  It is an entry in a table, in
+ * shared memory if the library is preloaded, so that it has an end that does not
+ * depend on its session: buffer_call_terminate_io(), the exit of the session, or, after
+ * test_aio.hold_timeout, the gate's worker.  Whoever takes the entry from the table
+ * ends the I/O.  A shared buffer keeps its block meanwhile by a reference that belongs
+ * to no backend.
  *
  * Of local buffers, the server does not note that I/O is in progress, so no process
- * waits.  The list says what was started, until the buffer has another block.
+ * waits.  A table of the session says what was started, until the buffer has another
+ * block.
  */
-#include "test_aio.h"
+#include "buffer_io.h"
 
 #include "access/xact.h"
-#include "catalog/catalog.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
+#include "filters/filters.h"
+#include "gate/gate.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
-#include "storage/proc.h"
 #include "storage/smgr.h"
-#include "utils/lsyscache.h"
+#include "tcop/utility.h"
+#include "utils/guc.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
 
-#define MAX_STARTED 256
+#define MAX_STARTED 64
 
 typedef struct StartedIO
 {
 	Buffer		buffer;			/* InvalidBuffer: free */
 	BufferTag	tag;
-	Oid			relid;			/* of a shared buffer's relation */
 	bool		for_input;
+	bool		is_started;		/* otherwise the session waits to start it */
+	int			pid;
+	IoTime		limit;			/* when the gate's worker ends it */
 } StartedIO;
 
-static StartedIO started[MAX_STARTED];
-static int	nshared;			/* how many are on shared buffers */
-static int	watching_exit;		/* as before_session_exits() counts */
-
-/* Returns whether an entry is in use: a local buffer may have another block by now. */
-static bool
-is_started(const StartedIO *io)
+typedef struct StartedTable
 {
-	return io->buffer != InvalidBuffer &&
-		BufferTagsEqual(&get_buffer_descriptor(io->buffer)->tag, &io->tag);
+	LWLock	   *lock;			/* NULL: not shared */
+	volatile int nstarted;		/* the worker looks at it without the lock, when
+								 * it was woken after a change, or once more
+								 * later */
+	StartedIO	ios[MAX_STARTED];
+} StartedTable;
+
+/* of shared buffers if the library is preloaded; of local buffers, or else of all */
+static StartedTable *shared_table;
+static StartedTable own_table;
+
+static Size
+table_size(uint32 nhandles pg_attribute_unused())
+{
+	return sizeof(StartedTable);
 }
 
+static void
+set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
+{
+	memset(shared_table, 0, sizeof(*shared_table));
+	shared_table->lock = lock;
+}
+
+void
+buffer_io_init(void)
+{
+	static Subsystem subsystem = {
+		.name = "table of started buffer I/O",
+		.memory = "test_aio buffer I/O",
+		.has_lock = true,
+		.address = (void **) &shared_table,
+		.size = table_size,
+		.set_up = set_up_table,
+	};
+
+	subsystem_register(&subsystem);
+}
+
+/* Locks the table that a buffer's I/O is in. */
+static StartedTable *
+lock_table(Buffer buffer)
+{
+	StartedTable *table = BufferIsLocal(buffer) || shared_table == NULL ? &own_table : shared_table;
+
+	if (table->lock != NULL)
+		LWLockAcquire(table->lock, LW_EXCLUSIVE);
+
+	return table;
+}
+
+static void
+unlock_table(StartedTable *table)
+{
+	if (table->lock != NULL)
+		LWLockRelease(table->lock);
+}
+
+/*
+ * Returns this session's entry for a buffer, or NULL.  A local buffer may have another
+ * block by now.
+ */
 static StartedIO *
-find_started(Buffer buffer)
+find_started(StartedTable *table, Buffer buffer)
 {
 	for (int i = 0; i < MAX_STARTED; i++)
-		if (started[i].buffer == buffer && is_started(&started[i]))
-			return &started[i];
+	{
+		StartedIO  *io = &table->ios[i];
+
+		if (io->buffer == buffer && io->pid == MyProcPid && io->is_started &&
+			BufferTagsEqual(&get_buffer_descriptor(buffer)->tag, &io->tag))
+			return io;
+	}
 
 	return NULL;
 }
 
-/* Returns an entry for I/O on a buffer: the one it has, or a free one. */
-static StartedIO *
-place_for(Buffer buffer)
+/* Takes an entry from the table, whose lock the caller has.  The caller ends the I/O. */
+static StartedIO
+take(StartedTable *table, StartedIO *io)
 {
-	StartedIO  *place = find_started(buffer);
+	StartedIO	taken = *io;
 
-	for (int i = 0; place == NULL && i < MAX_STARTED; i++)
-		if (!is_started(&started[i]))
-			place = &started[i];
-	if (place == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many buffer I/Os started"),
-				 errdetail("A session can have at most %d in progress.", MAX_STARTED)));
+	io->buffer = InvalidBuffer;
+	table->nstarted--;
 
-	return place;
+	return taken;
 }
 
-/*
- * Refers to a shared buffer, so that it keeps its block.  Returns false if it holds
- * another block, or none.
- */
-static bool
-refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
-{
-	BufferState state = LockBufHdr(desc);
-	bool		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
-
-	buffer_header_unlock(desc, state, 0, 0, is_there ? 1 : 0);
-
-	return is_there;
-}
-
+/* Ends I/O whose entry this process has taken. */
 static void
-drop_reference(BufferDesc *desc)
-{
-	BufferState state = LockBufHdr(desc);
-	bool		is_last = (state & BM_PIN_COUNT_WAITER) && BUF_STATE_GET_REFCOUNT(state) == 2;
-	ProcNumber	waiter = desc->wait_backend_pgprocno;
-
-	buffer_header_unlock(desc, state, 0, is_last ? BM_PIN_COUNT_WAITER : 0, -1);
-
-	/* LockBufferForCleanup() waits for the last pin but its own */
-	if (is_last)
-		ProcSendSignal(waiter);
-}
-
-static void
-drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
-{
-	drop_reference(get_buffer_descriptor(DatumGetInt32(buffer)));
-}
-
-/*
- * Raises an error if this transaction uses a relation with I/O started on one of
- * its buffers.  It then has a lock on the relation.
- */
-static void
-check_started_not_used(void)
-{
-	for (int i = 0; i < MAX_STARTED; i++)
-		if (started[i].buffer > 0 &&
-			CheckRelationOidLockedByMe(started[i].relid, AccessShareLock, true))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot use relation \"%s\" while this session has started I/O on one of its buffers",
-							get_rel_name(started[i].relid)),
-					 errhint("End the I/O with buffer_call_terminate_io() first.")));
-}
-
-static void end_started_io(void);
-
-/* Counts I/O on shared buffers, of which session.c is told whether there is any. */
-static void
-count_shared(int change)
-{
-	nshared += change;
-	session_has_started_io(nshared > 0 ? check_started_not_used : NULL, nshared > 0 ? end_started_io : NULL);
-}
-
-static void
-end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
+end_io(const StartedIO *io, bool succeed, bool io_error, bool release_aio)
 {
 	BufferDesc *desc = get_buffer_descriptor(io->buffer);
 	BufferState set = (succeed && io->for_input ? BM_VALID : 0) | (io_error ? BM_IO_ERROR : 0);
-	bool		is_local = BufferIsLocal(io->buffer);
 
-	io->buffer = InvalidBuffer;
-	if (is_local)
+	if (BufferIsLocal(io->buffer))
 	{
 		/* the reference that the server then drops */
 		if (release_aio)
@@ -165,25 +147,69 @@ end_io(StartedIO *io, bool succeed, bool io_error, bool release_aio)
 		return;
 	}
 
-	count_shared(-1);
-	TerminateBufferIO(desc, false, set, false, release_aio);
-	if (!release_aio)
-		drop_reference(desc);
+	if (io->is_started)
+		TerminateBufferIO(desc, false, set, false, release_aio);
+	/* the server has dropped the reference otherwise */
+	if (!io->is_started || !release_aio)
+		drop_buffer_reference(desc);
 }
 
-/* Ends all I/O on shared buffers, since the session waits where nobody can end it. */
-static void
-end_started_io(void)
-{
-	for (int i = 0; i < MAX_STARTED; i++)
-		if (started[i].buffer > 0)
-			end_io(&started[i], false, true, true);
-}
-
+/* Ends what this session has started on shared buffers, or waits to start. */
 static void
 end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	end_started_io();
+	StartedTable *table = lock_table(1);
+
+	for (int i = 0; i < MAX_STARTED; i++)
+		if (table->ios[i].buffer > 0 && table->ios[i].pid == MyProcPid)
+		{
+			StartedIO	io = take(table, &table->ios[i]);
+
+			end_io(&io, false, true, true);
+		}
+	unlock_table(table);
+}
+
+/*
+ * Ends, in the gate's worker, what was started for too long by any session.  Returns
+ * when to look again.
+ */
+IoTime
+end_overdue_buffer_io(IoTime now)
+{
+	IoTime		next = IO_TIME_NEVER;
+	StartedIO	ended[MAX_STARTED];
+	int			nended = 0;
+	StartedTable *table;
+
+	if (shared_table == NULL || shared_table->nstarted == 0)
+		return next;
+
+	table = lock_table(1);
+	for (int i = 0; i < MAX_STARTED; i++)
+	{
+		StartedIO  *io = &table->ios[i];
+
+		if (io->buffer == InvalidBuffer || !io->is_started)
+			continue;
+		if (io->limit > now)
+			next = Min(next, io->limit);
+		else
+		{
+			ended[nended] = take(table, io);
+			end_io(&ended[nended++], false, true, true);
+		}
+	}
+	unlock_table(table);
+
+	for (int i = 0; i < nended; i++)
+		ereport(LOG,
+				(errmsg("I/O on buffer %d, with block %u of relation %u/%u/%u, was started for too long by process %d",
+						ended[i].buffer, ended[i].tag.blockNum, ended[i].tag.spcOid,
+						ended[i].tag.dbOid, BufTagGetRelNumber(&ended[i].tag), ended[i].pid),
+				 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
+
+	return next;
 }
 
 static void
@@ -212,150 +238,164 @@ require_block(Buffer buffer)
 }
 
 /*
- * Opens the relation of a block.  Raises an error unless this is the main fork of a
- * table whose buffers may have I/O started: of catalogs and indexes others read
- * blocks while they have LWLocks on blocks that this session needs.
+ * Makes an entry for I/O that is about to be started, or takes over the one that a local
+ * buffer has.
  */
-static Relation
-open_table_of(Buffer buffer, const BufferTag *tag)
+static StartedIO *
+make_entry(Buffer buffer, const BufferTag *tag, bool for_input)
 {
-	RelFileLocator file = BufTagGetRelFileLocator(tag);
-	Oid			relid = file.dbOid != MyDatabaseId ? InvalidOid :
-		RelidByRelfilenumber(file.spcOid, file.relNumber);
-	bool		is_used = OidIsValid(relid) && CheckRelationOidLockedByMe(relid, AccessShareLock, true);
-	Relation	rel = OidIsValid(relid) ? lock_and_open(relid, AccessShareLock) : NULL;
+	StartedTable *table = lock_table(buffer);
+	StartedIO  *io = BufferIsLocal(buffer) ? find_started(table, buffer) : NULL;
 
-	if (rel == NULL || !RelFileLocatorEquals(rel->rd_locator, file) ||
-		BufTagGetForkNum(tag) != MAIN_FORKNUM || IsCatalogRelation(rel) ||
-		(rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d does not hold a block of a user's table of this database", buffer),
-				 errdetail("It holds block %u of fork \"%s\" of file %u/%u/%u.", tag->blockNum,
-						   forkNames[BufTagGetForkNum(tag)], file.spcOid, file.dbOid, file.relNumber)));
-	if (is_used)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("relation \"%s\" is in use in this transaction", RelationGetRelationName(rel)),
-				 errhint("Start I/O on its buffers in another transaction.")));
-
-	return rel;
-}
-
-static bool
-start_shared_io(FunctionCallInfo fcinfo, Buffer buffer, bool for_input, bool wait)
-{
-	BufferDesc *desc = get_buffer_descriptor(buffer);
-	BufferTag	tag = require_block(buffer);
-	StartedIO  *io = find_started(buffer);
-	Relation	rel;
-	bool		is_ours;
-
-	/* replay would wait for us */
-	PreventCommandDuringRecovery("buffer_call_start_io()");
-	if (io != NULL && wait)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("I/O on buffer %d has already been started by this session", buffer),
-				 errdetail("Waiting for it would never end.")));
-	require_started_io_allowed(fcinfo);
-	rel = open_table_of(buffer, &tag);
-	io = place_for(buffer);
-	before_session_exits(end_all_at_exit, &watching_exit);
-
-	/* the relation's lock may have been waited for */
-	if (!refer_to_buffer(desc, &tag))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d has been given to another block", buffer)));
-
-	PG_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
+	table->nstarted += io == NULL;
+	for (int i = 0; io == NULL && i < MAX_STARTED; i++)
 	{
-		/* others may wait for what we have staged while we wait for them */
-		if (wait)
-			submit_staged();
-		is_ours = start_buffer_io(buffer, for_input, wait);
+		StartedIO  *candidate = &table->ios[i];
+
+		/* a local buffer may have been given to another block */
+		if (candidate->buffer == InvalidBuffer ||
+			(BufferIsLocal(candidate->buffer) && find_started(table, candidate->buffer) == NULL))
+			io = candidate;
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
-
-	if (is_ours)
-	{
-		/* it is to outlive the statement */
-		ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
+	if (io != NULL)
 		*io = (StartedIO)
-		{
-			.buffer = buffer,.tag = tag,.relid = RelationGetRelid(rel),.for_input = for_input
-		};
-		count_shared(1);
-	}
+	{
+		.buffer = buffer,.tag = *tag,.for_input = for_input,.pid = MyProcPid
+	};
 	else
-		drop_reference(desc);
-	relation_close(rel, AccessShareLock);
+		table->nstarted--;
+	unlock_table(table);
 
-	return is_ours;
+	if (io == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("there are too many buffer I/Os already"),
+				 errdetail("At most %d can be started at once.", MAX_STARTED)));
+
+	return io;
 }
 
-static bool
-start_local_io(Buffer buffer, bool for_input, bool wait)
+static void
+give_up_entry(StartedIO *io)
 {
-	BufferTag	tag = require_block(buffer);
-	StartedIO  *io = place_for(buffer);
+	StartedTable *table = lock_table(io->buffer);
+	StartedIO	given_up = take(table, io);
 
-	if (wait)
-		submit_staged();
-	if (!start_buffer_io(buffer, for_input, wait))
-		return false;
-	*io = (StartedIO)
-	{
-		.buffer = buffer,.tag = tag,.for_input = for_input
-	};
-
-	return true;
+	unlock_table(table);
+	if (given_up.buffer > 0)
+		end_io(&given_up, false, false, false);
 }
 
 /*
  * Calls StartBufferIO().  Returns true if the session owns the I/O now, until
- * buffer_call_terminate_io() or its end.  Returns false if the block is valid (or,
- * for output, clean) already, or, without "wait", if I/O is in progress.
+ * buffer_call_terminate_io(), its own end, or, if the gate has its worker, after
+ * "test_aio.hold_timeout".  Returns false if the block is valid (or, for output, clean)
+ * already, or, without "wait", if I/O is in progress.
  */
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)
 {
+	static bool registered = false;
 	Buffer		buffer = PG_GETARG_INT32(0);
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		wait = PG_GETARG_BOOL(2);
+	bool		is_ours;
+	BufferTag	tag;
+	StartedIO  *volatile io;
 
 	require_superuser(fcinfo);
 	check_buffer_number(buffer);
+	/* replay would wait for us */
+	if (!BufferIsLocal(buffer))
+		PreventCommandDuringRecovery("buffer_call_start_io()");
+	tag = require_block(buffer);
 
-	PG_RETURN_BOOL(BufferIsLocal(buffer) ?
-				   start_local_io(buffer, for_input, wait) :
-				   start_shared_io(fcinfo, buffer, for_input, wait));
+	io = make_entry(buffer, &tag, for_input);
+	if (!BufferIsLocal(buffer) && !refer_to_buffer(get_buffer_descriptor(buffer), &tag))
+	{
+		io->buffer = InvalidBuffer;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffer %d has been given to another block", buffer)));
+	}
+	/* a callback that nobody cancels, so that this works anywhere */
+	if (!registered)
+		on_shmem_exit(end_all_at_exit, 0);
+	registered = true;
+
+	PG_TRY();
+	{
+		/* others may wait for what we have staged while we wait for them */
+		if (wait)
+			pgaio_submit_staged();
+		is_ours = start_buffer_io(buffer, for_input, wait);
+	}
+	PG_CATCH();
+	{
+		give_up_entry(io);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (is_ours)
+	{
+		StartedTable *table = lock_table(buffer);
+
+		io->is_started = true;
+		io->limit = io_now() + filters_hold_timeout();
+		unlock_table(table);
+		/* it is to outlive the statement */
+		if (!BufferIsLocal(buffer))
+			ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
+		gate_wake_worker();
+	}
+	else
+		give_up_entry(io);
+
+	PG_RETURN_BOOL(is_ours);
 }
 
 bool
 buffer_io_is_ours(Buffer buffer)
 {
-	return find_started(buffer) != NULL;
+	StartedTable *table = lock_table(buffer);
+	bool		is_ours = find_started(table, buffer) != NULL;
+
+	unlock_table(table);
+
+	return is_ours;
 }
 
-static StartedIO *
-require_started(Buffer buffer, bool for_input)
+/*
+ * Takes this session's entry for a buffer from the table, or with "look" only copies it.
+ * Raises an error if there is none.
+ */
+static StartedIO
+require_started(Buffer buffer, bool for_input, bool look)
 {
-	StartedIO  *io = find_started(buffer);
+	StartedTable *table;
+	StartedIO  *io;
+	StartedIO	found = {0};
 
-	if (io == NULL)
+	check_buffer_number(buffer);
+	table = lock_table(buffer);
+	io = find_started(table, buffer);
+	if (io != NULL)
+		found = look || io->for_input != for_input ? *io : take(table, io);
+	unlock_table(table);
+
+	if (found.buffer == InvalidBuffer)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no I/O on buffer %d has been started by this session", buffer),
 				 errhint("Start it with buffer_call_start_io().")));
-	if (io->for_input != for_input)
+	if (found.for_input != for_input)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("I/O on buffer %d has been started for %s",
-						buffer, io->for_input ? "input" : "output")));
+						buffer, found.for_input ? "input" : "output")));
 
-	return io;
+	return found;
 }
 
 /*
@@ -363,13 +403,12 @@ require_started(Buffer buffer, bool for_input)
  * in the file.
  */
 static void
-read_started(const StartedIO *io)
+read_started(const StartedIO *io, char *page)
 {
-	Page		page = BufferGetPage(io->buffer);
 	ProcNumber	backend = BufferIsLocal(io->buffer) ? MyProcNumber : INVALID_PROC_NUMBER;
 	bool		checksum_failure;
 
-	smgrread(smgropen(BufTagGetRelFileLocator(&io->tag), backend), MAIN_FORKNUM,
+	smgrread(smgropen(BufTagGetRelFileLocator(&io->tag), backend), BufTagGetForkNum(&io->tag),
 			 io->tag.blockNum, page);
 	if (!PageIsVerified(page, io->tag.blockNum, 0, &checksum_failure))
 		ereport(ERROR,
@@ -380,21 +419,18 @@ read_started(const StartedIO *io)
 
 /* Writes a block whose output has been started, and ended, by this session. */
 static void
-write_ended(Buffer buffer, BufferTag tag)
+write_ended(const StartedIO *io)
 {
-	if (!ReadRecentBuffer(BufTagGetRelFileLocator(&tag), BufTagGetForkNum(&tag), tag.blockNum, buffer))
+	BufferTag	tag = io->tag;
+
+	if (!ReadRecentBuffer(BufTagGetRelFileLocator(&tag), BufTagGetForkNum(&tag), tag.blockNum, io->buffer))
 		return;
-	/* whoever has the lock may wait for other I/O of this session */
-	while (!ConditionalLockBuffer(buffer))
-	{
-		CHECK_FOR_INTERRUPTS();
-		pg_usleep(1000);
-	}
-	if (!BufferIsLocal(buffer))
-		FlushOneBuffer(buffer);
-	else if (buffer_state_read(get_buffer_descriptor(buffer)) & BM_DIRTY)
-		FlushLocalBuffer(get_buffer_descriptor(buffer), NULL);
-	UnlockReleaseBuffer(buffer);
+	LockBuffer(io->buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (!BufferIsLocal(io->buffer))
+		FlushOneBuffer(io->buffer);
+	else if (buffer_state_read(get_buffer_descriptor(io->buffer)) & BM_DIRTY)
+		FlushLocalBuffer(get_buffer_descriptor(io->buffer), NULL);
+	UnlockReleaseBuffer(io->buffer);
 }
 
 /*
@@ -411,14 +447,11 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	bool		succeed = PG_GETARG_BOOL(2);
 	bool		io_error = PG_GETARG_BOOL(3);
 	bool		release_aio = PG_GETARG_BOOL(4);
-	StartedIO  *io;
-	BufferTag	tag;
+	PGIOAlignedBlock block;
+	StartedIO	io;
 
 	require_superuser(fcinfo);
-	check_buffer_number(buffer);
-
-	io = require_started(buffer, for_input);
-	tag = io->tag;
+	io = require_started(buffer, for_input, true);
 
 	/*
 	 * a read's reference and end are not ours; shared buffers would have made
@@ -430,40 +463,66 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 				 errmsg("buffer %d is being read", buffer),
 				 errdetail("This session has begun to read into it since the I/O was started.")));
 
+	/* not into the buffer: the worker may end the I/O meanwhile, and others read */
 	if (succeed && for_input)
-		read_started(io);
-	end_io(io, succeed, io_error, release_aio);
+		read_started(&io, block.data);
+	io = require_started(buffer, for_input, false);
+	if (succeed && for_input)
+		memcpy(BufferGetPage(buffer), block.data, BLCKSZ);
+	end_io(&io, succeed, io_error, release_aio);
 	if (succeed && !for_input && !io_error)
-		write_ended(buffer, tag);
+		write_ended(&io);
 
 	PG_RETURN_VOID();
 }
 
 /*
- * Returns the relation of a shared buffer on which this session has started I/O for
- * input, and the block that it holds.
+ * Opens the relation of a shared buffer on which this session has started I/O for
+ * input, and gets the block that the buffer holds.
  */
-Oid
-started_input(Buffer buffer, BlockNumber *blockno)
+Relation
+open_started_input(FunctionCallInfo fcinfo, Buffer buffer, BlockNumber *blockno)
 {
-	StartedIO  *io;
+	StartedIO	io = require_started(buffer, true, true);
+	RelFileLocator file = BufTagGetRelFileLocator(&io.tag);
+	Oid			relid = InvalidOid;
 
-	check_buffer_number(buffer);
 	if (BufferIsLocal(buffer))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("buffer %d is a local buffer", buffer)));
-	io = require_started(buffer, true);
-	*blockno = io->tag.blockNum;
+	if (file.dbOid == MyDatabaseId || file.dbOid == InvalidOid)
+		relid = RelidByRelfilenumber(file.spcOid, file.relNumber);
+	if (!OidIsValid(relid) || BufTagGetForkNum(&io.tag) != MAIN_FORKNUM)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffer %d does not hold a block of a main fork of this database", buffer)));
+	*blockno = io.tag.blockNum;
 
-	return io->relid;
+	return open_relation_for_io(fcinfo, relid, AccessShareLock);
 }
 
-/* Forgets I/O that somebody else will end. */
+/*
+ * Has a read staged that ends I/O for input, which this session has started, in the
+ * place of the session.  If that fails, the I/O ends with the error.
+ */
 void
-hand_over_started(Buffer buffer)
+hand_over_started_input(Buffer buffer, void (*stage) (void *arg), void *arg)
 {
-	find_started(buffer)->buffer = InvalidBuffer;
-	count_shared(-1);
-	drop_reference(get_buffer_descriptor(buffer));
+	StartedIO	io;
+
+	ResourceOwnerEnlarge(CurrentResourceOwner);
+	io = require_started(buffer, true, false);
+	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
+	PG_TRY();
+	{
+		stage(arg);
+	}
+	PG_FINALLY();
+	{
+		/* the AIO subsystem has a reference of its own now */
+		io.is_started = false;
+		end_io(&io, false, false, false);
+	}
+	PG_END_TRY();
 }

@@ -64,7 +64,7 @@ buffer_state(PG_FUNCTION_ARGS)
 	BufferTag	found;
 	BufferDesc *desc;
 	BufferState state = 0;
-	Row			row = {0};
+	Row		   *row = row_begin(fcinfo);
 
 	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
@@ -78,19 +78,17 @@ buffer_state(PG_FUNCTION_ARGS)
 	{
 		Buffer		buffer = BufferDescriptorGetBuffer(desc);
 
-		row_add(&row, Int32GetDatum(buffer));
-		row_add(&row, PointerGetDatum(flag_names(state)));
-		row_add(&row, Int32GetDatum(BufferIsLocal(buffer) ?
+		row_set(row, "buffer", Int32GetDatum(buffer));
+		row_set(row, "flags", PointerGetDatum(flag_names(state)));
+		row_set(row, "refcount", Int32GetDatum(BufferIsLocal(buffer) ?
 									LocalRefCount[-buffer - 1] :
 									(int32) BUF_STATE_GET_REFCOUNT(state)));
-		row_add(&row, Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state)));
+		row_set(row, "usage_count", Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state)));
 	}
-	else
-		row_add_nulls(&row, 4);
 
 	relation_close(rel, AccessShareLock);
 
-	return row_result(fcinfo, &row);
+	return row_result(row);
 }
 
 /*
@@ -100,15 +98,16 @@ buffer_state(PG_FUNCTION_ARGS)
 static Datum
 put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumber)
 {
+	Row		   *row;
+
 	require_superuser(fcinfo);
-	InitMaterializedSRF(fcinfo, 0);
+	row = row_begin(fcinfo);
 
 	for (int i = 0; i < NBuffers; i++)
 	{
 		BufferDesc *desc = GetBufferDescriptor(i);
 		BufferState state = buffer_state_read(desc);
 		BufferTag	tag = desc->tag;
-		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -122,16 +121,16 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 			 (BufTagGetRelNumber(&tag) != relfilenumber || tag.dbOid != MyDatabaseId)))
 			continue;
 
-		row_add(&row, Int32GetDatum(BufferDescriptorGetBuffer(desc)));
-		row_add(&row, ObjectIdGetDatum(tag.spcOid));
-		row_add(&row, ObjectIdGetDatum(tag.dbOid));
-		row_add(&row, ObjectIdGetDatum(BufTagGetRelNumber(&tag)));
-		row_add_text(&row, forkNames[BufTagGetForkNum(&tag)]);
-		row_add(&row, Int64GetDatum(tag.blockNum));
-		row_add(&row, PointerGetDatum(flag_names(state)));
-		row_add(&row, Int32GetDatum(BUF_STATE_GET_REFCOUNT(state)));
+		row_set(row, "buffer", Int32GetDatum(BufferDescriptorGetBuffer(desc)));
+		row_set(row, "reltablespace", ObjectIdGetDatum(tag.spcOid));
+		row_set(row, "reldatabase", ObjectIdGetDatum(tag.dbOid));
+		row_set(row, "relfilenode", ObjectIdGetDatum(BufTagGetRelNumber(&tag)));
+		row_set_text(row, "fork", forkNames[BufTagGetForkNum(&tag)]);
+		row_set(row, "blockno", Int64GetDatum(tag.blockNum));
+		row_set(row, "flags", PointerGetDatum(flag_names(state)));
+		row_set(row, "refcount", Int32GetDatum(BUF_STATE_GET_REFCOUNT(state)));
 
-		row_put(fcinfo, &row);
+		row_put(row);
 	}
 
 	return (Datum) 0;

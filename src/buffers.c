@@ -6,7 +6,7 @@
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
  */
-#include "test_aio.h"
+#include "buffer_io.h"
 
 #include "miscadmin.h"
 #include "filters/filters.h"
@@ -89,39 +89,6 @@ wait_for_buffer_io(BufferDesc *desc)
 	ConditionVariableCancelSleep();
 
 	return ended;
-}
-
-/*
- * Forgets a shared buffer that has a tag but no valid content, for example
- * after a read that failed or was never started.  The server has no function
- * for that; it waits until the buffer is chosen as a victim.
- */
-static void
-drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
-{
-	BufferTag	mapped = *tag;
-	uint32		hash = BufTableHashCode(&mapped);
-	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
-	BufferState state;
-
-	LWLockAcquire(partition_lock, LW_EXCLUSIVE);
-	state = LockBufHdr(desc);
-
-	/* with both locks held nobody can pin it, so this decides */
-	if ((state & BM_TAG_VALID) &&
-		BufferTagsEqual(&desc->tag, tag) &&
-		BUF_STATE_GET_REFCOUNT(state) == 0 &&
-		!(state & (BM_VALID | BM_DIRTY | BM_IO_IN_PROGRESS)))
-	{
-		ClearBufferTag(&desc->tag);
-		buffer_header_unlock(desc, state, 0,
-							 BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
-		BufTableDelete(&mapped, hash);
-	}
-	else
-		buffer_header_unlock(desc, state, 0, 0, 0);
-
-	LWLockRelease(partition_lock);
 }
 
 /*
@@ -295,7 +262,7 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 		 * We may have to wait for somebody who waits for I/O that this
 		 * session has staged, and writing a page knows nothing of batches.
 		 */
-		submit_staged();
+		pgaio_submit_staged();
 
 		outcome = RelationUsesLocalBuffers(rel) ?
 			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
@@ -391,7 +358,7 @@ evict_rel(PG_FUNCTION_ARGS)
 	int			pinned;
 	bool		may_pass;
 
-	submit_staged();
+	pgaio_submit_staged();
 
 	do
 	{
@@ -434,32 +401,6 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 }
 
 /*
- * Clears the "valid" flag of a buffer that only this process has pinned and
- * locked.  Returns false if another process has pinned or dirtied the buffer.
- */
-static bool
-unset_buffer_valid(Buffer buffer)
-{
-	BufferDesc *desc = get_buffer_descriptor(buffer);
-	BufferState state;
-	bool		is_ours;
-
-	if (BufferIsLocal(buffer))
-	{
-		state = buffer_state_read(desc);
-		buffer_state_write_local(desc, state & ~(BM_VALID | BM_IO_ERROR));
-		return true;
-	}
-
-	state = LockBufHdr(desc);
-	is_ours = BUF_STATE_GET_REFCOUNT(state) == 1 && !(state & BM_DIRTY);
-	buffer_header_unlock(desc, state, 0,
-						 is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
-
-	return is_ours;
-}
-
-/*
  * Reads a block into the buffer that we have made out of zeroes.  Another session
  * came in between and waits for our content lock; it must not find the zeroes.
  *
@@ -476,10 +417,7 @@ restore_block(Relation rel, BlockNumber blockno, Buffer buffer)
 	}
 	PG_CATCH();
 	{
-		BufferDesc *desc = get_buffer_descriptor(buffer);
-		BufferState state = LockBufHdr(desc);
-
-		buffer_header_unlock(desc, state, BM_IO_ERROR, BM_VALID, 0);
+		mark_buffer_failed(get_buffer_descriptor(buffer));
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -87,54 +87,6 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
-/*
- * REPACK (CONCURRENTLY) calls functions of indexes between registering something for
- * the exit of the session and taking it back, which works only for the last.
- */
-#if PG_VERSION_NUM >= 190000
-#define IS_REPACK(command) IsA(command, RepackStmt)
-#else
-#define IS_REPACK(command) false
-#endif
-
-/* of libpq/libpq.h, which needs the headers of GSSAPI if the server was built with it */
-struct WaitEventSet;
-extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
-#define FeBeWaitSetSocketPos 0
-#define FeBeWaitSetNEvents 3
-typedef struct PQcommMethods
-{
-	void		(*comm_reset) (void);
-	int			(*flush) (void);
-	int			(*flush_if_writable) (void);
-	bool		(*is_send_pending) (void);
-	int			(*putmessage) (char msgtype, const char *s, size_t len);
-	void		(*putmessage_noblock) (char msgtype, const char *s, size_t len);
-} PQcommMethods;
-extern const PGDLLIMPORT PQcommMethods *PqCommMethods;
-
-/* the hook that sees each relation that is planned, once it is locked */
-#if PG_VERSION_NUM >= 190000
-#define planned_relation_hook build_simple_rel_hook
-#define planned_relation_hook_type build_simple_rel_hook_type
-#define PLANNED_RELATION_PARAMETERS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
-#define PLANNED_RELATION_ARGUMENTS root, rel, rte
-#else
-#define planned_relation_hook get_relation_info_hook
-#define planned_relation_hook_type get_relation_info_hook_type
-#define PLANNED_RELATION_PARAMETERS PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
-#define PLANNED_RELATION_ARGUMENTS root, relid, inhparent, rel
-#endif
-
-/* planner_hook */
-#if PG_VERSION_NUM >= 190000
-#define PLANNER_PARAMETERS Query *parse, const char *query_string, int cursorOptions, ParamListInfo boundParams, struct ExplainState *es
-#define PLANNER_ARGUMENTS parse, query_string, cursorOptions, boundParams, es
-#else
-#define PLANNER_PARAMETERS Query *parse, const char *query_string, int cursorOptions, ParamListInfo boundParams
-#define PLANNER_ARGUMENTS parse, query_string, cursorOptions, boundParams
-#endif
-
 /* Returns whether this operation has joined another session's I/O.  18 cannot. */
 static inline bool
 read_buffers_joined(const ReadBuffersOperation *operation)

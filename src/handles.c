@@ -103,15 +103,14 @@ handle_get_release(PG_FUNCTION_ARGS)
 
 /*
  * Enters batch mode (pgaio_enter_batchmode).  If a batch is open at the end
- * of the (sub-)transaction, the server warns and submits what is staged.  A
- * query that reads tables submits it, too, and leaves batch mode for its duration.
+ * of the (sub-)transaction, the server warns and submits what is staged.
  */
 Datum
 batch_start(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
 
-	enter_batch(fcinfo);
+	pgaio_enter_batchmode();
 
 	PG_RETURN_VOID();
 }
@@ -131,4 +130,31 @@ batch_end(PG_FUNCTION_ARGS)
 	pgaio_exit_batchmode();
 
 	PG_RETURN_VOID();
+}
+
+/*
+ * Leaves batch mode, if the session is in it, for a function that waits for its own
+ * reads: the server stops with a PANIC if a process waits for what it has only staged.
+ * Returns whether the session was in batch mode.
+ */
+bool
+leave_batch(void)
+{
+	bool		was_open = pgaio_my_backend->in_batchmode;
+
+	if (was_open)
+		pgaio_exit_batchmode();
+
+	return was_open;
+}
+
+/*
+ * Enters batch mode again if it was left by leave_batch().  After an error it stays left,
+ * as the server would have it.
+ */
+void
+enter_batch_again(bool was_open)
+{
+	if (was_open)
+		pgaio_enter_batchmode();
 }

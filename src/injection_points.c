@@ -1,6 +1,6 @@
 /*
  * Carries out the filters of the inj_ functions at the server's injection
- * points.
+ * points, where the gate does not.
  *
  * The injection points see the completion of every I/O, synchronous ones
  * included, but only a server built with --enable-injection-points has them.
@@ -32,29 +32,31 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
 											  void *arg);
 
 /*
- * Returns whether filters may be about this read.  As with the gate, they are not about
- * reads of the startup process, which is an auxiliary process.
+ * Returns whether the filters of a kind are carried out here, and may be about this read.
+ * As with the gate, they are not about reads of the startup process, which is an auxiliary
+ * process.
  */
 static bool
-is_filtered(PgAioHandle *ioh)
+is_filtered(FilterKind kind, PgAioHandle *ioh)
 {
-	return io_is_read(ioh) && ioh->owner_procno < MaxBackends;
+	return filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS &&
+		io_is_read(ioh) && ioh->owner_procno < MaxBackends;
 }
 
 /*
- * Holds the calling process until no filter holds the read any more, at most for
- * the hold timeout.  The process cannot be interrupted, so it looks once a
- * second whether the server stops.
+ * Holds the calling process until no filter holds the read any more.  The process
+ * cannot be interrupted, and cannot complete the reads of others meanwhile.  So the
+ * filter holds nothing after its hold timeout, and the process looks once a second
+ * whether the server stops.
  */
 static void
 hold_completion(PgAioHandle *ioh)
 {
-	IoTime		begin = io_now();
 	Filter		filter;
 
 	while (filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter))
 	{
-		IoTime		left = begin + filter.longest - io_now();
+		IoTime		left = filter.made + filter.longest - io_now();
 
 		if (left <= 0)
 		{
@@ -91,7 +93,9 @@ falsify_result(PgAioHandle *ioh)
 		ioh->result = filter.result;
 	else if (filter.result < ioh->result)
 	{
-		io_zero_rest(ioh, filter.result);
+		/* memory of its owner is not there in another process */
+		if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL) || ioh->owner_procno == MyProcNumber)
+			io_zero_rest(ioh, filter.result);
 		ioh->result = filter.result;
 	}
 }
@@ -104,10 +108,10 @@ test_aio_before_shared_completion(const char *name pg_attribute_unused(),
 {
 	PgAioHandle *ioh = arg;
 
-	if (!is_filtered(ioh))
-		return;
-	hold_completion(ioh);
-	falsify_result(ioh);
+	if (is_filtered(FILTER_COMPLETION_WAIT, ioh))
+		hold_completion(ioh);
+	if (is_filtered(FILTER_SHORT_READ, ioh))
+		falsify_result(ioh);
 }
 
 /* InjectionPointCallback: an I/O worker has reopened a file */
@@ -119,7 +123,7 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 	PgAioHandle *ioh = arg;
 	Filter		filter;
 
-	if (is_filtered(ioh) && filters_first_match(FILTER_REOPEN, ioh, &filter))
+	if (is_filtered(FILTER_REOPEN, ioh) && filters_first_match(FILTER_REOPEN, ioh, &filter))
 		ereport(ERROR,
 				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
 }

@@ -2,41 +2,34 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "test_aio.h"
+#include "buffer_io.h"
 
-#include "catalog/catalog.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "filters/filters.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/smgr.h"
 #include "utils/array.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_read);
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
 PG_FUNCTION_INFO_V1(start_read_buffers);
+PG_FUNCTION_INFO_V1(stage_reads);
 
 /* what one call of read_buffers() may read: 1 GB of the usual blocks */
 #define READ_BUFFERS_MAX_BLOCKS 131072
 
-/*
- * Submits what was staged if this session may need a page of it where no hook tells: of
- * anything but a user's table, as nextval() and catalog lookups do, and of a table
- * outside of a query of the client, as the checks of keys behind a trigger do.
- */
-static void
-submit_if_needed(Relation rel)
-{
-	if (!in_query_of_client() || IsCatalogRelation(rel) ||
-		(rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW))
-		submit_staged();
-}
+/* how often to look at an advisory lock, in milliseconds */
+#define LOCK_LOOK_EVERY 10
 
 /*
  * Stages one read of consecutive blocks into pinned buffers with I/O started, which
@@ -162,13 +155,12 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	for (int i = 0; i < nblocks; i++)
 		buffers[i] = pin_block_as_invalid(rel, blockno + i);
 	if (enters_batch)
-		enter_batch(fcinfo);
+		pgaio_enter_batchmode();
 	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
 	start_block_io(rel, blockno, buffers, nblocks);
 	stage_read(ioh, rel, blockno, buffers, nblocks, zero_on_error, &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);
-	submit_if_needed(rel);
 
 	if (releases_all)
 		smgrreleaseall();
@@ -182,10 +174,22 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static void
-keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
+/* What buffer_call_read() stages. */
+typedef struct BufferRead
 {
-	ResourceOwnerForgetBufferIO(CurrentResourceOwner, DatumGetInt32(buffer));
+	PgAioHandle *ioh;
+	Relation	rel;
+	BlockNumber blockno;
+	Buffer		buffer;
+} BufferRead;
+
+static void
+stage_buffer_read(void *arg)
+{
+	const BufferRead *read = arg;
+	PgAioWaitRef iow;
+
+	stage_read(read->ioh, read->rel, read->blockno, &read->buffer, 1, false, &iow);
 }
 
 /*
@@ -196,32 +200,17 @@ keep_io_at_error(int code pg_attribute_unused(), Datum buffer)
 Datum
 buffer_call_read(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
-	BlockNumber blockno;
-	Relation	rel;
-	PgAioWaitRef iow;
+	BufferRead	read = {.buffer = PG_GETARG_INT32(0)};
 
 	require_superuser(fcinfo);
-	rel = open_relation_for_io(fcinfo, started_input(buffer, &blockno), AccessShareLock);
-	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
+	read.rel = open_started_input(fcinfo, read.buffer, &read.blockno);
+	pgstat_prepare_report_checksum_failure(read.rel->rd_locator.dbOid);
+	/* opened before, and the handle acquired: both may wait, and fail */
+	(void) RelationGetSmgr(read.rel);
+	read.ioh = pgaio_io_acquire(CurrentResourceOwner, NULL);
+	hand_over_started_input(read.buffer, stage_buffer_read, &read);
 
-	/*
-	 * staging takes the I/O from the statement; if it fails, the session
-	 * keeps it
-	 */
-	ResourceOwnerEnlarge(CurrentResourceOwner);
-	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
-	PG_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
-	{
-		stage_read(pgaio_io_acquire(CurrentResourceOwner, NULL), rel, blockno, &buffer, 1, false,
-				   &iow);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(keep_io_at_error, Int32GetDatum(buffer));
-	hand_over_started(buffer);
-	/* which may wait, and be cancelled */
-	submit_if_needed(rel);
-
-	relation_close(rel, AccessShareLock);
+	relation_close(read.rel, AccessShareLock);
 
 	PG_RETURN_VOID();
 }
@@ -278,74 +267,164 @@ abandon_read(ReadBuffersOperation *operation)
 }
 
 static void
-put_started_read(FunctionCallInfo fcinfo, const StartedRead *read, BlockNumber start,
+put_started_read(Row *row, const StartedRead *read, BlockNumber start,
 				 const Buffer *buffers)
 {
 	Datum		numbers[MAX_IO_COMBINE_LIMIT];
-	Row			row = {0};
 	ArrayType  *array;
 
 	for (int i = 0; i < read->nblocks; i++)
 		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
 	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
 
-	row_add(&row, Int32GetDatum(read->offset));
-	row_add(&row, Int32GetDatum(start + read->offset));
-	row_add(&row, BoolGetDatum(read->io_reqd));
-	row_add(&row, BoolGetDatum(read->foreign_io));
-	row_add(&row, Int32GetDatum(read->nblocks));
-	row_add(&row, PointerGetDatum(array));
-	row_put(fcinfo, &row);
+	row_set(row, "blockoff", Int32GetDatum(read->offset));
+	row_set(row, "blocknum", Int32GetDatum(start + read->offset));
+	row_set(row, "io_reqd", BoolGetDatum(read->io_reqd));
+	row_set(row, "foreign_io", BoolGetDatum(read->foreign_io));
+	row_set(row, "nblocks", Int32GetDatum(read->nblocks));
+	row_set(row, "buf", PointerGetDatum(array));
+	row_put(row);
 	pfree(array);
 }
 
-/*
- * Reads a range of blocks by as many operations as it takes; one row is one
- * operation.  All blocks are pinned at once, so at most half of the buffer pool can
- * be asked for.
- */
-static Datum
-read_range(FunctionCallInfo fcinfo, bool wait)
+/* Is nobody in possession of an advisory lock? */
+static bool
+advisory_lock_is_free(int64 key)
 {
-	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
-	int32		start = PG_GETARG_INT32(1);
-	int32		nblocks = PG_GETARG_INT32(2);
-	int			pool = RelationUsesLocalBuffers(rel) ? num_temp_buffers : NBuffers;
-	bool		batch_was_open = false;
-	List	   *reads = NIL;
-	Buffer	   *buffers;
+	if (!DatumGetBool(DirectFunctionCall1(pg_try_advisory_lock_shared_int8, Int64GetDatum(key))))
+		return false;
+	(void) DirectFunctionCall1(pg_advisory_unlock_shared_int8, Int64GetDatum(key));
 
-	check_range("nblocks", nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
-	check_block_range(rel, MAIN_FORKNUM, start, nblocks);
-	InitMaterializedSRF(fcinfo, 0);
+	return true;
+}
+
+/*
+ * Waits until an advisory lock is free, at most for the hold timeout: others may wait
+ * for what this session has staged.
+ */
+static void
+await_advisory_lock(int64 key)
+{
+	static uint32 wait_event = 0;
+	IoTime		limit = io_now() + filters_hold_timeout();
+
+	if (wait_event == 0)
+		wait_event = WaitEventExtensionNew("IoStaged");
+	while (!advisory_lock_is_free(key) && io_now() < limit)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LOCK_LOOK_EVERY, wait_event);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* The arguments of the functions that read a range, and what they have started. */
+typedef struct RangeRead
+{
+	Relation	rel;
+	int32		start;
+	int32		nblocks;
+	Buffer	   *buffers;
+	List	   *reads;			/* of StartedRead */
+	int			nreads;			/* how many need I/O */
+} RangeRead;
+
+/*
+ * Opens the range of blocks that arguments name.  All blocks are pinned at once, so at
+ * most half of the buffer pool can be asked for.
+ */
+static RangeRead
+open_range(FunctionCallInfo fcinfo)
+{
+	RangeRead	range = {
+		.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock),
+		.start = PG_GETARG_INT32(1),
+		.nblocks = PG_GETARG_INT32(2)
+	};
+	int			pool = RelationUsesLocalBuffers(range.rel) ? num_temp_buffers : NBuffers;
+
+	check_range("nblocks", range.nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
+	check_block_range(range.rel, MAIN_FORKNUM, range.start, range.nblocks);
+
+	return range;
+}
+
+/* Starts to read a range, by as many operations as it takes. */
+static void
+start_range(RangeRead *range)
+{
+	StartedRead *read;
 
 	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
-	buffers = palloc0_array(Buffer, nblocks);
-	for (int done = 0; done < nblocks; done += ((StartedRead *) llast(reads))->nblocks)
+	range->buffers = palloc0_array(Buffer, range->nblocks);
+	for (int done = 0; done < range->nblocks; done += read->nblocks)
 	{
 		CHECK_FOR_INTERRUPTS();
-		reads = lappend(reads, start_read(rel, start, done, nblocks, buffers));
+		read = start_read(range->rel, range->start, done, range->nblocks, range->buffers);
+		range->reads = lappend(range->reads, read);
+		range->nreads += read->io_reqd;
 	}
-	submit_if_needed(rel);
+}
 
-	/* the retry of a short read must not be staged */
-	if (wait)
-		batch_was_open = suspend_batch();
-	foreach_ptr(StartedRead, read, reads)
+/*
+ * Waits for the reads of a range, or abandons them, adds a row for each to "row" unless
+ * it is NULL, and lets the buffers and the relation go.
+ */
+static void
+end_range(RangeRead *range, bool wait, Row *row)
+{
+	foreach_ptr(StartedRead, read, range->reads)
 	{
 		if (read->io_reqd && wait)
 			(void) WaitReadBuffers(&read->operation);
 		else if (read->io_reqd)
 			abandon_read(&read->operation);
-		put_started_read(fcinfo, read, start, buffers);
+		if (row != NULL)
+			put_started_read(row, read, range->start, range->buffers);
 	}
-	resume_batch(batch_was_open);
+	for (int i = 0; i < range->nblocks; i++)
+		ReleaseBuffer(range->buffers[i]);
+	relation_close(range->rel, AccessShareLock);
+}
 
-	for (int i = 0; i < nblocks; i++)
-		ReleaseBuffer(buffers[i]);
-	relation_close(rel, AccessShareLock);
+/*
+ * Reads a range of blocks; one row is one operation.
+ */
+static Datum
+read_range(FunctionCallInfo fcinfo, bool wait)
+{
+	RangeRead	range = open_range(fcinfo);
+	Row		   *row = row_begin(fcinfo);
+	bool		batch_was_open = false;
+
+	start_range(&range);
+	/* the retry of a short read must not be staged */
+	if (wait)
+		batch_was_open = leave_batch();
+	end_range(&range, wait, row);
+	enter_batch_again(batch_was_open);
 
 	return (Datum) 0;
+}
+
+/*
+ * Stages reads of a range of blocks (StartReadBuffers) in batch mode, waits until nobody
+ * has an advisory lock, at most for "test_aio.hold_timeout", and submits the reads.
+ * Waits for them then if "wait_complete".  Returns how many reads were staged.
+ */
+Datum
+stage_reads(PG_FUNCTION_ARGS)
+{
+	RangeRead	range = open_range(fcinfo);
+
+	pgaio_enter_batchmode();
+	start_range(&range);
+	await_advisory_lock(PG_GETARG_INT64(3));
+	pgaio_exit_batchmode();
+	end_range(&range, PG_GETARG_BOOL(4), NULL);
+
+	PG_RETURN_INT32(range.nreads);
 }
 
 /*

@@ -1,5 +1,8 @@
 /*
- * Rows of results, whose columns are set one after another.
+ * Rows of results, whose columns are set by name.
+ *
+ * The SQL script alone says which columns there are and in which order.  A column
+ * that is not set is null.
  */
 #include "test_aio.h"
 
@@ -8,60 +11,98 @@
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
-void
-row_add(Row *row, Datum value)
+struct Row
 {
-	row->values[row->n++] = value;
+	TupleDesc	desc;
+	Tuplestorestate *store;		/* NULL: the function returns a single row */
+	int			next;			/* probably the next column to be set */
+	Datum	   *values;
+	bool	   *nulls;
+};
+
+static void
+row_clear(Row *row)
+{
+	row->next = 0;
+	memset(row->nulls, true, row->desc->natts * sizeof(bool));
 }
 
 /*
- * Adds a column that is null unless its value is known.
+ * Begins the rows of the calling function: of a set, or the only one.
+ */
+Row *
+row_begin(FunctionCallInfo fcinfo)
+{
+	Row		   *row = palloc0_object(Row);
+
+	if (fcinfo->flinfo->fn_retset)
+	{
+		ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+		InitMaterializedSRF(fcinfo, 0);
+		row->desc = rsinfo->setDesc;
+		row->store = rsinfo->setResult;
+	}
+	else if (get_call_result_type(fcinfo, NULL, &row->desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	row->values = palloc0_array(Datum, row->desc->natts);
+	row->nulls = palloc_array(bool, row->desc->natts);
+	row_clear(row);
+
+	return row;
+}
+
+void
+row_set(Row *row, const char *column, Datum value)
+{
+	for (int i = 0; i < row->desc->natts; i++)
+	{
+		int			at = (row->next + i) % row->desc->natts;
+
+		if (strcmp(NameStr(TupleDescAttr(row->desc, at)->attname), column) != 0)
+			continue;
+		row->values[at] = value;
+		row->nulls[at] = false;
+		row->next = at + 1;
+		return;
+	}
+	elog(ERROR, "the function's result has no column \"%s\"", column);
+}
+
+void
+row_set_if(Row *row, const char *column, bool known, Datum value)
+{
+	if (known)
+		row_set(row, column, value);
+}
+
+void
+row_set_text(Row *row, const char *column, const char *text)
+{
+	if (text !=NULL)
+		row_set(row, column, CStringGetTextDatum(text));
+}
+
+void
+row_set_file(Row *row, bool known, const RelFileLocator *rlocator)
+{
+	row_set_if(row, "reltablespace", known, ObjectIdGetDatum(rlocator->spcOid));
+	row_set_if(row, "reldatabase", known, ObjectIdGetDatum(rlocator->dbOid));
+	row_set_if(row, "relfilenode", known, ObjectIdGetDatum(rlocator->relNumber));
+}
+
+/*
+ * Adds the row to the set, and begins the next one.
  */
 void
-row_add_if(Row *row, bool known, Datum value)
+row_put(Row *row)
 {
-	row->nulls[row->n] = !known;
-	row_add(row, value);
-}
-
-void
-row_add_text(Row *row, const char *text)
-{
-	row_add_if(row, text !=NULL, text !=NULL ? CStringGetTextDatum(text) : (Datum) 0);
-}
-
-void
-row_add_nulls(Row *row, int n)
-{
-	while (n-- > 0)
-		row_add_if(row, false, (Datum) 0);
-}
-
-void
-row_add_file(Row *row, bool known, const RelFileLocator *rlocator)
-{
-	row_add_if(row, known, ObjectIdGetDatum(rlocator->spcOid));
-	row_add_if(row, known, ObjectIdGetDatum(rlocator->dbOid));
-	row_add_if(row, known, ObjectIdGetDatum(rlocator->relNumber));
-}
-
-void
-row_put(FunctionCallInfo fcinfo, Row *row)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	Assert(row->n == rsinfo->setDesc->natts);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+	tuplestore_putvalues(row->store, row->desc, row->values, row->nulls);
+	row_clear(row);
 }
 
 Datum
-row_result(FunctionCallInfo fcinfo, Row *row)
+row_result(Row *row)
 {
-	TupleDesc	tupdesc;
-
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	Assert(row->n == tupdesc->natts);
-
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), row->values, row->nulls));
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(row->desc), row->values, row->nulls));
 }

@@ -22,6 +22,9 @@ PG_FUNCTION_INFO_V1(io_settle);
 #define LONG_NAP_US 1000
 #define SHORT_NAPS 200
 
+/* of a wait event, the bits that tell its class */
+#define WAIT_EVENT_CLASS_MASK 0xFF000000U
+
 /*
  * Returns how often the kernel has switched to or from a process, or -1 unless the
  * process sleeps.
@@ -53,9 +56,20 @@ switches_of_sleeper(int pid)
 }
 
 /*
+ * Returns whether a process with this wait event waits for the kernel: for a read, for
+ * example of a slow file system, or for a moment, since a spinlock was taken.
+ */
+static bool
+wakes_by_itself(uint32 wait_event)
+{
+	return wait_event == WAIT_EVENT_SPIN_DELAY ||
+		((wait_event & WAIT_EVENT_CLASS_MASK) == PG_WAIT_IO && wait_event != WAIT_EVENT_AIO_IO_COMPLETION);
+}
+
+/*
  * Returns how often the kernel has switched to or from the server's processes, or
- * -1 unless all but this one sleep.  Whoever is woken no longer sleeps, even if it
- * has not run yet.  Whoever has found a spinlock taken sleeps for a moment only.
+ * -1 unless all but this one sleep until another process wakes them.  A process that is
+ * woken no longer sleeps, even if it has not run yet.
  */
 static int64
 switches_of_sleepers(void)
@@ -70,7 +84,7 @@ switches_of_sleepers(void)
 
 		if (pid == 0 || pid == MyProcPid)
 			continue;
-		if (*(volatile uint32 *) &proc->wait_event_info == WAIT_EVENT_SPIN_DELAY)
+		if (wakes_by_itself(*(volatile uint32 *) &proc->wait_event_info))
 			return -1;
 		switches = switches_of_sleeper(pid);
 		if (switches < 0)

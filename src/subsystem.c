@@ -6,8 +6,6 @@
  */
 #include "subsystem.h"
 
-#include <dlfcn.h>
-
 #include "aio/method.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -30,18 +28,6 @@ raise_unavailable(const Unavailable *unavailable)
 			 errmsg("%s", unavailable->message),
 			 unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
 			 unavailable->hint ? errhint("%s", unavailable->hint) : 0));
-}
-
-/*
- * Returns the file that this library was loaded from: by the address of an object,
- * as another library may have a function of the same name.
- */
-const char *
-library_path(void)
-{
-	Dl_info		info;
-
-	return dladdr(&subsystems, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
 }
 
 /*
@@ -71,7 +57,8 @@ request_memory(void)
 		if (subsystem->memory == NULL)
 			continue;
 		RequestAddinShmemSpace(subsystem->size(subsystem->by_handles ? io_expected_handles() : 0));
-		RequestNamedLWLockTranche(subsystem->memory, 1);
+		if (subsystem->has_lock)
+			RequestNamedLWLockTranche(subsystem->memory, 1);
 	}
 	memory_requested = true;
 }
@@ -97,7 +84,8 @@ set_up_memory(Subsystem *subsystem)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	*subsystem->address = ShmemInitStruct(subsystem->memory, subsystem->size(nhandles), &found);
 	if (!found)
-		subsystem->set_up(nhandles, &GetNamedLWLockTranche(subsystem->memory)->lock);
+		subsystem->set_up(nhandles, subsystem->has_lock ?
+						  &GetNamedLWLockTranche(subsystem->memory)->lock : NULL);
 	LWLockRelease(AddinShmemInitLock);
 
 	return true;

@@ -9,13 +9,23 @@
 
 #include "storage/lwlock.h"
 
-#define MAX_SUBSYSTEMS 4
+#define MAX_SUBSYSTEMS 5
+
+/* Why something cannot be done in this server. */
+typedef struct Unavailable
+{
+	int			sqlerrcode;
+	const char *message;
+	const char *reason;			/* or NULL */
+	const char *hint;			/* or NULL */
+} Unavailable;
 
 typedef struct Subsystem
 {
 	const char *name;			/* in messages, such as "I/O gate" */
-	const char *memory;			/* name of its shared memory and of its lock,
-								 * NULL if it has none */
+	const char *memory;			/* name of its shared memory, NULL if it has
+								 * none */
+	bool		has_lock;		/* a lock of the same name, given to set_up() */
 	void	  **address;		/* where it keeps the address of that memory */
 
 	/*
@@ -45,6 +55,7 @@ extern void subsystem_register(Subsystem *subsystem);
 extern void subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint);
 
 /* at any time */
+pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 extern void require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem);
 extern void require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem);
 

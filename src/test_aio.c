@@ -20,14 +20,13 @@ void		_PG_init(void);
 void
 _PG_init(void)
 {
-	session_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
 	filters_init();
-	kept_init();
 	injection_points_init();
 	gate_init();
+	buffer_io_init();
 	trace_init();
 	MarkGUCPrefixReserved("test_aio");
 }

@@ -59,8 +59,8 @@ class Devices(unittest.TestCase):
 
     def test_named(self) -> None:
         assert (preset := devices.named("gp3")) and (other := devices.named("2ms"))
-        self.assertEqual(preset.call(), "SELECT io_device('1ms', 3, 0, 131072000)")
-        self.assertEqual(other.call(), "SELECT io_device('2ms', 64, 0, NULL)")
+        self.assertEqual(preset.call(), "SELECT io_device(NULL, '1ms', 3, 0, 131072000, everybody => true)")
+        self.assertEqual(other.call(), "SELECT io_device(NULL, '2ms', 64, 0, NULL, everybody => true)")
         self.assertIsNone(devices.named("none"))
         with self.assertRaises(ValueError):
             devices.named("1ms', 1); DROP TABLE t; --")

@@ -9,11 +9,8 @@
  */
 #include "aio/method.h"
 
-#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/condition_variable.h"
-#include "storage/ipc.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 const IoMethodOps *io_server_ops;
@@ -23,16 +20,16 @@ static const IoInterceptor *io_interceptor;
 static IoMethodOps our_ops;
 
 bool
-io_is_captured(PgAioHandle *ioh)
+io_is_intercepted(PgAioHandle *ioh)
 {
-	return io_interceptor != NULL && io_interceptor->has(ioh, ioh->generation);
+	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, ioh->generation);
 }
 
 bool
 io_is_delayed(PgAioHandle *ioh, uint64 generation)
 {
-	return io_interceptor != NULL && io_interceptor->has(ioh, generation) &&
-		io_interceptor->delays(ioh);
+	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation) &&
+		io_interceptor->has_delayed(ioh);
 }
 
 static bool
@@ -40,7 +37,7 @@ needs_synchronous_execution(PgAioHandle *ioh)
 {
 	bool		synchronous = false;
 
-	if (io_interceptor == NULL || !io_interceptor->decide(ioh))
+	if (io_interceptor == NULL || !io_interceptor->intercept(ioh))
 		synchronous = io_server_ops->needs_synchronous_execution != NULL &&
 			io_server_ops->needs_synchronous_execution(ioh);
 
@@ -60,7 +57,7 @@ submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 }
 
 /*
- * Waits for a read that an I/O method without wait_one has in hand: the method
+ * Waits for a read that an I/O method without wait_one executes: the method
  * completes it without our help.
  */
 static void
@@ -78,7 +75,7 @@ wait_for_method(PgAioHandle *ioh, uint64 generation)
 static void
 wait_for_read(PgAioHandle *ioh, uint64 generation)
 {
-	if (io_interceptor != NULL && io_interceptor->has(ioh, generation))
+	if (io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation))
 		io_interceptor->wait(ioh, generation);
 	else if (io_server_ops->wait_one != NULL)
 		io_server_ops->wait_one(ioh, generation);
@@ -86,42 +83,27 @@ wait_for_read(PgAioHandle *ioh, uint64 generation)
 		wait_for_method(ioh, generation);
 }
 
-/* An error, or the end of the process, ends the wait for a read. */
-static void
-wait_ends_early(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
-{
-	io_listener->wait_ends();
-}
-
-/*
- * IoMethodOps.wait_one.  The server may wait within PG_ENSURE_ERROR_CLEANUP(), which
- * wants the exit callbacks at its end to be those at its beginning.
- */
+/* IoMethodOps.wait_one */
 static void
 wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
-	if (io_listener == NULL || !io_listener->wait_begins(ioh, ref_generation))
-	{
-		wait_for_read(ioh, ref_generation);
-		return;
-	}
+	IoWait		wait;
+	bool		is_told = io_listener != NULL &&
+		io_listener->wait_begins(ioh, ref_generation, &wait);
 
-	PG_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
-	{
-		wait_for_read(ioh, ref_generation);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(wait_ends_early, (Datum) 0);
-	io_listener->wait_ends();
+	wait_for_read(ioh, ref_generation);
+	if (is_told)
+		io_listener->wait_ends(&wait);
 }
 
 #ifdef IO_METHOD_HAS_CHECK_ONE
 static void
 check_one(PgAioHandle *ioh, uint64 ref_generation)
 {
-	bool		captured = io_interceptor != NULL &&
-		io_interceptor->has(ioh, ref_generation);
+	bool		intercepted = io_interceptor != NULL &&
+		io_interceptor->has_intercepted(ioh, ref_generation);
 
-	if (io_server_ops->check_one != NULL && !captured)
+	if (io_server_ops->check_one != NULL && !intercepted)
 		io_server_ops->check_one(ioh, ref_generation);
 }
 #endif

@@ -12,6 +12,8 @@
 
 #include "test_aio.h"
 
+#include "aio/clock.h"
+
 /*
  * Keeps reads from the I/O method.  Every function is called in the process
  * that stages, submits or waits for the read; submit in a critical section.
@@ -19,19 +21,27 @@
 typedef struct IoInterceptor
 {
 	/*
-	 * returns whether this staged read is to be captured; asked again, the
-	 * same
+	 * Returns whether to intercept this staged read.  Repeated calls give the
+	 * same answer.
 	 */
-	bool		(*decide) (PgAioHandle *ioh);
-	/* returns whether this use of a handle has been captured */
-	bool		(*has) (PgAioHandle *ioh, uint64 generation);
-	/* returns whether it holds or delays this captured read, or has */
-	bool		(*delays) (PgAioHandle *ioh);
-	/* takes the captured ones, gives the others to io_server_ops */
+	bool		(*intercept) (PgAioHandle *ioh);
+	/* returns whether this use of a handle has been intercepted */
+	bool		(*has_intercepted) (PgAioHandle *ioh, uint64 generation);
+	/* returns whether this intercepted read is or was held or on a device */
+	bool		(*has_delayed) (PgAioHandle *ioh);
+	/* takes the intercepted ones, gives the others to io_server_ops */
 	int			(*submit) (uint16 num_staged_ios, PgAioHandle **staged_ios);
-	/* waits until a captured read is no longer in flight */
+	/* waits until an intercepted read is no longer in flight */
 	void		(*wait) (PgAioHandle *ioh, uint64 generation);
 } IoInterceptor;
+
+/* A process's wait for a read, as a listener keeps it. */
+typedef struct IoWait
+{
+	uint64		seq;
+	IoTime		start;
+	int			place;
+} IoWait;
 
 /*
  * Is told what happens to reads.  It allocates nothing and raises no error.
@@ -42,9 +52,13 @@ typedef struct IoListener
 	void		(*staged) (PgAioHandle *ioh, bool synchronous);
 	/* this process submits what it has staged */
 	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
-	/* this process waits; false: wait_ends is not called */
-	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation);
-	void		(*wait_ends) (void);
+
+	/*
+	 * This process waits.  False: wait_ends is not called; nor is it when an
+	 * error or the end of the process ends the wait.
+	 */
+	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation, IoWait *wait);
+	void		(*wait_ends) (const IoWait *wait);
 } IoListener;
 
 /* the table that the server would use without us */
@@ -67,7 +81,7 @@ extern const char *io_handles_unavailable(void);
 extern void io_set_interceptor(const IoInterceptor *interceptor);
 extern void io_set_listener(const IoListener *listener);
 
-extern bool io_is_captured(PgAioHandle *ioh);
+extern bool io_is_intercepted(PgAioHandle *ioh);
 extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
 
 #endif							/* TEST_AIO_METHOD_H */

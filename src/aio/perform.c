@@ -1,5 +1,5 @@
 /*
- * Performing and completing captured reads, in any process; and the results
+ * Performing and completing intercepted reads, in any process; and the results
  * that a read can be given.
  *
  * A process may complete another process's read: I/O workers do nothing else.
@@ -92,7 +92,7 @@ read_file(PgAioHandle *ioh, int fd)
 
 /*
  * Opens the file of a read, performs the read and closes the file again.  Returns
- * the number of bytes, or a negative errno.
+ * the number of bytes, or a negative errno.  What is no regular file does not block.
  *
  * The server's own pgaio_io_reopen() raises errors and allocates memory, which
  * nothing may do here.
@@ -106,7 +106,7 @@ open_and_read(PgAioHandle *ioh)
 										  td->smgr.is_temp ? ioh->owner_procno : INVALID_PROC_NUMBER,
 										  td->smgr.forkNum);
 	char		path[MAXPGPATH];
-	int			flags = O_RDONLY | O_CLOEXEC;
+	int			flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 	CommandDest dest;
 	int			fd;
 	int			result;
@@ -171,9 +171,7 @@ complete(PgAioHandle *ioh, int result)
 	CommandDest dest = io_silence_client();
 
 	error_context_stack = &context;
-	START_CRIT_SECTION();
 	pgaio_io_process_completion(ioh, result);
-	END_CRIT_SECTION();
 	error_context_stack = context.previous;
 	whereToSendOutput = dest;
 }
@@ -191,19 +189,19 @@ io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
 }
 
 /*
- * Performs a read that the caller has taken for itself, and completes it, not
- * before "not_before".  "result", if there is one, is a number of bytes to which
- * the read is cut, or a negative errno.
+ * Performs a read that the caller has claimed, and completes it, not before
+ * "not_before".  "result", if there is one, is a number of bytes to which the read
+ * is cut, or a negative errno.
  *
- * Nobody else completes a read that has been taken, so nothing here can fail,
- * end the process, wait for another process or write to a client.  That holds
- * in a critical section and while the process exits, too.  A file that cannot be
- * opened makes the read fail, as it does for the server.
+ * Nobody else completes a claimed read.  So this is called in a critical section, as
+ * the server's own completions are: nothing here is meant to fail, and a library whose
+ * hook does fail here causes a PANIC instead of a read that never ends.  A file that
+ * cannot be opened makes the read fail, as it does for the server.
  */
 void
 io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
 {
-	Assert(InterruptHoldoffCount > 0 || CritSectionCount > 0);
+	Assert(CritSectionCount > 0);
 
 	if (!has_result || result >= 0)
 		result = shortened(ioh, open_and_read(ioh), has_result, result);

@@ -1,5 +1,5 @@
 /*
- * Performing and completing captured reads, in any process; and the results
+ * Performing and completing intercepted reads, in any process; and the results
  * that a read can be given.
  */
 #ifndef TEST_AIO_PERFORM_H

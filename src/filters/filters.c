@@ -1,15 +1,14 @@
 /*
- * io_hold() and io_fail(): filters that the gate carries out.
+ * io_hold() and io_fail(): filters that the gate carries out; and the arguments that
+ * are alike in all functions of the gate.
  *
- * Filters concern the reads of all sessions.  They end with the session that has
- * made them, unless it asked for them to be kept.
+ * Filters concern the reads of all sessions.  A filter ends with its holder, the
+ * session that has made it, unless that session asked for it to be kept.
  */
 #include "filters/filters.h"
 
 #include "aio/perform.h"
 #include "common/relpath.h"
-#include "funcapi.h"
-#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
@@ -20,6 +19,7 @@ PG_FUNCTION_INFO_V1(io_filters_get);
 static const char *const kind_names[] = {
 	[FILTER_HOLD] = "hold",
 	[FILTER_FAIL] = "fail",
+	[FILTER_DEVICE] = "device",
 	[FILTER_COMPLETION_WAIT] = "completion_wait",
 	[FILTER_SHORT_READ] = "short_read",
 	[FILTER_REOPEN] = "reopen",
@@ -29,12 +29,40 @@ static const char *const kind_names[] = {
  * Reads an optional number that is at least "minimum", or returns "missing".
  */
 static int64
-get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
+count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
 {
 	if (PG_ARGISNULL(arg))
 		return missing;
 	check_range(name, PG_GETARG_INT32(arg), minimum, PG_INT32_MAX);
 	return PG_GETARG_INT32(arg);
+}
+
+static bool
+flag_arg(FunctionCallInfo fcinfo, int arg)
+{
+	return !PG_ARGISNULL(arg) && PG_GETARG_BOOL(arg);
+}
+
+/*
+ * Reads which reads a filter is about: "rel", and from first_arg on blockno, fork, pid,
+ * skip, times, keep, everybody.
+ */
+void
+filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
+{
+	filter->match = io_match_rel_arg(fcinfo, rel_arg);
+	io_match_block_arg(fcinfo, first_arg, PG_GETARG_INT64(first_arg), &filter->match);
+	io_match_fork_arg(fcinfo, first_arg + 1, &filter->match);
+	io_match_pid_arg(fcinfo, first_arg + 2, &filter->match);
+	filter->skip = count_arg(fcinfo, first_arg + 3, "skip", 0, 0);
+	filter->times = count_arg(fcinfo, first_arg + 4, "times", 1, -1);
+	if (flag_arg(fcinfo, first_arg + 5))
+		filter->holder = 0;
+	if (!filter->match.has_rel && filter->match.pid == 0 && !flag_arg(fcinfo, first_arg + 6))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("neither a relation nor a process is named"),
+				 errhint("Set \"everybody\" to true for the reads of all relations by all processes.")));
 }
 
 /*
@@ -44,19 +72,12 @@ get_count(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64
 Datum
 io_hold(PG_FUNCTION_ARGS)
 {
-	Filter		filter = {.kind = FILTER_HOLD};
+	Filter		filter = filter_of_kind(FILTER_HOLD);
 
 	require_filter_kind(fcinfo, filter.kind);
+	filter_match_args(fcinfo, 0, 1, &filter);
 
-	filter.match = io_match_rel_arg(fcinfo, 0);
-	io_match_block_arg(fcinfo, 1, PG_GETARG_INT64(1), &filter.match);
-	io_match_fork_arg(fcinfo, 2, &filter.match);
-	io_match_pid_arg(fcinfo, 3, &filter.match);
-	filter.times = get_count(fcinfo, 4, "max_reads", 1, -1);
-	filter.holder = filters_holder_arg(fcinfo, 5);
-	filter.longest = filters_hold_timeout();
-
-	PG_RETURN_INT32(filters_add(&filter));
+	PG_RETURN_INT32(filters_put(&filter));
 }
 
 /*
@@ -67,64 +88,64 @@ io_hold(PG_FUNCTION_ARGS)
 Datum
 io_fail(PG_FUNCTION_ARGS)
 {
-	Filter		filter = {.kind = FILTER_FAIL,.has_result = true};
+	Filter		filter = filter_of_kind(FILTER_FAIL);
 
 	require_filter_kind(fcinfo, filter.kind);
-
-	filter.match = io_match_rel_arg(fcinfo, 0);
 	check_not_null("result", PG_ARGISNULL(1));
+	filter.has_result = true;
 	filter.result = PG_GETARG_INT32(1);
 	check_io_result(filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
 				(errmsg("matching reads end after %d bytes", filter.result),
 				 errhint("For an error, negate its number: -errno_from_string('EIO').")));
-	io_match_block_arg(fcinfo, 2, PG_GETARG_INT64(2), &filter.match);
-	io_match_pid_arg(fcinfo, 3, &filter.match);
-	filter.skip = get_count(fcinfo, 4, "skip", 0, 0);
-	filter.times = get_count(fcinfo, 5, "times", 1, -1);
-	io_match_fork_arg(fcinfo, 6, &filter.match);
-	filter.holder = filters_holder_arg(fcinfo, 7);
+	filter_match_args(fcinfo, 0, 2, &filter);
 
-	PG_RETURN_INT32(filters_add(&filter));
-}
-
-static Datum
-end_filters_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
-{
-	require_filter_kind(fcinfo, kind);
-
-	PG_RETURN_INT32(filters_end(kind, get_count(fcinfo, 0, "filter", 1, 0)));
+	PG_RETURN_INT32(filters_put(&filter));
 }
 
 /*
- * Ends this filter of io_hold(), or all of them, of any session.  Reads that
- * are held stay held.  Returns how many filters have ended.
+ * Ends this filter of a kind, of any session; without a number those of this session,
+ * or with "everybody" those of all sessions.  Returns how many filters have ended.
+ */
+Datum
+filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
+{
+	int			id;
+
+	require_filter_kind(fcinfo, kind);
+	id = count_arg(fcinfo, 0, "filter", 1, 0);
+
+	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1)));
+}
+
+/*
+ * Ends filters of io_hold(); see filters_end_by_args().  Reads that are held stay held.
  */
 Datum
 io_hold_end(PG_FUNCTION_ARGS)
 {
-	return end_filters_of_kind(fcinfo, FILTER_HOLD);
+	return filters_end_by_args(fcinfo, FILTER_HOLD);
 }
 
 /*
- * Ends this filter of io_fail(), or all of them, of any session.  Reads that
- * have been submitted keep the result that was chosen for them.  Returns how
- * many filters have ended.
+ * Ends filters of io_fail(); see filters_end_by_args().  Reads that have been submitted
+ * keep the result that was chosen for them.
  */
 Datum
 io_fail_end(PG_FUNCTION_ARGS)
 {
-	return end_filters_of_kind(fcinfo, FILTER_FAIL);
+	return filters_end_by_args(fcinfo, FILTER_FAIL);
 }
 
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {
 	CountedFilter *filters = palloc_array(CountedFilter, MAX_FILTERS);
+	Row		   *row;
 
 	require_subsystem_to_look(fcinfo, &filters_subsystem);
-	InitMaterializedSRF(fcinfo, 0);
+	row = row_begin(fcinfo);
 
 	filters_copy(filters);
 
@@ -132,28 +153,28 @@ io_filters_get(PG_FUNCTION_ARGS)
 	{
 		const Filter *filter = &filters[i].filter;
 		const IoMatch *match = &filter->match;
-		Row			row = {0};
 
 		if (filter->kind == FILTER_NONE)
 			continue;
 
-		row_add(&row, Int32GetDatum(filter->id));
-		row_add_text(&row, kind_names[filter->kind]);
-		row_add_file(&row, match->has_rel, &match->rlocator);
-		row_add_text(&row, match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
-		row_add_if(&row, match->has_block, Int64GetDatum(match->block));
-		row_add_if(&row, match->pid != 0, Int32GetDatum(match->pid));
-		row_add_if(&row, filter->has_result, Int32GetDatum(filter->result));
-		row_add(&row, Int64GetDatum(filter->skip));
-		row_add_if(&row, filter->times >= 0, Int64GetDatum(filter->times));
-		row_add(&row, Int64GetDatum(filters[i].matched));
-		row_add(&row, Int64GetDatum(filters[i].fired));
-		row_add(&row, Int64GetDatum(filters[i].escaped));
-		row_add_text(&row, escape_reason(filters[i].why_escaped));
-		row_add_if(&row, filter->longest != 0, Int64GetDatum(filter->longest / NS_PER_MS));
-		row_add_if(&row, filter->holder != 0, Int32GetDatum(filter->holder));
+		row_set(row, "filter", Int32GetDatum(filter->id));
+		row_set_text(row, "kind", kind_names[filter->kind]);
+		row_set_file(row, match->has_rel, &match->rlocator);
+		row_set_text(row, "fork", match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
+		row_set_if(row, "blockno", match->has_block, Int64GetDatum(match->block));
+		row_set_if(row, "pid", match->pid != 0, Int32GetDatum(match->pid));
+		row_set_if(row, "result", filter->has_result, Int32GetDatum(filter->result));
+		row_set(row, "skip", Int64GetDatum(filter->skip));
+		row_set_if(row, "times", filter->times >= 0, Int64GetDatum(filter->times));
+		row_set(row, "matched", Int64GetDatum(filters[i].matched));
+		row_set(row, "fired", Int64GetDatum(filters[i].fired));
+		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
+		row_set_text(row, "why_bypassed", bypass_reason(filters[i].why_bypassed));
+		row_set_if(row, "hold_timeout", filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT || filter->kind == FILTER_DEVICE,
+				   Int64GetDatum(filter->longest / NS_PER_MS));
+		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
 
-		row_put(fcinfo, &row);
+		row_put(row);
 	}
 
 	return (Datum) 0;

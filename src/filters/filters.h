@@ -1,10 +1,9 @@
 /*
- * Which reads are held or fail: one table of filters for io_hold(),
- * io_fail() and the inj_ functions.
+ * Which reads are held, fail, or are served by a simulated device: one table of
+ * filters for io_hold(), io_fail(), io_device() and the inj_ functions.
  *
- * The filters say which reads are held, and which end with a chosen result.  They
- * carry nothing out.  That is left to the gate, and on servers that have them to the
- * injection points.
+ * The filters carry nothing out.  That is left to the gate, and on servers without
+ * it to the injection points, if there are any.
  */
 #ifndef TEST_AIO_FILTERS_H
 #define TEST_AIO_FILTERS_H
@@ -17,11 +16,16 @@
 
 #define MAX_FILTERS		64
 
+/* devices among them: each has a queue */
+#define MAX_DEVICES		8
+#define MAX_QUEUE_DEPTH	1024
+
 typedef enum FilterKind
 {
 	FILTER_NONE = 0,			/* not in use */
 	FILTER_HOLD,				/* io_hold() */
 	FILTER_FAIL,				/* io_fail() */
+	FILTER_DEVICE,				/* io_device() */
 	FILTER_COMPLETION_WAIT,		/* inj_io_completion_wait() */
 	FILTER_SHORT_READ,			/* inj_io_short_read_attach() */
 	FILTER_REOPEN,				/* inj_io_reopen_attach() */
@@ -29,52 +33,72 @@ typedef enum FilterKind
 
 #define FILTER_KINDS		(FILTER_REOPEN + 1)
 
+/* what a simulated device is like */
+typedef struct DeviceSpeed
+{
+	IoTime		latency;
+	int			depth;
+	double		jitter;
+	int64		bytes_per_second;	/* 0: no limit */
+} DeviceSpeed;
+
 typedef struct Filter
 {
 	FilterKind	kind;
 	int			id;
-	int			holder;			/* pid; 0: nobody, it outlives its session */
-	int			maker;			/* pid */
-	Oid			database;		/* of the maker; a filter without a holder
-								 * ends with it */
+	int			holder;			/* pid of the session that it ends with; 0: none */
+	int			maker;			/* pid of the session that has made it … */
+	TimestampTz maker_start;	/* … and when that session started */
 	IoMatch		match;
 	int64		skip;			/* this many first */
 	int64		times;			/* then so many; < 0: all */
 	bool		has_result;
 	int32		result;			/* of FILTER_FAIL and FILTER_SHORT_READ */
-	IoTime		longest;		/* of FILTER_HOLD and FILTER_COMPLETION_WAIT */
+
+	/* of those that make a read wait: FILTER_HOLD, _COMPLETION_WAIT, _DEVICE */
+	IoTime		longest;		/* no read waits longer */
+	IoTime		patience;		/* so long a process waits that cannot be
+								 * interrupted */
+	IoTime		made;
+
+	int			queue;			/* FILTER_DEVICE: index of its queue */
+	DeviceSpeed speed;			/* FILTER_DEVICE */
 } Filter;
 
 /* What is to be done about a read.  0: no filter says so. */
 typedef struct FilterEffect
 {
-	int			hold;			/* the filter that holds it */
-	FilterKind	hold_kind;
-	int			holder;			/* the hold ends with this backend, or is 0 */
-	IoTime		longest;		/* of the hold */
-	int			fail;			/* the filter that chooses its result */
+	int			hold_filter;
+	bool		injected;		/* held by inj_io_completion_wait() */
+	int			holder;			/* the hold ends with this session, or is 0 */
+	int			fail_filter;	/* chooses the result */
 	int32		result;
+	int			device_filter;
+	int			queue;			/* of the device */
+	IoTime		longest;		/* as of the hold, or else the device */
+	IoTime		patience;		/* likewise */
 } FilterEffect;
 
-/* Why a matching read was not captured; the reasons' texts are in table.c. */
-typedef enum FilterEscape
+/* Why a matching read was not intercepted, or not held; the texts are in table.c. */
+typedef enum FilterBypass
 {
-	ESCAPE_NONE = 0,
-	ESCAPE_PROCESS,				/* a process on which all others depend */
-	ESCAPE_CRITICAL,			/* in a critical section */
-	ESCAPE_EXIT,				/* the process exits */
-	ESCAPE_SHUTDOWN,			/* the server shuts down */
-	ESCAPE_NO_WORKER,			/* a device needs the gate's worker */
-} FilterEscape;
+	BYPASS_NONE = 0,
+	BYPASS_PROCESS,				/* a process on which all others depend */
+	BYPASS_CRITICAL,			/* in a critical section */
+	BYPASS_EXIT,				/* the process exits */
+	BYPASS_SHUTDOWN,			/* the server shuts down */
+	BYPASS_NO_WORKER,			/* a device needs the gate's worker */
+	BYPASS_WAITER,				/* the waiter cannot be interrupted */
+} FilterBypass;
 
-/* A filter as the view shows it. */
+/* A filter as the views show it. */
 typedef struct CountedFilter
 {
 	Filter		filter;
 	int64		matched;
 	int64		fired;
-	int64		escaped;		/* matching reads that were not captured */
-	FilterEscape why_escaped;	/* the last one */
+	int64		bypassed;		/* matching reads that went on all the same */
+	FilterBypass why_bypassed;	/* the last one */
 } CountedFilter;
 
 typedef enum FilterCarrier
@@ -89,38 +113,37 @@ typedef struct FilterHandler
 {
 	/* tells the user which matching reads it does not see */
 	void		(*tell_unseen) (void);
-	/* filters have changed: lets reads go on that none holds now */
-	void		(*changed) (void);
-	/* ends what else this session holds, as it exits */
-	void		(*session_ended) (int pid);
-	/* the filters without a holder of this database have been ended */
-	void		(*kept_ended) (Oid database);
+	/* filters have changed, perhaps because this session (0: none) exits */
+	void		(*changed) (int exiting);
 } FilterHandler;
 
 /* table.c: for carriers, which name themselves once shared memory is set up */
+extern LWLock *filters_lock(void);
 extern void filters_set_handler(const FilterHandler *gate);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
 extern bool filters_any(void);
 extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
-extern void filters_count_escape(PgAioHandle *ioh, FilterEscape reason);
-extern const char *escape_reason(FilterEscape reason);
-extern bool filter_holds(int id, PgAioHandle *ioh);
+extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
+extern const Filter *filter_in_force(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);
 extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
 
 /* table.c: for SQL functions */
 extern Subsystem filters_subsystem;
 extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
-extern int	filters_add(const Filter *filter);
-extern int	filters_replace(const Filter *filter);
-extern int	filters_end(FilterKind kind, int id);
+extern Filter filter_of_kind(FilterKind kind);
+extern int	filters_put(Filter *filter);
+extern int	filters_end(FilterKind kind, int id, bool made_here);
 extern void filters_end_with_session(void);
-extern void filters_end_kept(Oid database);
-extern int	filters_holder_arg(FunctionCallInfo fcinfo, int arg);
 extern void filters_copy(CountedFilter *copies);
+extern const char *bypass_reason(FilterBypass reason);
 
 /* the setting "test_aio.hold_timeout" as a time */
 extern IoTime filters_hold_timeout(void);
+
+/* filters.c: arguments that are alike in all functions */
+extern void filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter);
+extern Datum filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind);
 
 #endif							/* TEST_AIO_FILTERS_H */

@@ -2,8 +2,8 @@
  * The inj_ functions: filters that hold completions and change results.
  *
  * There is one filter of each kind.  Any session sets and ends it, and it outlives
- * its session.  On a server with injection points the process that completes a
- * read carries the filter out; elsewhere the gate does.
+ * its session.  The gate carries the filter out.  Where there is no gate, the process
+ * that completes a read does, on a server with injection points.
  */
 #include "filters/filters.h"
 
@@ -19,17 +19,18 @@ PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 static Filter
 make_filter(FilterKind kind)
 {
-	return (Filter)
-	{
-		.kind = kind,.match = io_match_all(),.times = -1
-	};
+	Filter		filter = filter_of_kind(kind);
+
+	filter.holder = 0;
+
+	return filter;
 }
 
 static Datum
 end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 {
 	require_filter_kind(fcinfo, kind);
-	(void) filters_end(kind, 0);
+	(void) filters_end(kind, 0, false);
 	PG_RETURN_VOID();
 }
 
@@ -49,8 +50,7 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 	io_match_pid_arg(fcinfo, 0, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
 	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &filter.match);
-	filter.longest = filters_hold_timeout();
-	(void) filters_replace(&filter);
+	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();
 }
@@ -81,7 +81,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 		filter.result = PG_GETARG_INT32(0);
 		check_io_result(filter.result);
 	}
-	(void) filters_replace(&filter);
+	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();
 }
@@ -107,7 +107,7 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("files are reopened only with \"io_method\" set to \"worker\"")));
-	(void) filters_replace(&filter);
+	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();
 }

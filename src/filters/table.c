@@ -4,6 +4,11 @@
  * Every read of every process asks for an effect, and few filters match.  So each
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
+ *
+ * "nfilters" and "version" are read without the lock.  Both are written under it, and
+ * its release is a barrier; a process that is told of a new filter, by a message or a
+ * lock, sees them.  A stale value means that a read which races with the change of a
+ * filter is judged by the filters of before.
  */
 #include "filters/filters.h"
 
@@ -17,17 +22,16 @@ typedef struct FilterCounts
 {
 	pg_atomic_uint64 matched;
 	pg_atomic_uint64 fired;
-	pg_atomic_uint64 escaped;	/* matching reads that were not captured */
-	FilterEscape why;			/* the last one */
+	pg_atomic_uint64 bypassed;
+	FilterBypass why;			/* the last one; a stale value is shown */
 } FilterCounts;
 
 typedef struct FilterTable
 {
-	LWLock	   *lock;			/* for the filters; counts need none */
+	LWLock	   *lock;			/* for the filters, and all that the gate has */
 
-	/* read without lock: how many filters, and has any of them changed? */
-	uint32		nfilters;
-	uint32		version;
+	volatile uint32 nfilters;
+	volatile uint32 version;
 
 	int			next_id;
 	Filter		filters[MAX_FILTERS];
@@ -49,6 +53,7 @@ static FilterCarrier carriers[FILTER_KINDS];
 static const Unavailable *kinds_unavailable[FILTER_KINDS];
 
 static int	hold_timeout = 60000;
+static int	uninterruptible_timeout = 1000;
 
 static Size
 table_size(uint32 nhandles pg_attribute_unused())
@@ -66,7 +71,7 @@ set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 	{
 		pg_atomic_init_u64(&table->counts[i].matched, 0);
 		pg_atomic_init_u64(&table->counts[i].fired, 0);
-		pg_atomic_init_u64(&table->counts[i].escaped, 0);
+		pg_atomic_init_u64(&table->counts[i].bypassed, 0);
 	}
 	ConditionVariableInit(&table->changed);
 	/* not where it is needed: registering a name may allocate */
@@ -76,6 +81,7 @@ set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 Subsystem	filters_subsystem = {
 	.name = "table of filters",
 	.memory = "test_aio filters",
+	.has_lock = true,
 	.address = (void **) &table,
 	.size = table_size,
 	.set_up = set_up_table,
@@ -86,11 +92,21 @@ void
 filters_init(void)
 {
 	DefineCustomIntVariable("test_aio.hold_timeout",
-							"Longest time for which a read is held, or delayed by a device.",
-							"After this time the read is performed; of a held one the server's log says so.  A filter or a device keeps the value that it was made with.",
+							"Longest time for which a read is held, or delayed by a device, or I/O on a buffer stays started.",
+							"After this time the read is performed, or the I/O ended; the server's log says so.  A filter or a device keeps the value that it was made with.",
 							&hold_timeout,
 							60000,
 							1,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("test_aio.uninterruptible_timeout",
+							"Longest time for which a process that cannot be interrupted waits for a held or delayed read.",
+							"Such a process may have locked a page, so others wait for it that cannot be interrupted, either.  It then performs the read.",
+							&uninterruptible_timeout,
+							1000,
+							0,
 							INT_MAX,
 							PGC_SUSET,
 							GUC_UNIT_MS,
@@ -103,6 +119,12 @@ IoTime
 filters_hold_timeout(void)
 {
 	return hold_timeout * NS_PER_MS;
+}
+
+LWLock *
+filters_lock(void)
+{
+	return table->lock;
 }
 
 void
@@ -166,9 +188,9 @@ look_at_filters(void)
 
 /* Counts a match.  Returns whether the filter has an effect on it. */
 static bool
-filter_fires(int i)
+filter_fires(const Filter *filter)
 {
-	const Filter *filter = &my_filters[i];
+	int			i = filter - my_filters;
 	FilterCounts *counts = &table->counts[i];
 	uint64		fired;
 
@@ -196,18 +218,21 @@ filter_fires(int i)
 static bool
 may_serve_maker(const Filter *filter, bool synchronous)
 {
-	return synchronous && filter->maker == MyProcPid &&
+	return synchronous && filter->kind != FILTER_DEVICE &&
+		filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp &&
 		!filter->match.has_rel && filter->match.pid == 0;
 }
 
 /*
  * Returns whether a filter that the gate carries out has an effect on a read that this
- * process is staging, and which effect.  Counts the match.
+ * process is staging, and which effect.  Counts the match.  A device for a relation
+ * comes before one for all.
  */
 bool
 filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 {
 	bool		synchronous = (ioh->flags & PGAIO_HF_SYNCHRONOUS) != 0;
+	const Filter *device = NULL;
 
 	memset(effect, 0, sizeof(*effect));
 
@@ -220,40 +245,55 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		bool		holds = filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT;
 
 		if (carriers[filter->kind] != CARRIED_BY_GATE ||
-			(holds ? effect->hold : effect->fail) != 0 ||
 			!io_matches(&filter->match, ioh) || may_serve_maker(filter, synchronous))
+			continue;
+		if (filter->kind == FILTER_DEVICE)
+		{
+			if (device == NULL || filter->match.has_rel)
+				device = filter;
+			continue;
+		}
+		if ((holds ? effect->hold_filter : effect->fail_filter) != 0)
 			continue;
 
 		/* an I/O worker would not have got such a read */
 		if (filter->kind == FILTER_REOPEN &&
 			(synchronous || (ioh->flags & PGAIO_HF_REFERENCES_LOCAL)))
 			continue;
-		if (!filter_fires(i))
+		if (!filter_fires(filter))
 			continue;
 
 		if (holds)
 		{
-			effect->hold = filter->id;
-			effect->hold_kind = filter->kind;
+			effect->hold_filter = filter->id;
+			effect->injected = filter->kind == FILTER_COMPLETION_WAIT;
 			effect->holder = filter->holder;
 			effect->longest = filter->longest;
+			effect->patience = filter->patience;
 		}
 		else if (filter->kind == FILTER_REOPEN || filter->has_result)
 		{
-			effect->fail = filter->id;
+			effect->fail_filter = filter->id;
 			effect->result = filter->kind == FILTER_REOPEN ? -ENOENT : filter->result;
 		}
 	}
+	if (device != NULL && filter_fires(device))
+	{
+		effect->device_filter = device->id;
+		effect->queue = device->queue;
+		if (effect->hold_filter == 0)
+			effect->patience = device->patience;
+	}
 
-	return effect->hold != 0 || effect->fail != 0;
+	return effect->hold_filter != 0 || effect->fail_filter != 0 || effect->device_filter != 0;
 }
 
 /*
- * Counts a read that filters match and that the gate does not capture.  Called in
- * critical sections, too.
+ * Counts a read that filters of a kind (FILTER_NONE: of all kinds) match and that goes
+ * on all the same.  Called in critical sections, too.
  */
 void
-filters_count_escape(PgAioHandle *ioh, FilterEscape reason)
+filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
 {
 	if (!look_at_filters())
 		return;
@@ -262,52 +302,47 @@ filters_count_escape(PgAioHandle *ioh, FilterEscape reason)
 	{
 		const Filter *filter = &my_filters[i];
 
-		if (carriers[filter->kind] != CARRIED_BY_GATE ||
+		if (carriers[filter->kind] != CARRIED_BY_GATE || (kind != FILTER_NONE && filter->kind != kind) ||
 			table->filters[i].id != filter->id || !io_matches(&filter->match, ioh))
 			continue;
-		pg_atomic_fetch_add_u64(&table->counts[i].escaped, 1);
+		pg_atomic_fetch_add_u64(&table->counts[i].bypassed, 1);
 		table->counts[i].why = reason;
 	}
 }
 
 const char *
-escape_reason(FilterEscape reason)
+bypass_reason(FilterBypass reason)
 {
 	static const char *const reasons[] = {
-		[ESCAPE_NONE] = NULL,
-		[ESCAPE_PROCESS] = "a process on which others depend reads it",
-		[ESCAPE_CRITICAL] = "the process is in a critical section",
-		[ESCAPE_EXIT] = "the process exits",
-		[ESCAPE_SHUTDOWN] = "the server shuts down",
-		[ESCAPE_NO_WORKER] = "the gate's worker is not running",
+		[BYPASS_NONE] = NULL,
+		[BYPASS_PROCESS] = "a process on which others depend reads it",
+		[BYPASS_CRITICAL] = "the process is in a critical section",
+		[BYPASS_EXIT] = "the process exits",
+		[BYPASS_SHUTDOWN] = "the server shuts down",
+		[BYPASS_NO_WORKER] = "the gate's worker is not running",
+		[BYPASS_WAITER] = "a process that cannot be interrupted waits for it",
 	};
 
 	return reasons[reason];
 }
 
 /*
- * Returns whether this filter is in force and matches a read.  A filter that matched
- * may have been ended since, or, by the inj_ functions, been changed.  Allocates
- * nothing.
+ * Returns the filter with this number if it is in force and matches a read.  A filter
+ * that matched may have been ended since, or, by the inj_ functions, been changed.
+ * The caller has the lock.
  */
-bool
-filter_holds(int id, PgAioHandle *ioh)
+const Filter *
+filter_in_force(int id, PgAioHandle *ioh)
 {
-	bool		holds = false;
-
-	if (id == 0)
-		return false;
-
-	LWLockAcquire(table->lock, LW_SHARED);
-	for (int i = 0; i < MAX_FILTERS && !holds; i++)
+	for (int i = 0; i < MAX_FILTERS && id != 0; i++)
 	{
 		const Filter *filter = &table->filters[i];
 
-		holds = filter->kind != FILTER_NONE && filter->id == id && io_matches(&filter->match, ioh);
+		if (filter->kind != FILTER_NONE && filter->id == id)
+			return io_matches(&filter->match, ioh) ? filter : NULL;
 	}
-	LWLockRelease(table->lock);
 
-	return holds;
+	return NULL;
 }
 
 /*
@@ -343,22 +378,37 @@ filters_await_change(long timeout_ms)
 	(void) ConditionVariableTimedSleep(&table->changed, timeout_ms, table->wait_event);
 }
 
-/* Tells held processes and the gate that the filters have changed. */
+/* Tells processes held at a completion, and the gate, that the filters have changed. */
 static void
-announce_change(void)
+announce_change(int exiting)
 {
 	ConditionVariableBroadcast(&table->changed);
 	if (handler != NULL)
-		handler->changed();
+		handler->changed(exiting);
+}
+
+/* Which filters are to end. */
+typedef enum FilterOwner
+{
+	OF_ANY_SESSION,
+	MADE_BY_THIS_SESSION,
+	HELD_BY_THIS_SESSION,
+} FilterOwner;
+
+static bool
+is_of(const Filter *filter, FilterOwner owner)
+{
+	if (owner == MADE_BY_THIS_SESSION)
+		return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
+	return owner == OF_ANY_SESSION || filter->holder == MyProcPid;
 }
 
 /*
  * Ends the filters of a kind (FILTER_NONE: of every kind), with this number unless it
- * is 0, of this session unless it is 0; with a database, only those without a
- * holder that were made there.  Returns how many.
+ * is 0.  Returns how many.
  */
 static int
-end_filters(FilterKind kind, int id, int holder, Oid database)
+end_filters(FilterKind kind, int id, FilterOwner owner)
 {
 	int			ended = 0;
 
@@ -369,9 +419,7 @@ end_filters(FilterKind kind, int id, int holder, Oid database)
 
 		if (filter->kind == FILTER_NONE ||
 			(kind != FILTER_NONE && filter->kind != kind) ||
-			(id != 0 && filter->id != id) ||
-			(holder != 0 && filter->holder != holder) ||
-			(OidIsValid(database) && (filter->holder != 0 || filter->database != database)))
+			(id != 0 && filter->id != id) || !is_of(filter, owner))
 			continue;
 		filter->kind = FILTER_NONE;
 		table->nfilters--;
@@ -383,91 +431,128 @@ end_filters(FilterKind kind, int id, int holder, Oid database)
 	return ended;
 }
 
-/* Ends the filters of a kind, or the one with this number.  Returns how many. */
+/*
+ * Ends the filters of a kind: the one with this number unless it is 0, or only those
+ * that this session has made.  Returns how many.
+ */
 int
-filters_end(FilterKind kind, int id)
+filters_end(FilterKind kind, int id, bool made_here)
 {
-	int			ended = end_filters(kind, id, 0, InvalidOid);
+	int			ended = end_filters(kind, id, made_here ? MADE_BY_THIS_SESSION : OF_ANY_SESSION);
 
-	announce_change();
+	announce_change(0);
 
 	return ended;
-}
-
-/*
- * Ends the filters without a holder that were made in this database.  Raises no
- * error.
- */
-void
-filters_end_kept(Oid database)
-{
-	if (table == NULL)
-		return;
-	if (end_filters(FILTER_NONE, 0, 0, database) > 0)
-		announce_change();
-	if (handler != NULL)
-		handler->kept_ended(database);
 }
 
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_filters(FILTER_NONE, 0, MyProcPid, InvalidOid);
-	if (handler != NULL)
-		handler->session_ended(MyProcPid);
-}
-
-/* Has the exit of this session end what it holds. */
-void
-filters_end_with_session(void)
-{
-	static int	watching_exit = 0;
-
-	before_session_exits(session_ends, &watching_exit);
+	(void) end_filters(FILTER_NONE, 0, HELD_BY_THIS_SESSION);
+	announce_change(MyProcPid);
 }
 
 /*
- * Returns a place for a filter, or -1 if the table is full.  With "replace", the place
- * of the present filter of this kind comes first.  The caller has the lock.
+ * Has the exit of this session end what it holds.  The callback is one of those that
+ * nobody cancels, so that this works anywhere.
+ */
+void
+filters_end_with_session(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		on_shmem_exit(session_ends, 0);
+	registered = true;
+}
+
+/* Returns a filter of this kind that matches all, of this session, with the settings of now. */
+Filter
+filter_of_kind(FilterKind kind)
+{
+	return (Filter)
+	{
+		.kind = kind,
+			.holder = MyProcPid,
+			.maker = MyProcPid,
+			.maker_start = MyStartTimestamp,
+			.match = io_match_all(),
+			.times = -1,
+			.longest = hold_timeout * NS_PER_MS,
+			.patience = uninterruptible_timeout * NS_PER_MS,
+			.made = io_now(),
+	};
+}
+
+/* Does a new filter take the place of this one?  There is one of each inj_ function, and one device for a relation. */
+static bool
+is_replaced_by(const Filter *filter, const Filter *new_filter)
+{
+	return filter->kind == new_filter->kind &&
+		(filter->kind >= FILTER_COMPLETION_WAIT ||
+		 (filter->kind == FILTER_DEVICE && io_match_is_same(&filter->match, &new_filter->match)));
+}
+
+/*
+ * Finds a place for a filter and, if it is a device, a queue.  Returns -1 if there is
+ * none.  The caller has the lock.
  */
 static int
-find_place(FilterKind kind, bool replace)
+find_place(Filter *filter)
 {
+	bool		queues[MAX_DEVICES] = {0};
 	int			place = -1;
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
-		if (replace && table->filters[i].kind == kind)
+		const Filter *other = &table->filters[i];
+
+		if (is_replaced_by(other, filter))
+		{
+			filter->queue = other->queue;
 			return i;
-		if (table->filters[i].kind == FILTER_NONE && place < 0)
+		}
+		if (other->kind == FILTER_DEVICE)
+			queues[other->queue] = true;
+		if (other->kind == FILTER_NONE && place < 0)
 			place = i;
 	}
+	filter->queue = 0;
+	while (filter->kind == FILTER_DEVICE && queues[filter->queue])
+		if (++filter->queue == MAX_DEVICES)
+			return -1;
 
 	return place;
 }
 
-static int
-put_filter(const Filter *new_filter, bool replace)
+/*
+ * Puts a filter into force, which ends with the session unless it has no holder.  A
+ * filter of an inj_ function keeps the number of the one that it replaces: a read that
+ * is held stays held if the new filter matches it, too.  Returns the number.
+ */
+int
+filters_put(Filter *filter)
 {
-	int			id = 0;
 	int			place;
 
+	if (filter->kind < FILTER_COMPLETION_WAIT)
+		handler->tell_unseen();
+	if (filter->holder != 0)
+		filters_end_with_session();
+
 	LWLockAcquire(table->lock, LW_EXCLUSIVE);
-	place = find_place(new_filter->kind, replace);
+	place = find_place(filter);
 	if (place >= 0)
 	{
-		Filter	   *filter = &table->filters[place];
-		bool		is_new = filter->kind == FILTER_NONE;
+		bool		is_new = table->filters[place].kind == FILTER_NONE;
 
-		id = is_new ? table->next_id++ : filter->id;
-		*filter = *new_filter;
-		filter->id = id;
-		filter->maker = MyProcPid;
-		filter->database = MyDatabaseId;
+		filter->id = is_new || filter->kind == FILTER_DEVICE ?
+			table->next_id++ : table->filters[place].id;
+		table->filters[place] = *filter;
 		pg_atomic_write_u64(&table->counts[place].matched, 0);
 		pg_atomic_write_u64(&table->counts[place].fired, 0);
-		pg_atomic_write_u64(&table->counts[place].escaped, 0);
-		table->counts[place].why = ESCAPE_NONE;
+		pg_atomic_write_u64(&table->counts[place].bypassed, 0);
+		table->counts[place].why = BYPASS_NONE;
 		table->nfilters += is_new;
 		table->version++;
 	}
@@ -477,39 +562,11 @@ put_filter(const Filter *new_filter, bool replace)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("there are too many filters already"),
-				 errdetail("At most %d filters can be in force at once.", MAX_FILTERS),
+				 errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
 				 errhint("See the view \"io_filters\".")));
+	announce_change(0);
 
-	return id;
-}
-
-/*
- * Adds a filter, which ends with the session unless it has no holder.  Returns
- * the number.
- */
-int
-filters_add(const Filter *filter)
-{
-	handler->tell_unseen();
-	if (filter->holder != 0)
-		filters_end_with_session();
-
-	return put_filter(filter, false);
-}
-
-/*
- * Replaces the filter of the same kind, and keeps its number: a read that the
- * old filter holds stays held if the new filter matches it, too.  Returns the
- * number.
- */
-int
-filters_replace(const Filter *filter)
-{
-	int			id = put_filter(filter, true);
-
-	announce_change();
-
-	return id;
+	return filter->id;
 }
 
 /* Copies the table and the counts.  Places without a filter have no kind. */
@@ -522,8 +579,8 @@ filters_copy(CountedFilter *copies)
 		copies[i].filter = table->filters[i];
 		copies[i].matched = pg_atomic_read_u64(&table->counts[i].matched);
 		copies[i].fired = pg_atomic_read_u64(&table->counts[i].fired);
-		copies[i].escaped = pg_atomic_read_u64(&table->counts[i].escaped);
-		copies[i].why_escaped = table->counts[i].why;
+		copies[i].bypassed = pg_atomic_read_u64(&table->counts[i].bypassed);
+		copies[i].why_bypassed = table->counts[i].why;
 	}
 	LWLockRelease(table->lock);
 }

@@ -1,5 +1,5 @@
 /*
- * Releasing held reads.
+ * Releasing held reads, and what ends with filters and sessions.
  */
 #include "gate/gate.h"
 
@@ -11,146 +11,116 @@
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 
-/* Returns whether this held read is to be released.  Called with the gate's lock. */
-typedef bool (*HeldTest) (PgAioHandle *ioh, const GateIo *io, void *arg);
-
 /*
- * Releases one held read, with a result that was chosen for it if there is one: performs
- * it, or leaves that to its owner if it reads into local memory.  The caller has the lock,
- * and loses it.
+ * Ends the hold of a read: whoever looks at it next performs it.  The caller has the
+ * lock.
  */
 static void
-release_and_unlock(PgAioHandle *ioh, GateIo *io, bool has_result, int32 result)
+release(PgAioHandle *ioh, GateIo *io)
 {
-	if (has_result)
-	{
-		io->has_result = true;
-		io->result = result;
-	}
-	if (gate_is_local(ioh) && ioh->owner_procno != MyProcNumber)
-	{
-		io->released = true;
-		LWLockRelease(gate->lock);
-		ConditionVariableBroadcast(&ioh->cv);
-		return;
-	}
-
-	gate_take(ioh, io);
-	LWLockRelease(gate->lock);
-	gate_complete(ioh, 0);
+	io->released = true;
+	ConditionVariableBroadcast(&ioh->cv);
 }
 
 /*
- * Releases the reads that are held now and pass a test.  Returns their number.
+ * Claims a held read that has been released or, by this time, held for too long; NULL:
+ * there is none.  Reads into local memory only their owner can perform.
  */
-static int
-release_matching(HeldTest test, void *arg, bool has_result, int32 result)
+PgAioHandle *
+gate_claim_released(IoTime now)
 {
-	int			released = 0;
+	PgAioHandle *ioh = NULL;
 
-	/*
-	 * A process that submits a read has perhaps seen a filter that has ended
-	 * since, and holds the read before it gives the lock back.
-	 */
-	LWLockAcquire(gate->lock, LW_SHARED);
-	LWLockRelease(gate->lock);
-
-	for (int i = 0; i < gate->nios; i++)
-	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
-		GateIo	   *io = &gate->ios[i];
-
-		/* look again when nobody can change it */
-		if (io->phase != GATE_HELD)
-			continue;
-		LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-		if (io->phase == GATE_HELD && !io->released &&
-			(test == NULL || test(ioh, io, arg)))
-		{
-			release_and_unlock(ioh, io, has_result, result);
-			released++;
-		}
-		else
-			LWLockRelease(gate->lock);
-	}
-
-	return released;
-}
-
-void
-gate_release_all(void)
-{
-	(void) release_matching(NULL, NULL, false, 0);
-}
-
-static bool
-is_held_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
-{
-	return gate_is_injected(io) && !filter_holds(io->effect.hold, ioh);
-}
-
-/*
- * FilterHandler.changed: inj_io_completion_continue() lets reads go on, and a
- * filter that takes another's place may hold fewer.
- */
-static void
-filters_changed(void)
-{
-	if (gate == NULL)
-		return;
-	(void) release_matching(is_held_no_more, NULL, false, 0);
-	/* it shows whether any read is held at its completion */
-	gate_wake_worker();
-}
-
-static bool
-is_held_for(PgAioHandle *ioh pg_attribute_unused(), const GateIo *io, void *arg)
-{
-	return io->effect.holder == *(int *) arg;
-}
-
-/*
- * FilterHandler.session_ended: ends the session's devices, performs what it has held,
- * and lets go on whose wakeups it holds.
- */
-static void
-session_ended(int pid)
-{
-	if (gate == NULL)
-		return;
-	(void) gate_end_devices(pid, NULL, InvalidOid);
-	(void) release_matching(is_held_for, &pid, false, 0);
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	if (gate->wakeups_holder == pid)
+	for (int i = 0; i < gate->nheld && ioh == NULL; i++)
+	{
+		GateIo	   *io = &gate->ios[gate->held[i]];
+		PgAioHandle *candidate = &pgaio_ctl->io_handles[gate->held[i]];
+
+		if (gate_is_local(candidate) || (!io->released && io->hold_limit > now))
+			continue;
+		ioh = candidate;
+		io->hold_expired = !io->released;
+		gate_claim(ioh, io);
+	}
+	LWLockRelease(gate->lock);
+
+	return ioh;
+}
+
+static void
+perform_released(void)
+{
+	PgAioHandle *ioh;
+
+	while ((ioh = gate_claim_released(0)) != NULL)
+		gate_complete(ioh, 0);
+}
+
+/*
+ * FilterHandler.changed: reads that inj_io_completion_wait() has held go on unless it
+ * still holds them, and so do reads and wakeups held by a session that exits.  Reads of
+ * devices that have ended are due.  A session that exits leaves reads to others: it can
+ * no longer report what it finds in them.
+ */
+static void
+filters_changed(int exiting)
+{
+	if (gate == NULL)
+		return;
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gate->nheld; i++)
+	{
+		GateIo	   *io = &gate->ios[gate->held[i]];
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
+
+		if ((exiting != 0 && io->effect.holder == exiting) ||
+			(io->effect.injected && filter_in_force(io->effect.hold_filter, ioh) == NULL))
+			release(ioh, io);
+	}
+	gate_make_due();
+	if (exiting != 0 && gate->wakeups_holder == exiting)
 		gate_release_wakeups();
 	LWLockRelease(gate->lock);
-}
 
-static bool
-is_kept_no_more(PgAioHandle *ioh, const GateIo *io, void *arg pg_attribute_unused())
-{
-	return io->effect.holder == 0 && !filter_holds(io->effect.hold, ioh);
-}
-
-/*
- * FilterHandler.kept_ended: ends the devices as well, and performs what no filter
- * holds any more.
- */
-static void
-kept_ended(Oid database)
-{
-	if (gate == NULL)
-		return;
-	(void) gate_end_devices(0, NULL, database);
-	(void) release_matching(is_kept_no_more, NULL, false, 0);
+	gate_wake_worker();
+	if (exiting == 0)
+		perform_released();
 }
 
 const FilterHandler gate_handler = {
 	.tell_unseen = gate_tell_unseen,
 	.changed = filters_changed,
-	.session_ended = session_ended,
-	.kept_ended = kept_ended,
 };
+
+/*
+ * Intercepts no more reads, and holds none, because the server shuts down.  Shutdown
+ * waits for every session, and a session may wait for a held read without being
+ * able to end.  Every waiting process then performs the read that it waits for.
+ */
+void
+gate_close(void)
+{
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	gate->closing = true;
+	for (int i = 0; i < gate->nheld; i++)
+		release(&pgaio_ctl->io_handles[gate->held[i]], &gate->ios[gate->held[i]]);
+	gate_make_due();
+	gate_release_wakeups();
+	LWLockRelease(gate->lock);
+	gate_wake_worker();
+}
+
+/* Gives a held read the result that an argument has chosen, if it is not null. */
+static void
+choose_result(FunctionCallInfo fcinfo, int arg, GateIo *io)
+{
+	if (PG_ARGISNULL(arg))
+		return;
+	io->has_result = true;
+	io->result = PG_GETARG_INT32(arg);
+}
 
 /*
  * Releases one held read.  NULL performs it, a number of bytes makes it that
@@ -161,42 +131,62 @@ io_release(PG_FUNCTION_ARGS)
 {
 	int			pid = PG_GETARG_INT32(0);
 	int			io_id = PG_GETARG_INT32(1);
-	bool		has_result = !PG_ARGISNULL(2);
-	int32		result = has_result ? PG_GETARG_INT32(2) : 0;
+	bool		is_held;
+	bool		is_ours;
 	PgAioHandle *ioh;
 	GateIo	   *io;
 
 	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
-	check_io_result(result);
 	check_range("io_id", io_id, 0, gate->nios - 1);
+	if (!PG_ARGISNULL(2))
+		check_io_result(PG_GETARG_INT32(2));
 
 	ioh = &pgaio_ctl->io_handles[io_id];
 	io = &gate->ios[io_id];
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	if (io->phase != GATE_HELD || io->released ||
-		GetPGProcByNumber(ioh->owner_procno)->pid != pid)
-	{
-		LWLockRelease(gate->lock);
-		PG_RETURN_BOOL(false);
-	}
-	release_and_unlock(ioh, io, has_result, result);
+	is_held = io->phase == GATE_HELD && !io->released &&
+		GetPGProcByNumber(ioh->owner_procno)->pid == pid;
+	is_ours = is_held && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
+	if (is_held)
+		choose_result(fcinfo, 2, io);
+	if (is_ours)
+		gate_claim(ioh, io);
+	else if (is_held)
+		release(ioh, io);
+	LWLockRelease(gate->lock);
+	if (is_ours)
+		gate_complete(ioh, 0);
 
-	PG_RETURN_BOOL(true);
+	PG_RETURN_BOOL(is_held);
 }
 
 /*
- * Releases all reads that are held now.  Returns their number.
+ * Releases all reads that are held now, by filters of any session.  Returns their number.
  */
 Datum
 io_release_all(PG_FUNCTION_ARGS)
 {
-	bool		has_result = !PG_ARGISNULL(0);
-	int32		result = has_result ? PG_GETARG_INT32(0) : 0;
+	int			released = 0;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-	check_io_result(result);
+	if (!PG_ARGISNULL(0))
+		check_io_result(PG_GETARG_INT32(0));
 
-	PG_RETURN_INT32(release_matching(NULL, NULL, has_result, result));
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gate->nheld; i++)
+	{
+		GateIo	   *io = &gate->ios[gate->held[i]];
+
+		if (io->released)
+			continue;
+		choose_result(fcinfo, 0, io);
+		release(&pgaio_ctl->io_handles[gate->held[i]], io);
+		released++;
+	}
+	LWLockRelease(gate->lock);
+	perform_released();
+
+	PG_RETURN_INT32(released);
 }

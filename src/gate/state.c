@@ -34,12 +34,13 @@ gate_shmem_size(uint32 nhandles)
 }
 
 static void
-gate_init_state(uint32 nhandles, LWLock *lock)
+gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 {
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
 
 	memset(gate, 0, gate_shmem_size(nhandles));
-	gate->lock = lock;
+	/* one lock for filters and reads: what a filter does is looked up under it */
+	gate->lock = filters_lock();
 	gate->worker = INVALID_PROC_NUMBER;
 	/* the server's processes are forked, and have the function there as well */
 	gate->due.ph_compare = compare_due;
@@ -58,9 +59,6 @@ gate_init_state(uint32 nhandles, LWLock *lock)
 	space += MAXALIGN(nhandles * sizeof(uint32));
 	gate->nwakeups = GATE_MAX_PROCESSES;
 	gate->wakeups = (HeldWakeup *) space;
-
-	for (uint32 i = 0; i < nhandles; i++)
-		gate->ios[i].stopped = INVALID_PROC_NUMBER;
 }
 
 Subsystem	gate_subsystem = {
@@ -76,7 +74,7 @@ Subsystem	gate_subsystem = {
 void
 gate_wake_worker(void)
 {
-	ProcNumber	worker = gate->worker;
+	ProcNumber	worker = gate != NULL ? gate->worker : INVALID_PROC_NUMBER;
 
 	if (worker != INVALID_PROC_NUMBER)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
@@ -97,8 +95,7 @@ gate_release_wakeups(void)
 }
 
 /*
- * FilterHandler.tell_unseen: tells the user which reads pass a filter or a device
- * that he makes.
+ * FilterHandler.tell_unseen: tells the user which reads pass the filter that he makes.
  */
 void
 gate_tell_unseen(void)

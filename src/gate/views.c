@@ -78,7 +78,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
-		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
+		copy->held = copy->io.phase == GATE_HELD && !copy->io.released && copy->io.generation == copy->handle.generation;
 		if (copy->handle.state == PGAIO_HS_IDLE)
 			continue;
 		copy->waiters = waiters;
@@ -93,39 +93,36 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 }
 
 static void
-put_handle(FunctionCallInfo fcinfo, HandleCopy *copy)
+put_handle(Row *row, HandleCopy *copy)
 {
 	PgAioHandle *ioh = &copy->handle;
 	const PgAioTargetData *target = &ioh->target_data;
 	Datum	   *waiters = palloc_array(Datum, Max(copy->nwaiters, 1));
-	Row			row = {0};
 
 	for (int i = 0; i < copy->nwaiters; i++)
 		waiters[i] = Int32GetDatum(copy->waiters[i]);
 
-	row_add(&row, Int32GetDatum(copy->pid));
-	row_add(&row, Int32GetDatum(copy->io_id));
-	row_add(&row, Int64GetDatum(ioh->generation));
-	row_add_text(&row, pgaio_io_get_state_name(ioh));
-	row_add(&row, BoolGetDatum(copy->held));
+	row_set(row, "pid", Int32GetDatum(copy->pid));
+	row_set(row, "io_id", Int32GetDatum(copy->io_id));
+	row_set(row, "io_generation", Int64GetDatum(ioh->generation));
+	row_set_text(row, "state", pgaio_io_get_state_name(ioh));
+	row_set(row, "held", BoolGetDatum(copy->held));
 	if (ioh->state != PGAIO_HS_HANDED_OUT && io_is_read(ioh))
 	{
-		row_add(&row, Int64GetDatum(ioh->op_data.read.offset));
-		row_add(&row, Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-		row_add_text(&row, pgaio_io_get_target_description(ioh));
-		row_add_file(&row, true, &target->smgr.rlocator);
-		row_add_text(&row, forkNames[target->smgr.forkNum]);
-		row_add(&row, Int64GetDatum(target->smgr.blockNum));
-		row_add(&row, Int32GetDatum(target->smgr.nblocks));
+		row_set(row, "off", Int64GetDatum(ioh->op_data.read.offset));
+		row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
+		row_set_text(row, "target_desc", pgaio_io_get_target_description(ioh));
+		row_set_file(row, true, &target->smgr.rlocator);
+		row_set_text(row, "fork", forkNames[target->smgr.forkNum]);
+		row_set(row, "blockno", Int64GetDatum(target->smgr.blockNum));
+		row_set(row, "nblocks", Int32GetDatum(target->smgr.nblocks));
 	}
-	else
-		row_add_nulls(&row, 9);
-	row_add_if(&row, copy->held && !gate_is_injected(&copy->io), Int32GetDatum(copy->io.effect.hold));
-	row_add_if(&row, copy->held, TimestampTzGetDatum(copy->io.since));
-	row_add(&row, PointerGetDatum(construct_array_builtin(waiters, copy->nwaiters, INT4OID)));
-	row_add(&row, BoolGetDatum(gate_is_local(ioh)));
+	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
+	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
+	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(waiters, copy->nwaiters, INT4OID)));
+	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
 
-	row_put(fcinfo, &row);
+	row_put(row);
 }
 
 /*
@@ -141,9 +138,10 @@ io_handles_get(PG_FUNCTION_ARGS)
 	int			max = 16;
 	HandleCopy *copies;
 	int			n;
+	Row		   *row;
 
 	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	InitMaterializedSRF(fcinfo, 0);
+	row = row_begin(fcinfo);
 
 	/* nothing is allocated under the lock, and few of the handles are in use */
 	copies = palloc_array(HandleCopy, max);
@@ -153,7 +151,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 		copies = repalloc_huge(copies, max * sizeof(HandleCopy));
 	}
 	for (int i = 0; i < n; i++)
-		put_handle(fcinfo, &copies[i]);
+		put_handle(row, &copies[i]);
 
 	return (Datum) 0;
 }
@@ -161,21 +159,24 @@ io_handles_get(PG_FUNCTION_ARGS)
 Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
-	Row			row = {0};
-	bool		injected = filters_carrier(FILTER_COMPLETION_WAIT) == CARRIED_BY_INJECTION_POINTS;
+	FilterCarrier carrier = filters_carrier(FILTER_COMPLETION_WAIT);
+	Row		   *row;
 
 	require_monitor(fcinfo);
+	row = row_begin(fcinfo);
 
-	row_add_text(&row, GetConfigOptionByName("io_method", NULL, false));
-	row_add(&row, BoolGetDatum(gate != NULL));
-	row_add_text(&row, gate == NULL ? gate_subsystem.unavailable.reason : NULL);
+	row_set_text(row, "io_method", GetConfigOptionByName("io_method", NULL, false));
+	row_set(row, "gate", BoolGetDatum(gate != NULL));
+	row_set_text(row, "handler", carrier == CARRIED_BY_GATE ? "gate" :
+				 carrier == CARRIED_BY_INJECTION_POINTS ? "injection points" : NULL);
 	if (gate != NULL)
-		row_add_text(&row, injected ? "both" : "gate");
+	{
+		row_set(row, "synchronous", BoolGetDatum(gate_sees_synchronous));
+		row_set_if(row, "worker", gate->worker_pid != 0, Int32GetDatum(gate->worker_pid));
+		row_set(row, "held", Int32GetDatum(gate->nheld));
+	}
 	else
-		row_add_text(&row, injected ? "injection points" : NULL);
-	row_add_if(&row, gate != NULL, BoolGetDatum(gate_sees_synchronous));
-	row_add_if(&row, gate != NULL && gate->worker_pid != 0, Int32GetDatum(gate != NULL ? gate->worker_pid : 0));
-	row_add_if(&row, gate != NULL, Int32GetDatum(gate != NULL ? gate->nheld : 0));
+		row_set_text(row, "why_not", gate_subsystem.unavailable.reason);
 
-	return row_result(fcinfo, &row);
+	return row_result(row);
 }

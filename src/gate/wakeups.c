@@ -5,9 +5,8 @@
  * While wakeups are held, each of them stops at the end of its wait, and
  * io_wake() lets one at a time go on.
  *
- * A process stops here only where it could also have been interrupted while it
- * waited for the read: not in a critical section, not while it exits, and not with
- * an interrupt pending that it cannot process.
+ * A process that exits, or has an interrupt pending that it cannot process, does not
+ * stop here, and one that others may wait for does not for longer than a second.
  */
 #include "gate/gate.h"
 
@@ -27,14 +26,23 @@ PG_FUNCTION_INFO_V1(io_held_wakeups_get);
 
 /*
  * Returns whether an interrupt is pending that cannot be processed during this
- * wait: a cancel, a termination, a transaction timeout or a barrier.
+ * wait: a cancel, a termination, a recovery conflict, a barrier.
  */
 bool
 gate_interrupt_is_blocked(void)
 {
-	return !INTERRUPTS_CAN_BE_PROCESSED() &&
-		(ProcDiePending || QueryCancelPending || TransactionTimeoutPending ||
-		 ProcSignalBarrierPending);
+	return InterruptPending && !INTERRUPTS_CAN_BE_PROCESSED();
+}
+
+/*
+ * Returns whether others may wait for this process, and no cancel helps them: it cannot
+ * be interrupted, for example since it has a page locked, or it is an auxiliary process,
+ * for example the startup process.
+ */
+bool
+gate_makes_others_wait(void)
+{
+	return !INTERRUPTS_CAN_BE_PROCESSED() || MyProcNumber >= MaxBackends;
 }
 
 /* Ends the hold of this process's wakeup: regularly, by an error, or because it exits. */
@@ -49,8 +57,7 @@ end_hold(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 static bool
 cannot_stop(void)
 {
-	return gate->closing || CritSectionCount > 0 || proc_exit_inprogress ||
-		gate_interrupt_is_blocked();
+	return gate->closing || proc_exit_inprogress || gate_interrupt_is_blocked();
 }
 
 /* Begins to hold the wakeup of this process.  Returns false unless wakeups are held. */
@@ -74,7 +81,8 @@ begin_hold(PgAioHandle *ioh, uint64 generation)
 		wakeup->io = ioh - pgaio_ctl->io_handles;
 		wakeup->generation = generation;
 		wakeup->since = GetCurrentTimestamp();
-		wakeup->limit = io_now() + gate->wakeups_timeout;
+		wakeup->limit = io_now() + gate->wakeups_longest;
+		wakeup->patience_ends = io_now() + gate->wakeups_patience;
 	}
 	LWLockRelease(gate->lock);
 
@@ -89,16 +97,18 @@ wait_for_wake(void)
 	/* who changes the second or the third sets our latch afterwards */
 	while (!cannot_stop() && gate->wakeups_holder != 0 && !wakeup->may_go_on)
 	{
-		IoTime		left = wakeup->limit - io_now();
+		IoTime		limit = gate_makes_others_wait() ? Min(wakeup->limit, wakeup->patience_ends) : wakeup->limit;
+		IoTime		left = limit - io_now();
 
-		if (left <= 0)
+		if (left <= 0 && limit == wakeup->limit)
 		{
 			/* perhaps interrupts are held, and the client does not read */
 			ereport(LOG_SERVER_ONLY,
 					(errmsg("the wakeup of process %d was held for too long", MyProcPid),
 					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups.")));
-			return;
 		}
+		if (left <= 0)
+			return;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 Min(left / NS_PER_MS + 1, LOOK_EVERY_MS),
 						 gate->wait_event_held_wakeup);
@@ -132,6 +142,7 @@ gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 Datum
 io_hold_wakeups(PG_FUNCTION_ARGS)
 {
+	Filter		settings = filter_of_kind(FILTER_HOLD);
 	bool		on;
 	bool		was_on;
 
@@ -147,7 +158,8 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	was_on = gate->wakeups_holder != 0;
 	if (on)
 	{
-		gate->wakeups_timeout = filters_hold_timeout();
+		gate->wakeups_longest = settings.longest;
+		gate->wakeups_patience = settings.patience;
 		gate->wakeups_holder = MyProcPid;
 	}
 	else
@@ -192,14 +204,15 @@ io_wake(PG_FUNCTION_ARGS)
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {
+	Row		   *row;
+
 	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	InitMaterializedSRF(fcinfo, 0);
+	row = row_begin(fcinfo);
 
 	for (int i = 0; i < gate->nwakeups; i++)
 	{
 		HeldWakeup	wakeup;
 		int			pid;
-		Row			row = {0};
 
 		LWLockAcquire(gate->lock, LW_SHARED);
 		wakeup = gate->wakeups[i];
@@ -208,11 +221,11 @@ io_held_wakeups_get(PG_FUNCTION_ARGS)
 		if (!wakeup.held || wakeup.may_go_on)
 			continue;
 
-		row_add(&row, Int32GetDatum(pid));
-		row_add(&row, Int32GetDatum(wakeup.io));
-		row_add(&row, Int64GetDatum(wakeup.generation));
-		row_add(&row, TimestampTzGetDatum(wakeup.since));
-		row_put(fcinfo, &row);
+		row_set(row, "pid", Int32GetDatum(pid));
+		row_set(row, "io_id", Int32GetDatum(wakeup.io));
+		row_set(row, "io_generation", Int64GetDatum(wakeup.generation));
+		row_set(row, "since", TimestampTzGetDatum(wakeup.since));
+		row_put(row);
 	}
 
 	return (Datum) 0;

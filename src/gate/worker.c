@@ -1,11 +1,9 @@
 /*
  * The gate's background worker.
  *
- * It completes the reads that a simulated device has in hand when they are
- * due, performs those that have been held for too long, and ends all holds
- * when the server shuts down.  With io_method=worker it also stands for the I/O
- * workers that inj_io_completion_wait() would stop, by the wait event that it
- * shows.
+ * It completes the reads of simulated devices when they are due, performs those that
+ * have been held for too long, ends I/O on buffers that has been started for too long,
+ * and ends all holds when the server shuts down.
  */
 #include "gate/gate.h"
 
@@ -15,16 +13,15 @@
 #include <unistd.h>
 
 #include "aio/perform.h"
+#include "buffer_io.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "storage/condition_variable.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
-
-/* reads taken at once */
-#define BATCH_SIZE 32
 
 /* how often to look whether the server shuts down while sessions wait */
 #define LOOK_EVERY NS_PER_S
@@ -59,33 +56,6 @@ gate_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-static bool
-end_overdue_hold(IoTime now)
-{
-	PgAioHandle *ioh = NULL;
-
-	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nheld; i++)
-	{
-		GateIo	   *io = &gate->ios[gate->held[i]];
-		PgAioHandle *candidate = &pgaio_ctl->io_handles[gate->held[i]];
-
-		/* a read into local memory its owner ends itself */
-		if (io->hold_limit > now || gate_is_local(candidate))
-			continue;
-		ioh = candidate;
-		io->hold_expired = true;
-		gate_take(ioh, io);
-		break;
-	}
-	LWLockRelease(gate->lock);
-
-	if (ioh == NULL)
-		return false;
-	gate_complete(ioh, 0);
-	return true;
-}
-
 /*
  * Returns when there is something to do.  The caller has the lock.
  */
@@ -97,64 +67,61 @@ next_event(void)
 	(void) gate_next_due(&next);
 	for (int i = 0; i < gate->nheld; i++)
 	{
+		const GateIo *io = &gate->ios[gate->held[i]];
+
 		if (!gate_is_local(&pgaio_ctl->io_handles[gate->held[i]]))
-			next = Min(next, gate->ios[gate->held[i]].hold_limit);
+			next = Min(next, io->released ? 0 : io->hold_limit);
 	}
 
 	return next;
 }
 
 /*
- * Completes what is due about now.  Returns how many reads that were.  When
- * there are none, "next" is when there will be something to do.
+ * Completes a read that is due about now.  If there is none, returns false, and "next"
+ * is when there will be something to do.
+ *
+ * It is one read at a time: a file that cannot be read, for example of a network file
+ * system, keeps no other read from those that wait for it.
  */
-static int
+static bool
 complete_due(IoTime *next)
 {
-	static int	device[BATCH_SIZE];
-	static IoTime late[BATCH_SIZE];
-	static int	nlate = 0;
-	PgAioHandle *ios[BATCH_SIZE];
-	IoTime		until = io_now() + lead;
-	int			n = 0;
+	/* the lateness of the read before: counted now, to take the lock only once */
+	static IoTime late = 0;
+	static GateIo last;
+	PgAioHandle *ioh;
+	GateQueue  *queue;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-
-	/* the lateness of the last batch: counted now, to take the lock only once */
-	for (int i = 0; i < nlate; i++)
+	queue = gate_queue_of(&last);
+	if (queue != NULL)
 	{
-		if (device[i] < 0)
-			continue;
-		gate->devices[device[i]].lateness_sum += late[i];
-		gate->devices[device[i]].lateness_max = Max(gate->devices[device[i]].lateness_max, late[i]);
+		queue->lateness_sum += late;
+		queue->lateness_max = Max(queue->lateness_max, late);
 	}
+	last.effect.device_filter = 0;
 
-	while (n < BATCH_SIZE && (ios[n] = gate_first_due(until)) != NULL)
+	ioh = gate_first_due(io_now() + lead);
+	if (ioh != NULL)
 	{
-		gate_take(ios[n], gate_io(ios[n]));
-		gate_count_served(ios[n++], true);
+		gate_count_served(ioh, true);
+		last = *gate_io(ioh);
+		gate_claim(ioh, gate_io(ioh));
 	}
-	*next = n > 0 ? 0 : next_event();
+	*next = ioh != NULL ? 0 : next_event();
 	/* a process that submits a read that is due earlier wakes us */
 	gate->worker_wakes = *next;
 	LWLockRelease(gate->lock);
 
-	/* a process that waits for a lone read takes as long to wake up as we do */
-	if (n == 1)
-		ConditionVariableBroadcast(&ios[0]->cv);
+	if (ioh == NULL)
+		return false;
 
-	for (int i = 0; i < n; i++)
-	{
-		/* afterwards the handle may be in use for another read */
-		IoTime		due = gate_io(ios[i])->due;
+	/* a process that waits for the read takes as long to wake up as we do */
+	ConditionVariableBroadcast(&ioh->cv);
+	gate_complete(ioh, last.due);
+	late = last.due > 0 ? io_now() - last.due : 0;
 
-		device[i] = gate_io(ios[i])->device;
-		gate_complete(ios[i], due);
-		late[i] = due > 0 ? io_now() - due : 0;
-	}
-	nlate = n;
-
-	return n;
+	return true;
 }
 
 static void
@@ -214,6 +181,26 @@ adjust_lead(IoTime late)
 }
 
 /*
+ * Returns the wait event to show.  While inj_io_completion_wait() holds reads, the worker
+ * shows "completion_wait" in the place of the process that would complete them.
+ */
+static uint32
+wait_event_to_show(IoTime next)
+{
+	uint32		wait_event = gate->wait_event_worker;
+
+	LWLockAcquire(gate->lock, LW_SHARED);
+	if (next != IO_TIME_NEVER && !pairingheap_is_empty(&gate->due))
+		wait_event = gate->wait_event_device;
+	for (int i = 0; i < gate->nheld && io_method != IOMETHOD_SYNC; i++)
+		if (gate->ios[gate->held[i]].effect.injected && !gate_is_local(&pgaio_ctl->io_handles[gate->held[i]]))
+			wait_event = gate->wait_event_completion;
+	LWLockRelease(gate->lock);
+
+	return wait_event;
+}
+
+/*
  * Sleeps until then, or until woken.  The timeouts of latches count
  * milliseconds, so there is a timer of our own.
  */
@@ -221,16 +208,10 @@ static void
 sleep_until(WaitEventSet *set, int timer, IoTime next)
 {
 	WaitEvent	event;
-	uint32		wait_event = gate->wait_event_worker;
 	IoTime		timed = next == IO_TIME_NEVER ? IO_TIME_NEVER : next - lead;
 
-	if (gate->nstopped > 0 && io_method == IOMETHOD_WORKER)
-		wait_event = gate->wait_event_completion;
-	else if (next != IO_TIME_NEVER && !pairingheap_is_empty(&gate->due))
-		wait_event = gate->wait_event_device;
-
 	arm_timer(timer, timed);
-	(void) WaitEventSetWait(set, -1, &event, 1, wait_event);
+	(void) WaitEventSetWait(set, -1, &event, 1, wait_event_to_show(next));
 	if (event.events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	else if (event.events & WL_SOCKET_READABLE)
@@ -251,10 +232,7 @@ look_at_shutdown(IoTime now)
 		return;
 	last = now;
 	if (server_is_stopping())
-	{
 		gate_close();
-		gate_release_all();
-	}
 }
 
 /*
@@ -310,6 +288,8 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	for (;;)
 	{
+		PgAioHandle *ioh;
+		IoTime		started_until;
 		IoTime		next;
 
 		CHECK_FOR_INTERRUPTS();
@@ -322,15 +302,16 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 		if (ShutdownRequestPending && may_end())
 			break;
 
-		while (end_overdue_hold(io_now()))
-			;
-		if (complete_due(&next) == 0)
-		{
-			/* a waiting session may depend on us to see that the server stops */
-			if (next != IO_TIME_NEVER)
-				next = Min(next, io_now() + LOOK_EVERY);
-			sleep_until(set, timer, next);
-		}
+		started_until = end_overdue_buffer_io(io_now());
+		while ((ioh = gate_claim_released(io_now())) != NULL)
+			gate_complete(ioh, 0);
+		if (complete_due(&next))
+			continue;
+		next = Min(next, started_until);
+		/* a waiting session may depend on us to see that the server stops */
+		if (next != IO_TIME_NEVER)
+			next = Min(next, io_now() + LOOK_EVERY);
+		sleep_until(set, timer, next);
 	}
 
 	/* with anything but 0 there will be another one */

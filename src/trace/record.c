@@ -18,14 +18,6 @@ static int	nstaged;
 static uint32 my_filter;
 static IoMatch my_match;
 
-/* The wait of this process for a read, if "seq" is set. */
-static struct
-{
-	uint64		seq;
-	IoTime		start;
-	int			place;			/* of the details, or -1 */
-}			ongoing;
-
 static void
 refresh_filter(void)
 {
@@ -165,54 +157,47 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
  * Returns whether the read is traced.
  */
 bool
-trace_wait_begins(PgAioHandle *ioh, uint64 generation)
+trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 {
 	TraceRecord *record = trace_lock_io(ioh, generation);
 
-	ongoing.seq = 0;
 	if (likely(record == NULL))
 		return false;
 
-	ongoing.seq = record->seq;
-	ongoing.start = io_now();
-	ongoing.place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
+	wait->seq = record->seq;
+	wait->start = io_now();
+	wait->place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
 	record->nwaits++;
 	if (record->owner != MyProcNumber)
 		record->joined = true;
-	if (ongoing.place >= 0)
-		record->waits[ongoing.place] = (TraceWait)
+	if (wait->place >= 0)
+		record->waits[wait->place] = (TraceWait)
 	{
-		.pid = MyProcPid,.start = ongoing.start,.length = -1
+		.pid = MyProcPid,.start = wait->start,.length = -1
 	};
 	SpinLockRelease(&record->mutex);
 
-	if (ongoing.place < 0)
+	if (wait->place < 0)
 		pg_atomic_fetch_add_u64(&trace->lost_waits, 1);
 
 	return true;
 }
 
 /*
- * IoListener.wait_ends: records the end of the wait, also of a process that exits.
+ * IoListener.wait_ends: records the end of a wait.  A wait that an error ends has no
+ * length.
  */
 void
-trace_wait_ends(void)
+trace_wait_ends(const IoWait *wait)
 {
-	uint64		seq = ongoing.seq;
-	IoTime		length;
-	TraceRecord *record;
+	IoTime		length = io_now() - wait->start;
+	TraceRecord *record = trace_lock(wait->seq);
 
-	if (seq == 0)
-		return;
-	ongoing.seq = 0;
-
-	length = io_now() - ongoing.start;
-	record = trace_lock(seq);
 	if (record == NULL)
 		return;
 	record->wait_time += length;
-	if (ongoing.place >= 0)
-		record->waits[ongoing.place].length = length;
+	if (wait->place >= 0)
+		record->waits[wait->place].length = length;
 	SpinLockRelease(&record->mutex);
 }
 
@@ -226,7 +211,7 @@ executor_of(PgAioHandle *ioh)
 #ifdef IOMETHOD_IO_URING_ENABLED
 	if (io_method == IOMETHOD_IO_URING &&
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
-		!io_is_captured(ioh))
+		!io_is_intercepted(ioh))
 		return 0;
 #endif
 	return MyProcPid;

@@ -36,7 +36,7 @@ typedef struct TraceWait
 {
 	int			pid;
 	IoTime		start;
-	IoTime		length;			/* < 0: not over yet */
+	IoTime		length;			/* < 0: not over, or ended by an error */
 } TraceWait;
 
 /*
@@ -146,11 +146,11 @@ trace_may_have(PgAioHandle *ioh, uint64 generation)
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation);
-extern void trace_wait_ends(void);
+extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait);
+extern void trace_wait_ends(const IoWait *wait);
 extern const char *trace_see_completions(void);
 
-/* trace.c */
+/* start.c */
 extern Subsystem trace_subsystem;
 
 #endif							/* TEST_AIO_TRACE_H */

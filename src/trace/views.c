@@ -11,11 +11,11 @@
 #include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type.h"
 #include "common/relpath.h"
-#include "funcapi.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/memutils.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
 
@@ -98,9 +98,9 @@ trace_process_type(int pid, BackendType type)
 }
 
 static void
-add_time(Row *row, IoTime time, TimestampTz clock_offset)
+add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 {
-	row_add_if(row, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
+	row_set_if(row, column, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }
 
 /*
@@ -126,14 +126,14 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 		nulls[i] = wait->length < 0;
 	}
 
-	row_add(row, Int32GetDatum(record->nwaits));
-	row_add(row, Float8GetDatum(milliseconds(record->wait_time)));
-	row_add(row, PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
-	row_add(row, PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
-												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
-	row_add(row, PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
-													FLOAT8OID, sizeof(float8),
-													FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	row_set(row, "waits", Int32GetDatum(record->nwaits));
+	row_set(row, "wait_time", Float8GetDatum(milliseconds(record->wait_time)));
+	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
+	row_set(row, "wait_starts", PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
+																FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	row_set(row, "wait_times", PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
+																  FLOAT8OID, sizeof(float8),
+																  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
 static void
@@ -146,38 +146,38 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 										  target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
 	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
 
-	row_add(row, Int64GetDatum(record->seq));
-	row_add(row, Int32GetDatum(record->issuer));
-	row_add(row, Int32GetDatum(record->io));
-	row_add(row, Int64GetDatum(record->generation));
-	row_add_text(row, state_names[record->state]);
-	row_add_text(row, "readv");
-	row_add(row, Int64GetDatum(record->offset));
-	row_add(row, Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-	row_add_text(row, "smgr");
-	row_add_text(row, pgaio_io_get_target_description(&described));
-	row_add_if(row, completed, Int32GetDatum(record->raw_result));
-	row_add_text(row, pgaio_result_status_string(record->status));
-	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
-	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
-	row_add(row, BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
-	row_add_if(row, OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_add_text(row, forkNames[target->smgr.forkNum]);
-	row_add(row, Int64GetDatum(target->smgr.blockNum));
-	row_add(row, Int32GetDatum(target->smgr.nblocks));
-	add_time(row, record->staged, clock_offset);
-	add_time(row, record->submitted, clock_offset);
-	add_time(row, record->completed, clock_offset);
-	row_add_if(row, completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
-	row_add_if(row, submitted, Int32GetDatum(record->in_progress));
-	row_add_if(row, submitted, Int32GetDatum(record->lookahead));
-	row_add_if(row, completed && record->executor != 0, Int32GetDatum(record->executor));
-	row_add_if(row, completed, Int32GetDatum(record->completer));
-	row_add(row, BoolGetDatum(record->joined));
+	row_set(row, "seq", Int64GetDatum(record->seq));
+	row_set(row, "pid", Int32GetDatum(record->issuer));
+	row_set(row, "io_id", Int32GetDatum(record->io));
+	row_set(row, "io_generation", Int64GetDatum(record->generation));
+	row_set_text(row, "state", state_names[record->state]);
+	row_set_text(row, "operation", "readv");
+	row_set(row, "off", Int64GetDatum(record->offset));
+	row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
+	row_set_text(row, "target", "smgr");
+	row_set_text(row, "target_desc", pgaio_io_get_target_description(&described));
+	row_set_if(row, "raw_result", completed, Int32GetDatum(record->raw_result));
+	row_set_text(row, "result", pgaio_result_status_string(record->status));
+	row_set(row, "f_sync", BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
+	row_set(row, "f_localmem", BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
+	row_set(row, "f_buffered", BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
+	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_set_text(row, "fork", forkNames[target->smgr.forkNum]);
+	row_set(row, "blockno", Int64GetDatum(target->smgr.blockNum));
+	row_set(row, "nblocks", Int32GetDatum(target->smgr.nblocks));
+	add_time(row, "staged_at", record->staged, clock_offset);
+	add_time(row, "submitted_at", record->submitted, clock_offset);
+	add_time(row, "completed_at", record->completed, clock_offset);
+	row_set_if(row, "latency", completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
+	row_set_if(row, "in_progress", submitted, Int32GetDatum(record->in_progress));
+	row_set_if(row, "lookahead_distance", submitted, Int32GetDatum(record->lookahead));
+	row_set_if(row, "executed_by", completed && record->executor != 0, Int32GetDatum(record->executor));
+	row_set_if(row, "completed_by", completed, Int32GetDatum(record->completer));
+	row_set(row, "joined", BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
-	row_add(row, BoolGetDatum(completed ? record->held : submitted &&
+	row_set(row, "held", BoolGetDatum(completed ? record->held : submitted &&
 							  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
-	row_add_text(row, trace_process_type(record->issuer, record->issuer_type));
+	row_set_text(row, "backend_type", trace_process_type(record->issuer, record->issuer_type));
 }
 
 /*
@@ -193,9 +193,10 @@ io_trace_get(PG_FUNCTION_ARGS)
 	TimestampTz clock_offset;
 	uint64		seq;
 	uint64		end;
+	Row		   *row;
 
 	require_subsystem_to_look(fcinfo, &trace_subsystem);
-	InitMaterializedSRF(fcinfo, 0);
+	row = row_begin(fcinfo);
 
 	per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
 									ALLOCSET_SMALL_SIZES);
@@ -203,14 +204,13 @@ io_trace_get(PG_FUNCTION_ARGS)
 	for (trace_range(&seq, &end, &clock_offset); seq < end; seq++)
 	{
 		TraceRecord record;
-		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(per_row);
 		if (!trace_read(seq, &record))
 			continue;
-		fill_row(&row, &record, clock_offset);
-		row_put(fcinfo, &row);
+		fill_row(row, &record, clock_offset);
+		row_put(row);
 	}
 	MemoryContextSwitchTo(context);
 	MemoryContextDelete(per_row);
@@ -221,7 +221,7 @@ io_trace_get(PG_FUNCTION_ARGS)
 Datum
 io_trace_status_get(PG_FUNCTION_ARGS)
 {
-	Row			row = {0};
+	Row		   *row;
 	IoMatch		match;
 	bool		running;
 	TimestampTz started_at;
@@ -244,15 +244,16 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	if (match.has_rel)
 		relation = trace_relation(&match.rlocator, match.temp_owner);
 
-	row_add(&row, BoolGetDatum(running));
-	row_add_if(&row, OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_add_if(&row, match.pid != 0, Int32GetDatum(match.pid));
-	row_add(&row, Int32GetDatum(trace->nrecords));
-	row_add(&row, Int64GetDatum(recorded));
-	row_add(&row, Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
-	row_add(&row, Int64GetDatum(lost_waits));
-	row_add_if(&row, started_at != 0, TimestampTzGetDatum(started_at));
-	row_add_if(&row, stopped_at != 0, TimestampTzGetDatum(stopped_at));
+	row = row_begin(fcinfo);
+	row_set(row, "running", BoolGetDatum(running));
+	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_set_if(row, "pid", match.pid != 0, Int32GetDatum(match.pid));
+	row_set(row, "size", Int32GetDatum(trace->nrecords));
+	row_set(row, "recorded", Int64GetDatum(recorded));
+	row_set(row, "lost", Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
+	row_set(row, "lost_waits", Int64GetDatum(lost_waits));
+	row_set_if(row, "started_at", started_at != 0, TimestampTzGetDatum(started_at));
+	row_set_if(row, "stopped_at", stopped_at != 0, TimestampTzGetDatum(stopped_at));
 
-	return row_result(fcinfo, &row);
+	return row_result(row);
 }

@@ -127,7 +127,7 @@ sub holds_reads ($aio)
 	$bob->raises('58030', qr/Input\/output error/, 'gets the error');
 	$aio->gives('SELECT io_release_all()', 1, 'the other read is released');
 	$alice->returns('', 'reads');
-	$aio->sql("SELECT io_device('1ms', rel => '$t')");
+	$aio->sql("SELECT io_device('$t', '1ms')");
 	$alice->gives("SELECT read_rel_block_ll('$t', 16)", '', 'reads from a simulated device');
 	$aio->end_gate;
 	return;
@@ -141,7 +141,7 @@ sub does_without ($aio, $why, $hint)
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'the server has no gate');
 	like($aio->sql('SELECT why_not FROM io_gate'), qr/^$why$/, 'io_gate tells why');
 	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*?$hint/s, $_)
-	  for "io_hold('$t')", "io_fail('$t', -5)", 'io_release_all()', "io_device('1ms')";
+	  for "io_hold('$t')", "io_fail('$t', -5)", 'io_release_all()', "io_device(NULL, '1ms', everybody => true)";
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(5,1)'", 1, 'reads synchronously');
 	return;

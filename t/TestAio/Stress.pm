@@ -107,9 +107,9 @@ sub _action ($rand, @all)
 	my ($ms, $depth, $jitter) = (1 + $rand->(3), 1 + $rand->(16), _one_of($rand, 0, 0.5, 1));
 	my $filenode = "relfilenode => pg_relation_filenode('$table')";
 	return _one_of($rand,
-		"SELECT io_hold('$table', max_reads => 1 + $n)",
+		"SELECT io_hold('$table', times => 1 + $n)",
 		"SELECT io_hold('$table', $block)",
-		'SELECT io_hold(max_reads => 2, fork => NULL)',
+		'SELECT io_hold(times => 2, fork => NULL, everybody => true)',
 		'SELECT io_hold_end()',
 		('SELECT io_release_all()') x 6,
 		'SELECT io_release_all(-5)',
@@ -119,8 +119,8 @@ sub _action ($rand, @all)
 		"SELECT io_fail('$table', -5, times => 1)",
 		"SELECT io_fail('$table', $bytes, skip => $n, times => 2)",
 		'SELECT io_fail_end()',
-		"SELECT io_device('${ms}ms', $depth, $jitter, rel => '$table')",
-		"SELECT io_device('1ms')",
+		"SELECT io_device('$table', '${ms}ms', $depth, $jitter)",
+		"SELECT io_device(NULL, '1ms', everybody => true)",
 		'SELECT io_device_end()',
 		"SELECT inj_io_completion_wait($filenode)",
 		('SELECT inj_io_completion_continue()') x 3,

@@ -44,7 +44,7 @@ sub _is_held ($aio)
 	return;
 }
 
-# A row about a held read: the arguments of io_hold(), what the read's owner runs if that is another session,
+# A row about a held read: the arguments of io_hold(everybody => true), what the read's owner runs if that is another session,
 # what the party runs, and more of the row.  %t and %owner stand for the table and the owner's process id.
 sub _held ($hold, $owned, $waits, %more)
 {
@@ -116,8 +116,8 @@ my %waits = (
 		},
 		others => ['owner'],
 	},
-	'a device, shared' => _asked("io_device('50 s', rel => %t)", $read, 'io_device_end()', reads => 1, event => 'IoDevice', worker => 1),
-	'a device, temporary table' => _asked("io_device('50 s')", $own_read, 'io_device_end()', %own, event => 'IoDevice', worker => 1),
+	'a device, shared' => _asked("io_device(NULL, '50 s', rel => %t, everybody => true)", $read, 'io_device_end()', reads => 1, event => 'IoDevice', worker => 1),
+	'a device, temporary table' => _asked("io_device(NULL, '50 s', everybody => true)", $own_read, 'io_device_end()', %own, event => 'IoDevice', worker => 1),
 	'completion_wait' => _asked('inj_io_completion_wait(relfilenode => pg_relation_filenode(%t))', $read, 'inj_io_completion_continue()',
 		stays => 1,
 		reads => 1,

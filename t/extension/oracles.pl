@@ -81,7 +81,7 @@ with_each_io_method(sub {
 	notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
 		\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
 
-	notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device('1ms')") },
+	notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device(NULL, '1ms', everybody => true)") },
 		\%nothing, [ $left_without, qr/device: / ]) if !$aio->lacks('gate');
 
 	notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },

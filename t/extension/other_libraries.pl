@@ -156,7 +156,7 @@ beside('tables_executable', "$built/tables_executable, test_aio", sub {
 	my $why = "the server's tables of callbacks are in executable memory";
 	$aio->gives('SELECT gate FROM io_gate', 't', 'the gate is there');
 	like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate does not see synchronous reads: \Q$why\E/, 'and the log says what it does not see');
-	$alice->sql('SELECT io_hold(max_reads => 1), io_hold_end()');
+	$alice->sql('SELECT io_hold(times => 1, everybody => true), io_hold_end()');
 	is_deeply([ $alice->notices ], ['the I/O gate does not see synchronous reads on this server'], 'the session is told');
 	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E/, 'there is no trace');
 }, %{ reach_all() });

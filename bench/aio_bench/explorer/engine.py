@@ -224,7 +224,7 @@ class Engine:
         if hold and self.model:
             self.model.begin()
         if hold:
-            rules = [f"io_hold('{name}')" if name != "*" else "io_hold()" for name in self.scenario.hold]
+            rules = [f"io_hold('{name}')" if name != "*" else "io_hold(everybody => true)" for name in self.scenario.hold]
             observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
 

@@ -19,7 +19,7 @@ class Device:
 
     def call(self) -> str:
         """Returns the statement that makes the device, for all relations."""
-        return f"SELECT io_device('{self.latency}', {self.queue_depth}, {self.jitter}, {self.bytes_per_second or 'NULL'})"
+        return f"SELECT io_device(NULL, '{self.latency}', {self.queue_depth}, {self.jitter}, {self.bytes_per_second or 'NULL'}, everybody => true)"
 
     def told(self) -> str:
         bandwidth = f", {self.bytes_per_second / 1e6:,.0f} MB/s" if self.bytes_per_second else ""

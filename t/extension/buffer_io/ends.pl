@@ -33,22 +33,17 @@ my %ends = (
 my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
 
 with_each_io_method(sub {
-	# the session looks for bob when it submits what it has staged, and waits with him
-	$aio->scenario('a read into the buffer that is cancelled', with('alice bob', [ t => 8 ], [ u => 8 ], sub ($alice, $bob, $t, $u) {
-		$aio->sql(q{CREATE FUNCTION scenario.f(int) RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM buffer_call_read($1) WHERE $1 > 0; END'});
-		$alice->sql("SELECT scenario.f(0) FROM generate_series(1, 9)");
-		my $b = starts_io($alice, $u);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->waits("SELECT batch_start(), read_rel_block_ll('$t', 5, wait_complete => false), (${\$aio->pause}), scenario.f($b)", 'advisory');
-		$bob->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", 'AioIoCompletion');
-		$aio->resume;
-		$alice->waits_on('IoGateHeld');
-		$aio->cancels($alice);
-		$alice->fails("SELECT buffer_call_terminate_io($b, true, true, false, true)", '55000', qr/no I\/O/, 'it belongs to the read');
-		$aio->gives("SELECT count(*) FROM read_buffers('$u', 2, 1)", 1, 'which ends');
-		$aio->gate_release;
-		$bob->returns(1, 'goes on');
-	}), leaves => 'COMPLETED_SHARED', skip => $aio->lacks('gate') // ($aio->method ne 'io_uring' ? 'only with io_uring does a session wait for what it submits' : undef));
+	# nobody has to end the session for that
+	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $what, $statement, $output) {
+		$alice->sql("SET test_aio.hold_timeout = '1500ms'");
+		my $b = $output ? started_output($alice, $t) : starts_io($alice, $t);
+		$bob->starts($statement =~ s/%s/$t/r);
+		$bob->ends('goes on');
+		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
+		$alice->fails("SELECT buffer_call_terminate_io($b, ${\($output ? 'false' : 'true')}, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'nor is its entry');
+		$aio->end_session($alice);
+	}), each => [ map { [@$_] } [ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ], [ 'a read', 'SELECT sum(nblocks) FROM read_buffers(\'%s\', 2, 1)', 0 ] ],
+		skip => $aio->lacks('gate'), log => qr/LOG:  I\/O on buffer \d+, with block 2 of relation \S+, was started for too long by process \d+/);
 
 	$aio->scenario('the owner of the I/O %s, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $how, $what, $statement, $output) {
 		my $b;
@@ -87,8 +82,8 @@ with_each_io_method(sub {
 	}));
 
 	$aio->scenario('as many as there may be', with('alice', 300, sub ($alice, $t) {
-		$alice->gives("SELECT count(*) FROM generate_series(0, 255) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 256, 'starts');
-		$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 256), true, true)", '54000', qr/at most 256/i, 'no more');
+		$alice->gives("SELECT count(*) FROM generate_series(0, 63) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 64, 'starts');
+		$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 64), true, true)", '53400', qr/at most 64/i, 'no more');
 		$aio->end_session($alice);
 		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'all have ended');
 	}));

@@ -30,7 +30,7 @@ sub staged_without_device ($aio, $alice, $t, $latency, $meanwhile)
 	my $no_trace = $aio->lacks('trace');
 	$aio->evict($t, $alice);
 	$aio->trace("'$t'") if !$no_trace;
-	$aio->sql("SELECT io_device('$latency', rel => '$t')");
+	$aio->sql("SELECT io_device('$t', '$latency')");
 	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
 	$meanwhile->();
 	$aio->resume;
@@ -58,7 +58,7 @@ sub end_devices ($aio)
 
 for_each_io_method(sub {
 	$aio->scenario('latency and queue depth', with('alice bob', 64, sub ($alice, $bob, $t) {
-		$aio->sql("SELECT io_device('10 s', 2, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s', 2)");
 		submits($aio, $alice, map { "$t $_" } 0 .. 4);
 		is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
 		$aio->gives('SELECT in_progress, queued, reads FROM io_devices', '2|3|0');
@@ -67,12 +67,12 @@ for_each_io_method(sub {
 		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) = (max(due_in) FILTER (WHERE blockno = 4))::numeric(20, 3), (max(due_in) FILTER (WHERE blockno = 6) - max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) FROM io_device_reads",
 			't|10000.000', 'a later one goes to the place that is free first, whoever submits it');
 		end_devices($aio);
-		$aio->sql("SELECT io_device('10 s', rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s')");
 		submits($aio, $alice, map { "$t $_" } 10 .. 17);
 		is(service_times($aio), join(' ', (10) x 8), 'a deep queue serves all at once');
 		$aio->gives('SELECT latency, queue_depth, in_progress, queued FROM io_devices', '10000|32|8|0');
 		end_devices($aio);
-		$aio->sql("SELECT io_device('1 ms', 2, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '1 ms', 2)");
 		submits($aio, $alice, map { "$t $_ 2" } 20, 30, 40);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 20, 2)", 2, 'a read that is waited for');
 		$aio->wait_for('SELECT reads = 3 FROM io_devices');
@@ -80,7 +80,7 @@ for_each_io_method(sub {
 		$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
 		for my $order ([ "'5 ms'", "'10 s', rel => '$t'" ], [ "'10 s', rel => '$t'", "'5 ms'" ])
 		{
-			$aio->sql("SELECT io_device($_)") for @$order;
+			$aio->sql("SELECT io_device(NULL, $_, everybody => true)") for @$order;
 			submits($aio, $alice, "$t 50");
 			is(service_times($aio), '10', 'the device of a table comes before that of all');
 			end_devices($aio);
@@ -89,21 +89,21 @@ for_each_io_method(sub {
 
 	$aio->scenario('bandwidth', with('alice', 64, sub ($alice, $t) {
 		# one block a second
-		$aio->sql("SELECT io_device('10 s', bytes_per_second => 8192, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s', bytes_per_second => 8192)");
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
 		is(service_times($aio), '10 10 18', 'reads follow each other on the bus, and the latency is at least what it is');
 		submits($aio, $alice, "$t 30");
 		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 30) - max(due_in) FILTER (WHERE blockno = 8))::numeric(20, 3) FROM io_device_reads", '1000.000', 'so do later ones');
 		end_devices($aio);
 		$aio->evict($t);
-		$aio->sql("SELECT io_device('10 s', 1, bytes_per_second => 8192, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s', 1, bytes_per_second => 8192)");
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
 		is(service_times($aio), '10 20 36', 'one at a time: the next begins when the one before is due');
 		end_devices($aio);
 	}));
 
 	$aio->scenario('jitter goes to both sides', with('alice', 64, sub ($alice, $t) {
-		$aio->sql("SELECT io_device('10 s', 1000, 0.5, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s', 1000, 0.5)");
 		for my $from (0, 8, 16, 24)
 		{
 			submits($aio, $alice, map { "$t $_" } $from .. $from + 7);
@@ -117,7 +117,7 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('lateness', with('alice', 64, sub ($alice, $t) {
-		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '1 ms')");
 		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
 		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
 			submits($aio, $alice, "$t 0");
@@ -138,7 +138,7 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('whatever the order of submission, what is due goes first', with('alice', [ short => 64 ], [ long => 64 ], sub ($alice, $s, $l) {
-		$aio->sql("SELECT io_device('1 ms', rel => '$s')");
+		$aio->sql("SELECT io_device('$s', '1 ms')");
 		my ($wrong, $count) = ('', 7);
 		for my $order (0 .. 2**$count - 1)
 		{
@@ -147,7 +147,7 @@ for_each_io_method(sub {
 			my @tables = map { $order >> $_ & 1 ? $l : $s } 0 .. $count - 1;
 			my $long = grep { $_ eq $l } @tables;
 			$aio->evict($_) for $s, $l;
-			$aio->sql("SELECT io_device('50 s', 100, 0.1, rel => '$l')");
+			$aio->sql("SELECT io_device('$l', '50 s', 100, 0.1)");
 			my $read = 0;
 			submits($aio, $alice, map { my $block = $read++; "$_ $block" } @tables);
 			$aio->poll(sub { $aio->sql("SELECT count(*) FROM io_device_reads WHERE relation = '$s'::regclass") eq '0' })
@@ -155,7 +155,7 @@ for_each_io_method(sub {
 			my $left = $aio->sql('SELECT count(*) FROM io_device_reads');
 			$wrong .= "of @tables $left are left; " if $left != $long;
 			last if $wrong;
-			$aio->sql("SELECT io_device_end('$l')");
+			$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$l'::regclass)");
 			$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
 		}
 		is($wrong, '', 'short reads are performed, long ones stay');
@@ -163,10 +163,10 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('a device that ends hurries its own reads only', with('alice', [ t => 64 ], [ u => 64 ], sub ($alice, $t, $u) {
-		$aio->sql("SELECT io_device('40 s', 100, 0.5, rel => '$_')") for $t, $u;
+		$aio->sql("SELECT io_device('$_', '40 s', 100, 0.5)") for $t, $u;
 		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
 		submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
-		$aio->sql("SELECT io_device_end('$t')");
+		$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass)");
 		$aio->wait_for("SELECT count(*) = 7 FROM io_device_reads");
 		$aio->gives("SELECT count(*) FROM io_device_reads WHERE relation = '$u'::regclass AND service_time >= 20000", 7, 'those of the other stay');
 		end_devices($aio);
@@ -184,8 +184,8 @@ for_each_io_method(sub {
 		{
 			my $begin = time;
 			$aio->evict($t);
-			$aio->sql("SELECT io_device_end(), io_device('$seconds s', rel => '$u', keep => true), io_device('60 s', rel => '$t', keep => true)");
-			$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('$seconds s', rel => 'own', keep => true);"
+			$aio->sql("SELECT io_device_end(), io_device('$u', '$seconds s', keep => true), io_device('$t', '60 s', keep => true)");
+			$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('own', '$seconds s', keep => true);"
 				  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
 			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 			$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
@@ -202,15 +202,15 @@ for_each_io_method(sub {
 
 	$aio->scenario('failing reads take their time as well, temporary tables too', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->gate_stops("io_device('50 s', keep => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
+		$aio->gate_stops("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->gives("SELECT service_time, due_in > 0 FROM io_device_reads WHERE pid = ${\$alice->pid}", '50000|t', 'is in hand');
 		$aio->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads when the device ends');
-		$alice->sql("SELECT io_device('1 ms')");
+		$alice->sql("SELECT io_device(NULL, '1 ms', everybody => true)");
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 8, 2)", 1, 'reads when that is due');
 		$alice->gives('SELECT reads, read_bytes, mean_lateness IS NULL FROM io_devices', '1|16384|t', 'by itself');
 		$alice->sql("SELECT io_fail('$t', -5)");
-		$aio->gate_stops("io_device('50 s', keep => true)", $alice, "SELECT read_rel_block_ll('$t', 4)");
+		$aio->gate_stops("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 4)");
 		$aio->gives("SELECT service_time FROM io_device_reads WHERE pid = ${\$alice->pid}", 50000, 'one that is to fail, too');
 		$aio->sql('SELECT io_device_end()');
 		$alice->raises('58030', qr/blocks 4\.\.4/, 'fails');
@@ -218,8 +218,8 @@ for_each_io_method(sub {
 	}), leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('the device ends with its session', with('controller alice bob other', [ t => 20 ], [ u => 20 ], sub ($controller, $alice, $bob, $other, $t, $u) {
-		$controller->sql("SELECT io_device('50s', rel => '$t')");
-		$other->sql("SELECT io_device('50s', rel => '$u')");
+		$controller->sql("SELECT io_device('$t', '50s')");
+		$other->sql("SELECT io_device('$u', '50s')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
 		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM io_gate, pg_stat_get_activity(worker)");
@@ -234,7 +234,7 @@ for_each_io_method(sub {
 	$aio->scenario('the session has temporary objects: %s', with('alice bob', 20, sub ($alice, $bob, $t, $first) {
 		$alice->sql($first);
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
-		$alice->sql("BEGIN; SELECT pg_current_xact_id(), io_device('50s', rel => '$t'); COMMIT");
+		$alice->sql("BEGIN; SELECT pg_current_xact_id(), io_device('$t', '50s'); COMMIT");
 		$bob->sql('BEGIN');
 		$bob->waits("SELECT count(*) FROM $t", 'IoDevice');
 		$alice->disconnect;
@@ -244,9 +244,9 @@ for_each_io_method(sub {
 	}), each => [ "SELECT io_hold('pg_conversion')", "CREATE TEMP TABLE mine AS SELECT io_hold('pg_conversion')" ], leaves => 'nothing');
 
 	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$alice->sql("SELECT io_device('50s', rel => '$t')");
+		$alice->sql("SELECT io_device('$t', '50s')");
 		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
-		$aio->sql("SELECT io_device('1 ms', rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '1 ms')");
 		$bob->returns('', 'reads at once');
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'which the new device has not served');
 		$aio->end_gate;
@@ -254,7 +254,7 @@ for_each_io_method(sub {
 
 	# of the session that has made the device
 	$aio->scenario('no read is due later than the hold timeout', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('0', bytes_per_second => 1, rel => '$t')");
+		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('$t', '0', bytes_per_second => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 3)", '', 'reads now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
 		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", $aio->pause));
@@ -263,16 +263,16 @@ for_each_io_method(sub {
 		$aio->resume;
 		$bob->returns(1, 'nor does it wait for hours for a read that was still staged when it came');
 		$alice->ends;
-		$bob->sql("SET test_aio.hold_timeout = '20s'; SELECT io_device('15 s', 1, bytes_per_second => 1, rel => '$t')");
+		$bob->sql("SET test_aio.hold_timeout = '20s'; SELECT io_device('$t', '15 s', 1, bytes_per_second => 1)");
 		submits($aio, $alice, "$t 5", "$t 7");
 		is(service_times($aio), '20 20', 'nor in the queue');
 		$aio->end_gate;
 	}));
 
 	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
-		$aio->sql("SELECT io_device('1ms', rel => '$t'), io_hold('$t'); TRUNCATE $t");
+		$aio->sql("SELECT io_device('$t', '1ms'), io_hold('$t'); TRUNCATE $t");
 		$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
-		$aio->gives("SELECT io_device_end('$t'), io_device_end(), io_hold_end()", '0|1|1', 'and end with all others');
+		$aio->gives("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass), io_device_end(), io_hold_end()", '0|1|1', 'and end with all others');
 	}));
 
 	$aio->scenario('its worker is terminated and comes back', with('alice', 20, sub ($alice, $t) {
@@ -282,7 +282,7 @@ for_each_io_method(sub {
 		for (200, 2000, 20_000)
 		{
 			$latency = $_;
-			$aio->sql("SELECT io_device_end(), io_device('$latency ms', rel => '$t', keep => true)");
+			$aio->sql("SELECT io_device_end(), io_device('$t', '$latency ms', keep => true)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			last if $alice->gets_to_wait('IoDevice');
 			$alice->wait_for_end;
@@ -291,22 +291,22 @@ for_each_io_method(sub {
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		$alice->returns('', 'reads');
 		until_another_worker($aio, $worker);
-		$aio->sql("SELECT io_device('50 s', rel => '$t', keep => true)");
+		$aio->sql("SELECT io_device('$t', '50 s', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 9, wait_complete => false)");
 		is(service_times($aio), 50, 'the device is back');
-		$aio->sql("SELECT io_device_end(), io_device('1 ms', rel => '$t', keep => true)");
+		$aio->sql("SELECT io_device_end(), io_device('$t', '1 ms', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 10)");
 		$aio->gives('SELECT reads FROM io_devices', 1, 'and served by the new worker');
 		$aio->end_gate;
 	}), log => $aio->gate_worker_ended);
 
 	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u) {
-		$aio->sql("SET test_aio.hold_timeout = '3h'; SELECT io_device('1ms', bytes_per_second => 1, rel => '$t'); RESET test_aio.hold_timeout");
+		$aio->sql("SET test_aio.hold_timeout = '3h'; SELECT io_device('$t', '1ms', bytes_per_second => 1); RESET test_aio.hold_timeout");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		until_another_worker($aio, $worker);
-		$aio->sql("SELECT io_device('1 ms', rel => '$u')");
+		$aio->sql("SELECT io_device('$u', '1 ms')");
 		$bob->sql("SELECT read_rel_block_ll('$u', 9, wait_complete => false)");
 		$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
 		$aio->gives("SELECT in_progress, service_time FROM io_devices JOIN io_device_reads USING (relation) WHERE relation = '$t'::regclass", '1|8192000', 'the read is still in progress');
@@ -314,17 +314,17 @@ for_each_io_method(sub {
 	}), log => $aio->gate_worker_ended, skip => only_long());
 
 	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
-		staged_without_device($aio, $alice, $t, '1ms', sub { $aio->sql("SELECT io_device_end('$t'); SELECT io_device('50s', rel => '$u')") });
+		staged_without_device($aio, $alice, $t, '1ms', sub { $aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass); SELECT io_device('$u', '50s')") });
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
 		$aio->end_gate;
 	}));
 
 	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
-		$aio->sql("SELECT io_device('10 s', rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '10 s')");
 		submits($aio, $alice, "$t 3", "$t 5");
 		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
-			$aio->sql("SELECT io_device_end('$t')");
-			$aio->sql("SELECT io_device('10 s', rel => '$u')");
+			$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass)");
+			$aio->sql("SELECT io_device('$u', '10 s')");
 			$aio->gives("SELECT relation = '$u'::regclass, in_progress, queued FROM io_devices", 't|0|0', 'while two are still in hand');
 		});
 		end_devices($aio);

@@ -46,7 +46,7 @@ with_each_io_method(sub {
 	$aio->scenario('the hold timeout', with('', 20, sub ($t) {
 		$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
 		my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
-		$controller->sql("SELECT io_hold('$t', max_reads => 2)");
+		$controller->sql("SELECT io_hold('$t', times => 2)");
 		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 		# whose handle is the next that is used
 		$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
@@ -77,7 +77,7 @@ with_each_io_method(sub {
 	$aio->scenario('%s shutdown', with('', [ t => 20 ], [ u => 20 ], [ v => 120 ], sub ($t, $u, $v, $mode) {
 		my (undef, @readers) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 		# due in a minute
-		$aio->gate_stops("io_device('1ms', bytes_per_second => 1, rel => '$u', keep => true)",
+		$aio->gate_stops("io_device('$u', '1ms', bytes_per_second => 1, keep => true)",
 			$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
 		if ($mode ne 'immediate' && !$aio->no_faults)
 		{
@@ -113,7 +113,7 @@ with_each_io_method(sub {
 		$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drop;
 		my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
 		$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-			  . " io_device('50 s', rel => 'here', keep => true)");
+			  . " io_device('here', '50 s', keep => true)");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 		$aio->gate_holds(1);
 		$bob->sql($drop) if $drop;
@@ -167,7 +167,7 @@ sub scenarios ($aio)
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
 	# an injection point holds the process that completes the read
-	my @how = ('io_hold()', $has_worker ? "io_device('50 s')" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
+	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
 	$aio->scenario('%s, %s', with('controller alice', sub ($controller, $alice, $how, $, $t, $before, $after) {
 		$controller->sql("SELECT $how");
 		$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"
@@ -185,7 +185,7 @@ sub scenarios ($aio)
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
 		$aio->gate_release;
 		$alice->returns('', 'reads');
-		$controller->sql("SELECT io_device('1 ms', bytes_per_second => 1, rel => '$t')");
+		$controller->sql("SELECT io_device('$t', '1 ms', bytes_per_second => 1)");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$controller->sql('SELECT io_device_end()');
 		$alice->returns('', 'reads');

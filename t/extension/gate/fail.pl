@@ -30,7 +30,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('the third read, of the main fork', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', -5, fork => 'vm'), io_fail('$t', -5, skip => 2, times => 1)");
-		$aio->gives('SELECT io_hold_end()', 0, 'neither is a filter of io_hold()');
+		$aio->gives('SELECT io_hold_end()', 0, 'neither is a filter of io_hold(everybody => true)');
 		$alice->gives("SELECT read_rel_block_ll('$t', $_)", '', "reads block $_") for 0, 1;
 		$alice->fails("SELECT read_rel_block_ll('$t', 2)", '58030', qr/blocks 2\.\.2/, 'fails to read block 2');
 		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
@@ -88,12 +88,12 @@ with_each_io_method(sub {
 			[ "io_fail('$t', -5, -1)", '22023', qr/blockno must be between/ ], [ "io_fail('$t', -5, times => 0)", '22023', qr/times must be between 1 and/ ],
 			[ "io_fail('$t', -5, skip => -1)", '22023', qr/skip must be between 0 and/ ], [ "io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/ ],
 			[ "io_hold('$t', pid => 0)", '22023', qr/pid must be between 1 and/ ], [ "io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/ ],
-			[ "io_hold(max_reads => 0)", '22023', qr/max_reads must be between 1 and/ ], [ 'io_hold_end(0)', '22023', qr/filter must be between 1 and/ ],
+			[ "io_hold(times => 0, everybody => true)", '22023', qr/max_reads must be between 1 and/ ], [ 'io_hold_end(0)', '22023', qr/filter must be between 1 and/ ],
 			[ 'io_release(1, -1)', '22023', qr/io_id must be between/ ], [ 'io_release(NULL, 1)', '22004', qr/must not be null/ ],
-			[ 'io_release_all(-5000)', '22023', qr/smallest errno/ ], [ "io_device(NULL)", '22004', qr/latency must not be null/ ],
-			[ "io_device('-1ms')", '22023', qr/between 0 and 60/ ], [ "io_device('1 mon')", '22023', qr/between 0 and 60/ ],
-			[ "io_device('1ms', 0)", '22023', qr/between 1 and 1024/ ], [ "io_device('1ms', jitter => 'NaN')", '22023', qr/between 0 and 1/ ],
-			[ "io_device('1ms', bytes_per_second => 0)", '22023', qr/between 1 and/ ])
+			[ 'io_release_all(-5000)', '22023', qr/smallest errno/ ], [ "io_device(NULL, NULL, everybody => true)", '22004', qr/latency must not be null/ ],
+			[ "io_device(NULL, '-1ms', everybody => true)", '22023', qr/between 0 and 60/ ], [ "io_device(NULL, '1 mon', everybody => true)", '22023', qr/between 0 and 60/ ],
+			[ "io_device(NULL, '1ms', 0, everybody => true)", '22023', qr/between 1 and 1024/ ], [ "io_device(NULL, '1ms', jitter => 'NaN', everybody => true)", '22023', qr/between 0 and 1/ ],
+			[ "io_device(NULL, '1ms', bytes_per_second => 0, everybody => true)", '22023', qr/between 1 and/ ])
 		{
 			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
 		}
@@ -112,7 +112,7 @@ for_each_io_method(sub {
 	# process that performs the read => how the read is delayed
 	my @performers = (
 		[ 'the session that releases the read', hold => "io_hold('%s')", release => 'SELECT io_release_all()' ],
-		[ "the gate's worker, for a device", hold => "io_device('100 ms', rel => '%s')", reads => 'SELECT reads FROM io_devices' ],
+		[ "the gate's worker, for a device", hold => "io_device('%s', '100 ms')", reads => 'SELECT reads FROM io_devices' ],
 		[ "the gate's worker, after the hold timeout", hold => "io_hold('%s')", hold_timeout => '100ms' ]);
 	$aio->scenario('performed by %s', with('alice bob carol', 20, sub ($alice, $bob, $carol, $t, $, %its) {
 		my $file = $aio->file_of($t);

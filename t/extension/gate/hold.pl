@@ -23,7 +23,7 @@ with_each_io_method(sub {
 	# a client that does not read would block a process that has the gate's lock
 	$aio->scenario('what the server says of a captured read goes to its log alone', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $told = qr/updating state to (SUBMITTED|COMPLETED_IO|COMPLETED_SHARED)/;
-		$aio->sql("SELECT io_device('0', rel => '$t'), io_hold('$t', blockno => 2)");
+		$aio->sql("SELECT io_device('$t', '0'), io_hold('$t', blockno => 2)");
 		$_->sql('SET client_min_messages = debug5') for $alice, $bob;
 		$alice->sql("SELECT read_rel_block_ll('$t', 1)");
 		my @staged = grep { /STAGED/ } my @said = $alice->notices;
@@ -77,7 +77,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('which reads', with('alice bob', sub ($alice, $bob) {
 		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
-		$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, max_reads => 1)");
+		$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, times => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 6, nblocks => 4)", '', 'another block');
 		$alice->gives("SELECT read_rel_block_ll('$u', 5)", '', 'another process');
 		$alice->starts("SELECT read_rel_block_ll('$t', 2, nblocks => 4)");
@@ -104,7 +104,7 @@ with_each_io_method(sub {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
 		for my $result ('NULL', -5)
 		{
-			$aio->gate_stops("io_hold(pid => ${\$alice->pid}, max_reads => 1)", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
+			$aio->gate_stops("io_hold(pid => ${\$alice->pid}, times => 1)", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 			$aio->gives('SELECT f_localmem, blockno FROM io_held', 't|3', 'held');
 			$aio->gives("SELECT io_release_all($result)", 1, "released with $result");
 			$result eq 'NULL' ? $alice->returns('', 'reads itself') : $alice->raises('58030', qr/blocks 3\.\.4 in file/, 'fails');
@@ -184,7 +184,7 @@ sub with_autovacuum ($aio, $function)
 # io_methods: io_uring; long: all
 with_each_io_method(sub {
 	$aio->scenario('a read by TID, not reached', with('alice bob', 20, sub ($alice, $bob, $t) {
-		for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('50 s', rel => '$t')")
+		for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('$t', '50 s')")
 		{
 			$bob->sql("SELECT $made");
 			is_deeply([ $bob->notices ], ['the I/O gate does not see synchronous reads on this server'], "$made: the session is told");
@@ -213,7 +213,7 @@ with_each_io_method(sub {
 		$aio->evict('scenario.ti');
 		$aio->sql("SELECT io_fail('scenario.ti', -5, times => 1)");
 		$alice->fails($query, '58030', qr/could not read blocks \d+\.\.\d+ in file/, 'fails');
-		$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', max_reads => 1)");
+		$aio->sql("SELECT io_fail_end(), io_hold('scenario.ti', times => 1)");
 		$alice->waits($query, 'IoGateHeld');
 		$aio->cancels($alice);
 		$aio->end_gate;
@@ -228,14 +228,14 @@ with_each_io_method(sub {
 		my ($who, $rel, $why, $do) = @$escape;
 		$aio->scenario("reads of $who escape", with('alice', sub ($alice) {
 			$alice->sql('CREATE TEMP TABLE own (i int)');
-			$aio->sql("SELECT io_fail('$rel', 100000), io_device('0 s', rel => '$rel'), evict_rel('$rel')");
+			$aio->sql("SELECT io_fail('$rel', 100000), io_device('$rel', '0 s'), evict_rel('$rel')");
 			# others may read the block first
 			my $escapes = sub {
 				$aio->sql("SELECT evict_rel('$rel')");
-				return $aio->sql('SELECT min(escaped) > 0 FROM (SELECT relation, escaped FROM io_filters UNION ALL SELECT relation, escaped FROM io_devices) e') eq 't';
+				return $aio->sql('SELECT min(bypassed) > 0 FROM (SELECT relation, bypassed FROM io_filters UNION ALL SELECT relation, bypassed FROM io_devices) e') eq 't';
 			};
 			$do->($alice, sub { $aio->poll($escapes) or fail('one of its reads escapes') });
-			$aio->gives('SELECT f.why_escaped, d.why_escaped FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
+			$aio->gives('SELECT f.why_bypassed, d.why_bypassed FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
 			$aio->end_gate;
 		}), leaves => 'nothing');
 	}
@@ -243,7 +243,7 @@ with_each_io_method(sub {
 	$aio->scenario('connecting while catalogs are held', with('', 2, sub ($t) {
 		my ($alice) = $aio->sessions('alice');
 		$alice->sql('SET test_aio.hold_timeout = 100');
-		$alice->sql("SELECT io_hold(fork => NULL, max_reads => 3), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
+		$alice->sql("SELECT io_hold(fork => NULL, times => 3, everybody => true), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
 		$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
 		$alice->gives("SELECT count(*) FROM pg_operator WHERE oprname = '~~~'", 0, 'nor is the one held that holds');
 		$aio->end_gate;
@@ -314,7 +314,7 @@ for_each_io_method(sub {
 	$aio->scenario('batch mode, and more reads than handles', with('alice', 80, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
 		$aio->evict($t, $alice);
-		$aio->sql("SELECT io_hold('$t', max_reads => 3)");
+		$aio->sql("SELECT io_hold('$t', times => 3)");
 		$alice->starts($aio->batch(map { "SELECT read_rel_block_ll('$t', $_, wait_complete => false)" } 0 .. $aio->setting('io_max_concurrency') + 4));
 		$aio->gate_holds(3);
 		$aio->gives('SELECT io_release_all()', 3);

@@ -62,7 +62,7 @@ with_each_io_method(sub {
 with_each_io_method(sub {
 	$aio->scenario('without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
-		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', max_reads => 1); RESET test_aio.hold_timeout");
+		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', times => 1); RESET test_aio.hold_timeout");
 		$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
 		$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 		$aio->gate_stops("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");

@@ -56,7 +56,7 @@ for_each_io_method(sub {
 
 	$aio->scenario('a temporary table, whose owner performs the read', with('alice', sub ($alice) {
 		my $own = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->sql('SELECT io_hold_wakeups(true), io_hold()');
+		$aio->sql('SELECT io_hold_wakeups(true), io_hold(everybody => true)');
 		$alice->starts("SELECT read_rel_block_ll('$own', 3)");
 		settles($aio, [$alice], 'alice=IoGateHeld', 'alice waits');
 		my ($pid, $io_id) = split /\|/, $aio->sql('SELECT pid, io_id FROM io_held');

@@ -170,7 +170,7 @@ with_each_io_method(sub {
 	});
 
 	$aio->scenario('on a simulated device', with('alice', 40, sub ($alice, $t) {
-		$aio->sql("SELECT io_device('20ms', 2, rel => '$t')");
+		$aio->sql("SELECT io_device('$t', '20ms', 2)");
 		$aio->traces_of("'$t'", sub { $alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1,11,21,31])") });
 		$aio->gives('SELECT count(*), bool_and(held AND latency >= 20), count(DISTINCT completed_by), min(completed_by) = (SELECT worker FROM io_gate) FROM io_trace',
 			'4|t|1|t', 'each takes as long as it is to, and the worker completes it');

@@ -103,7 +103,7 @@ for my $max (1, 3)
 			? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
 		$aio->scenario('the oldest ends, others are held', with('alice', 12, sub ($alice, $t) {
-			$aio->sql("SELECT io_hold('$t', max_reads => $max)");
+			$aio->sql("SELECT io_hold('$t', times => $max)");
 			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
 			$aio->gate_holds($max);
 			$alice->waits_on('IoGateHeld');

@@ -72,7 +72,7 @@ with_each_io_method(sub {
 		$aio->restarted;
 		$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 			'0|0|0', 'nothing is held, and nothing in force');
-	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device('30s', keep => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => sub ($who, @) { $aio->lacks('gate') // ($who =~ /serves/ ? undef : only_long()) });
+	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device(NULL, '30s', keep => true, everybody => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => sub ($who, @) { $aio->lacks('gate') // ($who =~ /serves/ ? undef : only_long()) });
 }, leaves => 'nothing',    # each crash leaves rings behind, one for each possible process
 	  # the device for all relations is not to delay what sessions read of the catalogs
 	conf => { restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'off', max_connections => 10, max_worker_processes => 2, autovacuum_worker_slots => 1, max_wal_senders => 0 });

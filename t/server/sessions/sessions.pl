@@ -123,7 +123,7 @@ with_each_io_method(sub {
 
 	$aio->scenario('reads, and the gate', with('', 40, sub ($t) {
 		ok($aio->stop, 'the server stops');
-		my @calls = $aio->lacks('gate') ? () : ("io_hold('$t')", "io_fail('$t', -5)", "io_device('1 ms')");
+		my @calls = $aio->lacks('gate') ? () : ("io_hold('$t')", "io_fail('$t', -5)", "io_device(NULL, '1 ms', everybody => true)");
 		my $input = join '', map { "$_\n" } "SELECT evict_rel('$t')", $answer->('count(*)', "read_stream_for_blocks('$t', $all)"),
 		  $answer->('sum(nblocks)', "read_buffers('$t', 0, 40) WHERE NOT io_reqd"),
 		  "SELECT evict_rel('$t')", 'CREATE DATABASE d TEMPLATE postgres', 'DROP DATABASE d', "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", $answer->('sum(nblocks)', "read_buffers('$t', 3, 4) WHERE NOT io_reqd"),

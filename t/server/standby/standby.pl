@@ -77,7 +77,7 @@ with_each_io_method(sub {
 		$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
 		is($reader->sql("SELECT problems('$t')"), '', 'as written');
 		$reader->fails('SELECT batch_start()', '25006', qr/cannot execute a batch during recovery/, 'not in batches');
-		$reader->fails("SELECT $_, keep => true)", '25006', qr/cannot execute keep => true during recovery/, 'and nothing is kept') for $standby->lacks('gate') ? () : ("io_hold('$t'", "io_device('1 ms'");
+		$reader->fails("SELECT $_, keep => true)", '25006', qr/cannot execute keep => true during recovery/, 'and nothing is kept') for $standby->lacks('gate') ? () : ("io_hold('$t'", "io_device(NULL, '1 ms'", everybody => true);
 		$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
 		$reader->fails("SELECT $_()", '25006', qr/cannot execute $_\(\) during recovery/, $_) for split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_(en|dis)able_data_checksums'");
 
@@ -125,7 +125,7 @@ with_each_io_method(sub {
 		$aio->sql('CHECKPOINT');
 		my ($reader) = $standby->sessions('reader');
 		my ($startup) = $standby->pids_of_type('startup');
-		$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+		$standby->sql("SELECT io_hold('$t', times => 1)");
 		$reader->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld', 'reads block 3');
 		$aio->sql("DELETE FROM $t WHERE blk = 3");
 		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
@@ -140,7 +140,7 @@ with_each_io_method(sub {
 		my $t = on_both($aio, $standby);
 		my ($issuer) = $standby->sessions('issuer');
 		$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
-		$standby->sql("SELECT io_hold('$t', max_reads => 1)");
+		$standby->sql("SELECT io_hold('$t', times => 1)");
 		$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$aio->sql("DROP TABLE $t");
 		my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";

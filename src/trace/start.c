@@ -36,6 +36,7 @@ Subsystem	trace_subsystem = {
 	.memory = "test_aio trace",
 	.address = (void **) &trace,
 	.by_handles = true,
+	.has_lock = true,
 	.size = trace_shmem_size,
 	.set_up = trace_init_ring,
 	.begin = begin,
@@ -44,7 +45,7 @@ Subsystem	trace_subsystem = {
 
 /*
  * Prepares the trace.  Called when the library is preloaded, after gate_init(): the
- * gate's stage hook runs first, and a synchronous read that it captures is traced
+ * gate's stage hook runs first, and a synchronous read that it intercepts is traced
  * as an asynchronous one.
  */
 void

@@ -1,12 +1,28 @@
 /*
- * Finds out whether the server is shutting down.
+ * The library's own file, and whether the server is shutting down.
  */
 #include "test_aio.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "utils/pidfile.h"
+
+/* an object of this library, and of no other */
+static const char this_library;
+
+/*
+ * Returns the file that this library was loaded from: by the address of an object,
+ * as another library may have a function of the same name.
+ */
+const char *
+library_path(void)
+{
+	Dl_info		info;
+
+	return dladdr(&this_library, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
+}
 
 /*
  * Returns whether the postmaster has begun to stop the server.  It says so in

@@ -1,5 +1,5 @@
 /*
- * Start-up of the gate: settings and shared memory.
+ * Start-up of the gate: its settings, and which filters it carries out.
  *
  * The gate relies on the layout of the AIO subsystem's structures.  When
  * something is not as expected it is disabled and says why; the rest of the
@@ -9,6 +9,7 @@
 
 #include "aio/callbacks.h"
 #include "aio/method.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 /* values of test_aio.gate */
@@ -37,18 +38,19 @@ static int	gate_mode = GATE_ON;
 static bool reach_synchronous_reads = true;
 
 static const IoInterceptor interceptor = {
-	.decide = gate_decide,
-	.has = gate_has,
-	.delays = gate_delays,
+	.intercept = gate_intercept,
+	.has_intercepted = gate_has_intercepted,
+	.has_delayed = gate_has_delayed,
 	.submit = gate_submit,
 	.wait = gate_wait,
 };
 
 /*
- * Subsystem.begin: has the I/O methods ask the gate about each read, and carries out the
- * filters of io_hold() and io_fail(), and those of the inj_ functions if injection points
- * do not.  The gate can hold all reads but synchronous ones, and with io_method=sync there
- * are no others.
+ * Subsystem.begin: has the I/O methods ask the gate about each read, and carries the
+ * filters out.  The gate can hold all reads but synchronous ones, and with io_method=sync
+ * there are no others.  Injection points stop a process that completes reads, and with
+ * it the reads of others, so the gate comes before them; but only they can have an I/O
+ * worker fail to reopen a file.
  */
 static void
 begin(void)
@@ -58,20 +60,18 @@ begin(void)
 		.message = "this server has no injection points, and with \"io_method\" set to \"sync\" the I/O gate does not see reads",
 		.hint = "Set \"test_aio.reach_synchronous_reads\", use another \"io_method\", or a server that has been built with --enable-injection-points.",
 	};
-	static const FilterKind injected[] = {FILTER_COMPLETION_WAIT, FILTER_SHORT_READ, FILTER_REOPEN};
+	bool		sees_none = io_method == IOMETHOD_SYNC && !gate_sees_synchronous;
 
 	io_set_interceptor(&interceptor);
 	filters_set_handler(&gate_handler);
-	filters_set_carrier(FILTER_HOLD, CARRIED_BY_GATE, NULL);
-	filters_set_carrier(FILTER_FAIL, CARRIED_BY_GATE, NULL);
-	for (size_t i = 0; i < lengthof(injected); i++)
+	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{
-		if (filters_carrier(injected[i]) == CARRIED_BY_INJECTION_POINTS)
-			continue;
-		if (io_method == IOMETHOD_SYNC && !gate_sees_synchronous)
-			filters_set_carrier(injected[i], CARRIED_BY_NOBODY, &all_synchronous);
-		else
-			filters_set_carrier(injected[i], CARRIED_BY_GATE, NULL);
+		bool		injected = filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS;
+
+		if (kind < FILTER_COMPLETION_WAIT || !(sees_none || (injected && kind == FILTER_REOPEN)))
+			filters_set_carrier(kind, CARRIED_BY_GATE, NULL);
+		else if (!injected)
+			filters_set_carrier(kind, CARRIED_BY_NOBODY, &all_synchronous);
 	}
 }
 
@@ -105,25 +105,22 @@ gate_init(void)
 	const char *hint = NULL;
 
 	define_settings();
-	filters_set_carrier(FILTER_HOLD, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
-	filters_set_carrier(FILTER_FAIL, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
+	for (FilterKind kind = FILTER_HOLD; kind < FILTER_COMPLETION_WAIT; kind++)
+		filters_set_carrier(kind, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)
 	{
-		subsystem_disable(&gate_subsystem, "\"test_aio.gate\" is off",
-						  "Set \"test_aio.gate\" to on and restart the server.");
-		return;
+		reason = "\"test_aio.gate\" is off";
+		hint = "Set \"test_aio.gate\" to on and restart the server.";
 	}
-
-	if (!IsPostmasterEnvironment)
+	else if (!IsPostmasterEnvironment)
 	{
-		subsystem_disable(&gate_subsystem, "the server runs in single-user mode",
-						  "Nobody could release a read there.");
-		return;
+		reason = "the server runs in single-user mode";
+		hint = "Nobody could release a read there.";
 	}
-
-	reason = io_method_unavailable(&hint);
+	else
+		reason = io_method_unavailable(&hint);
 	if (reason != NULL)
 	{
 		subsystem_disable(&gate_subsystem, reason, hint);
@@ -132,7 +129,7 @@ gate_init(void)
 
 	if (reach_synchronous_reads)
 	{
-		reason = io_on_stage(gate_capture_synchronous);
+		reason = io_on_stage(gate_intercept_synchronous);
 		gate_sees_synchronous = reason == NULL;
 		if (reason != NULL)
 			ereport(LOG,

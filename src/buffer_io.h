@@ -1,0 +1,16 @@
+/*
+ * Buffer I/O that sessions have started by SQL.
+ */
+#ifndef TEST_AIO_BUFFER_IO_H
+#define TEST_AIO_BUFFER_IO_H
+
+#include "test_aio.h"
+
+#include "aio/clock.h"
+
+extern bool buffer_io_is_ours(Buffer buffer);
+extern IoTime end_overdue_buffer_io(IoTime now);
+extern Relation open_started_input(FunctionCallInfo fcinfo, Buffer buffer, BlockNumber *blockno);
+extern void hand_over_started_input(Buffer buffer, void (*stage) (void *arg), void *arg);
+
+#endif							/* TEST_AIO_BUFFER_IO_H */

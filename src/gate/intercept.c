@@ -1,0 +1,267 @@
+/*
+ * Decides which reads are intercepted, and submits those.
+ *
+ * A read is intercepted in two steps, because the server asks twice: when it stages
+ * the read (must this be executed synchronously?) and when it submits what is staged,
+ * in a critical section.  The first step decides and records the decision, the second
+ * obeys it.  What becomes of an intercepted read is looked up again in the second step:
+ * a filter may have been ended meanwhile.
+ */
+#include "gate/gate.h"
+
+#include "aio/method.h"
+#include "aio/perform.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+
+/* how many reads this process has intercepted and not yet submitted */
+static int	nintercepted;
+
+/* the read that gate_intercept() has last refused: it may be asked again */
+static PgAioHandle *refused;
+static uint64 refused_generation;
+
+/* the batch that an intercepted synchronous read was staged in goes on */
+static bool batch_interrupted;
+
+/*
+ * Returns why reads of this process may not be intercepted now, or BYPASS_NONE.
+ */
+static FilterBypass
+reason_to_bypass(void)
+{
+	if (gate->closing)
+		return BYPASS_SHUTDOWN;
+	if (proc_exit_inprogress)
+		return BYPASS_EXIT;
+	if (CritSectionCount > 0)
+		return BYPASS_CRITICAL;
+	/* auxiliary processes, for example the startup process and the checkpointer */
+	if (!IsUnderPostmaster || MyProcNumber >= MaxBackends || gate->worker_pid == MyProcPid)
+		return BYPASS_PROCESS;
+
+	return BYPASS_NONE;
+}
+
+/*
+ * IoInterceptor.has_intercepted: returns whether this use of a handle has been
+ * intercepted.
+ */
+bool
+gate_has_intercepted(PgAioHandle *ioh, uint64 generation)
+{
+	return gate_io(ioh)->generation == generation;
+}
+
+/*
+ * IoInterceptor.has_delayed: returns whether an intercepted and submitted read is or
+ * was held, or on a device.
+ */
+bool
+gate_has_delayed(PgAioHandle *ioh)
+{
+	const FilterEffect *effect = &gate_io(ioh)->effect;
+
+	return effect->hold_filter != 0 || effect->device_filter != 0;
+}
+
+/*
+ * IoInterceptor.intercept: returns whether to intercept this staged read.
+ */
+bool
+gate_intercept(PgAioHandle *ioh)
+{
+	GateIo	   *io;
+	FilterEffect effect;
+	FilterBypass bypass;
+
+	/* what has been decided stays so, though the filter may have ended */
+	if (likely(nintercepted == 0 && !filters_any()))
+		return false;
+
+	io = gate_io(ioh);
+	if (io->generation == ioh->generation)
+		return io->phase == GATE_INTERCEPTED;
+	if (refused == ioh && refused_generation == ioh->generation)
+		return false;
+
+	if (!io_is_read(ioh))
+		return false;
+	/* unless it is intercepted after all */
+	refused = ioh;
+	refused_generation = ioh->generation;
+
+	bypass = reason_to_bypass();
+	if (bypass != BYPASS_NONE)
+	{
+		filters_count_bypass(FILTER_NONE, ioh, bypass);
+		return false;
+	}
+
+	if (!filters_effect_on(ioh, &effect))
+		return false;
+	/* a device serves nothing without the worker */
+	if (effect.device_filter != 0 && gate->worker == INVALID_PROC_NUMBER)
+	{
+		filters_count_bypass(FILTER_DEVICE, ioh, BYPASS_NO_WORKER);
+		effect.device_filter = 0;
+		if (effect.hold_filter == 0 && effect.fail_filter == 0)
+			return false;
+	}
+
+	io->effect = effect;
+	io->has_result = false;
+	io->released = false;
+	io->hold_expired = false;
+	io->phase = GATE_INTERCEPTED;
+	io->generation = ioh->generation;
+	nintercepted++;
+
+	return true;
+}
+
+/*
+ * Looks up which effects of a read are still in force.  The caller has the lock.
+ */
+static void
+renew_effect(PgAioHandle *ioh, GateIo *io, const Filter **hold, const Filter **device)
+{
+	*hold = gate->closing ? NULL : filter_in_force(io->effect.hold_filter, ioh);
+	*device = filter_in_force(io->effect.device_filter, ioh);
+	if (*hold == NULL)
+		io->effect.hold_filter = 0;
+	if (*device == NULL)
+		io->effect.device_filter = 0;
+	if (filter_in_force(io->effect.fail_filter, ioh) != NULL)
+	{
+		io->has_result = true;
+		io->result = io->effect.result;
+	}
+}
+
+/*
+ * Hands intercepted reads to holds, devices or the worker.  Returns those
+ * that the caller has to perform right away, in a critical section.
+ */
+static int
+submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle **perform)
+{
+	int			nperform = 0;
+	bool		wake = false;
+
+	/* the server says DEBUG messages of each change of a handle's state */
+	CommandDest dest = io_silence_client();
+
+	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < nintercepted_ios; i++)
+	{
+		PgAioHandle *ioh = intercepted[i];
+		GateIo	   *io = gate_io(ioh);
+		int			fd = ioh->op_data.read.fd;
+		const Filter *hold;
+		const Filter *device;
+
+		renew_effect(ioh, io, &hold, &device);
+
+		/*
+		 * The process that performs the read reopens the file.  Without a
+		 * descriptor, a close of the file does not wait for the read.
+		 */
+		ioh->op_data.read.fd = -1;
+
+		/* another process may complete it from here on, once the lock is free */
+		pgaio_io_prepare_submit(ioh);
+
+		if (hold != NULL)
+		{
+			gate_start_hold(ioh, io, hold);
+			wake = true;
+		}
+		else if (gate_start_queued(ioh, io, device))
+			wake |= io->due < gate->worker_wakes;
+		else
+		{
+			ioh->op_data.read.fd = fd;
+			io->phase = GATE_CLAIMED;
+			perform[nperform++] = ioh;
+		}
+	}
+	LWLockRelease(gate->lock);
+	whereToSendOutput = dest;
+
+	if (wake)
+		gate_wake_worker();
+
+	return nperform;
+}
+
+/*
+ * IoInterceptor.submit: submits the intercepted ones of the staged reads, and has
+ * the I/O method submit the others.
+ */
+int
+gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
+{
+	PgAioHandle *intercepted[PGAIO_SUBMIT_BATCH_SIZE];
+	PgAioHandle *others[PGAIO_SUBMIT_BATCH_SIZE];
+	PgAioHandle *perform[PGAIO_SUBMIT_BATCH_SIZE];
+	int			n = 0;
+	int			nothers = 0;
+	int			nperform;
+
+	if (likely(nintercepted == 0))
+		return io_server_ops->submit(num_staged_ios, staged_ios);
+
+	for (int i = 0; i < num_staged_ios; i++)
+	{
+		if (gate_has_intercepted(staged_ios[i], staged_ios[i]->generation))
+			intercepted[n++] = staged_ios[i];
+		else
+			others[nothers++] = staged_ios[i];
+	}
+	nintercepted -= n;
+
+	nperform = submit_intercepted(n, intercepted, perform);
+	if (nothers > 0)
+		(void) io_server_ops->submit(nothers, others);
+
+	for (int i = 0; i < nperform; i++)
+	{
+		const GateIo *io = gate_io(perform[i]);
+
+		io_perform_at_submission(perform[i], io->has_result, io->result);
+	}
+
+	/* a synchronous read has ended the batch early */
+	if (batch_interrupted)
+	{
+		batch_interrupted = false;
+		pgaio_my_backend->in_batchmode = true;
+	}
+
+	return num_staged_ios;
+}
+
+/*
+ * IoStageHook: has a synchronous read that is to be intercepted take the way of
+ * the others.  Its reader does not expect the read to be left in a batch.
+ *
+ * The server executes a read itself, without asking the I/O method, if the
+ * reader has flagged it as synchronous, since it is going to wait at once.
+ * Single-block reads, for example of indexes and catalogs, are synchronous, and
+ * so are all buffered reads with io_method=sync.
+ */
+void
+gate_intercept_synchronous(PgAioHandle *ioh)
+{
+	if (gate == NULL || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
+		return;
+
+	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;
+	if (pgaio_my_backend->in_batchmode)
+	{
+		pgaio_my_backend->in_batchmode = false;
+		batch_interrupted = true;
+	}
+}

@@ -1,0 +1,179 @@
+/*
+ * The queues of simulated devices, and when a read is due.
+ *
+ * That is settled when the read is submitted.  A device has as many slots as
+ * its queue is deep; a read goes to the slot that is free first, begins when
+ * it is, and is due a latency later.  So a read that is completed late does not
+ * make those behind it late as well, and the worker has nothing to do but to
+ * complete what is due.
+ *
+ * Reads into local memory, which only their owner can perform, are not in the heap of
+ * reads that the worker is to perform when they are due.
+ */
+#include "gate/gate.h"
+
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
+
+static int64
+read_length(PgAioHandle *ioh)
+{
+	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
+}
+
+/* Returns when a read that is submitted now is due, and books its slot. */
+static IoTime
+schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
+{
+	const DeviceSpeed *speed = &device->speed;
+	double		deviation = 0;
+	int			slot = 0;
+	IoTime		begin;
+	IoTime		end;
+
+	for (int i = 1; i < speed->depth; i++)
+	{
+		if (queue->slot_free[i] < queue->slot_free[slot])
+			slot = i;
+	}
+
+	if (speed->jitter > 0)
+		deviation = speed->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);
+
+	begin = Max(now, queue->slot_free[slot]);
+	end = begin + (IoTime) (speed->latency * (1 + deviation));
+	if (speed->bytes_per_second > 0)
+	{
+		queue->bus_free = Max(begin, queue->bus_free) +
+			(IoTime) ((double) nbytes * NS_PER_S / speed->bytes_per_second);
+		queue->bus_free = Min(queue->bus_free, now + device->longest);
+		end = Max(end, queue->bus_free);
+	}
+	end = Min(end, now + device->longest);
+	queue->slot_free[slot] = end;
+
+	return end;
+}
+
+/* Returns the queue of a device, which begins anew if another device had it before. */
+static GateQueue *
+queue_of_device(const Filter *device)
+{
+	GateQueue  *queue = &gate->queues[device->queue];
+
+	if (queue->filter != device->id)
+		memset(queue, 0, sizeof(*queue));
+	queue->filter = device->id;
+
+	return queue;
+}
+
+/*
+ * Gives a read to its device, or, if an I/O worker would perform it, to the gate's worker,
+ * which performs it at once.  Returns false if neither can take the read; the caller then
+ * performs it.  The caller has the lock.
+ */
+bool
+gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device)
+{
+	bool		worker_is_ready = gate->worker != INVALID_PROC_NUMBER && !gate->closing;
+	IoTime		now = io_now();
+
+	io->submitted = now;
+	/* either may have gone since the read was staged */
+	if (device == NULL || !worker_is_ready)
+	{
+		/* the read has nothing to do with the device any more */
+		io->effect.device_filter = 0;
+		if (io_method != IOMETHOD_WORKER || gate_is_local(ioh) || !worker_is_ready)
+			return false;
+		io->due = 0;
+	}
+	else
+	{
+		GateQueue  *queue = queue_of_device(device);
+
+		io->due = schedule(queue, device, read_length(ioh), now);
+		queue->in_flight++;
+	}
+	io->phase = GATE_QUEUED;
+
+	/* what only the owner can perform, it does when it waits */
+	if (!gate_is_local(ioh))
+		pairingheap_add(&gate->due, &io->due_node);
+
+	return true;
+}
+
+/*
+ * Counts a queued read that a process has claimed.  This comes before the read
+ * completes, so that a session that gets the blocks finds the read counted.  The caller
+ * has the lock.
+ */
+void
+gate_count_served(PgAioHandle *ioh, bool by_worker)
+{
+	GateQueue  *queue = gate_queue_of(gate_io(ioh));
+
+	if (queue == NULL)
+		return;
+	queue->in_flight--;
+	queue->reads++;
+	queue->bytes += read_length(ioh);
+	if (!by_worker)
+		queue->by_waiters++;
+}
+
+/*
+ * Gets the time at which the first read is due.  Returns false if there is none.  The
+ * caller has the lock.
+ */
+bool
+gate_next_due(IoTime *due)
+{
+	if (pairingheap_is_empty(&gate->due))
+		return false;
+	*due = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due))->due;
+	return true;
+}
+
+/*
+ * Returns the first read that is due by "until", for the caller to claim, or NULL.
+ * The caller has the lock.
+ */
+PgAioHandle *
+gate_first_due(IoTime until)
+{
+	IoTime		due;
+
+	if (!gate_next_due(&due) || due > until)
+		return NULL;
+
+	return &pgaio_ctl->io_handles[pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)) - gate->ios];
+}
+
+/*
+ * Makes the reads due at once whose devices have ended or been replaced, or all when
+ * the server shuts down.  The owners of those into local memory are woken.  The caller
+ * has the lock.
+ */
+void
+gate_make_due(void)
+{
+	for (int i = 0; i < gate->nios; i++)
+	{
+		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		GateIo	   *io = &gate->ios[i];
+
+		if (io->phase != GATE_QUEUED || io->due == 0 ||
+			(!gate->closing && filter_in_force(io->effect.device_filter, ioh) != NULL))
+			continue;
+		if (!gate_is_local(ioh))
+			pairingheap_remove(&gate->due, &io->due_node);
+		io->due = 0;
+		if (!gate_is_local(ioh))
+			pairingheap_add(&gate->due, &io->due_node);
+		ConditionVariableBroadcast(&ioh->cv);
+	}
+}
