@@ -392,7 +392,7 @@ CREATE FUNCTION io_handles_get(OUT pid int4, OUT io_id int4, OUT io_generation i
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT nblocks int4,
 	OUT filter int4, OUT since timestamptz, OUT waiters int4[],
-	OUT f_localmem bool)
+	OUT f_localmem bool, OUT device int4, OUT service_time float8, OUT due_in float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
@@ -405,24 +405,11 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
-	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C;
-
-CREATE FUNCTION io_devices_get(OUT filter int4,
-	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4,
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
 	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
 	OUT in_progress int8, OUT queued int8,
-	OUT mean_lateness float8, OUT max_lateness float8,
-	OUT bypassed int8, OUT why_bypassed text, OUT holder int4)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C;
-
-CREATE FUNCTION io_device_reads_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
-	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
-	OUT fork text, OUT blockno int8, OUT nblocks int4,
-	OUT service_time float8, OUT due_in float8)
+	OUT mean_lateness float8, OUT max_lateness float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
@@ -473,7 +460,7 @@ SELECT filter, CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
 	in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
-FROM io_devices_get();
+FROM io_filters_get() WHERE kind OPERATOR(pg_catalog.=) 'device';
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';
 
@@ -481,7 +468,7 @@ CREATE VIEW io_device_reads AS
 SELECT pid, io_id, io_generation,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, nblocks, service_time, due_in
-FROM io_device_reads_get();
+FROM io_handles_get() WHERE device IS NOT NULL;
 
 COMMENT ON VIEW io_device_reads IS 'reads in the queues of simulated devices; times in ms';
 
@@ -593,6 +580,6 @@ END $$;
 GRANT SELECT ON io_held, io_held_wakeups, io_filters, io_devices, io_device_reads, io_gate,
 	io_trace, io_trace_status, io_trace_summary
 TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION io_handles_get(), io_held_wakeups_get(), io_filters_get(), io_devices_get(), io_device_reads_get(), io_gate_get(),
+GRANT EXECUTE ON FUNCTION io_handles_get(), io_held_wakeups_get(), io_filters_get(), io_gate_get(),
 	io_relation(oid, oid, oid), io_trace_get(), io_trace_status_get()
 TO pg_read_all_stats;

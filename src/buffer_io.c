@@ -5,37 +5,32 @@
  * The I/O outlives the statement and the transaction.  It is an entry in a table, in
  * shared memory if the library is preloaded, so that it has an end that does not
  * depend on its session: buffer_call_terminate_io(), the exit of the session, or, after
- * test_aio.hold_timeout, the gate's worker.  Whoever takes the entry from the table
- * ends the I/O.  A shared buffer keeps its block meanwhile by a reference that belongs
- * to no backend.
- *
- * Of local buffers, the server does not note that I/O is in progress, so no process
- * waits.  A table of the session says what was started, until the buffer has another
- * block.
+ * test_aio.hold_timeout, the gate's worker.  The process that takes the entry from the
+ * table ends the I/O.  A shared buffer keeps its block meanwhile by a reference that
+ * belongs to no backend.
  */
 #include "buffer_io.h"
 
-#include "access/xact.h"
 #include "filters/filters.h"
 #include "gate/gate.h"
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "reads.h"
 #include "storage/smgr.h"
 #include "tcop/utility.h"
-#include "utils/guc.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
+PG_FUNCTION_INFO_V1(buffer_call_read);
 
 #define MAX_STARTED 64
 
 typedef struct StartedIO
 {
 	Buffer		buffer;			/* InvalidBuffer: free */
-	BufferTag	tag;
 	bool		for_input;
-	bool		is_started;		/* otherwise the session waits to start it */
 	int			pid;
 	IoTime		limit;			/* when the gate's worker ends it */
 } StartedIO;
@@ -43,9 +38,6 @@ typedef struct StartedIO
 typedef struct StartedTable
 {
 	LWLock	   *lock;			/* NULL: not shared */
-	volatile int nstarted;		/* the worker looks at it without the lock, when
-								 * it was woken after a change, or once more
-								 * later */
 	StartedIO	ios[MAX_STARTED];
 } StartedTable;
 
@@ -100,266 +92,22 @@ unlock_table(StartedTable *table)
 		LWLockRelease(table->lock);
 }
 
-/*
- * Returns this session's entry for a buffer, or NULL.  A local buffer may have another
- * block by now.
- */
+/* Returns the entry of a buffer and a process, or NULL; InvalidBuffer: a free one. */
 static StartedIO *
-find_started(StartedTable *table, Buffer buffer)
+find_entry(StartedTable *table, Buffer buffer, int pid)
 {
 	for (int i = 0; i < MAX_STARTED; i++)
-	{
-		StartedIO  *io = &table->ios[i];
-
-		if (io->buffer == buffer && io->pid == MyProcPid && io->is_started &&
-			BufferTagsEqual(&get_buffer_descriptor(buffer)->tag, &io->tag))
-			return io;
-	}
+		if (table->ios[i].buffer == buffer && (buffer == InvalidBuffer || table->ios[i].pid == pid))
+			return &table->ios[i];
 
 	return NULL;
-}
-
-/* Takes an entry from the table, whose lock the caller has.  The caller ends the I/O. */
-static StartedIO
-take(StartedTable *table, StartedIO *io)
-{
-	StartedIO	taken = *io;
-
-	io->buffer = InvalidBuffer;
-	table->nstarted--;
-
-	return taken;
-}
-
-/* Ends I/O whose entry this process has taken. */
-static void
-end_io(const StartedIO *io, bool succeed, bool io_error, bool release_aio)
-{
-	BufferDesc *desc = get_buffer_descriptor(io->buffer);
-	BufferState set = (succeed && io->for_input ? BM_VALID : 0) | (io_error ? BM_IO_ERROR : 0);
-
-	if (BufferIsLocal(io->buffer))
-	{
-		/* the reference that the server then drops */
-		if (release_aio)
-			buffer_state_write_local(desc, buffer_state_read(desc) + BUF_REFCOUNT_ONE);
-		TerminateLocalBufferIO(desc, false, set, release_aio);
-		return;
-	}
-
-	if (io->is_started)
-		TerminateBufferIO(desc, false, set, false, release_aio);
-	/* the server has dropped the reference otherwise */
-	if (!io->is_started || !release_aio)
-		drop_buffer_reference(desc);
-}
-
-/* Ends what this session has started on shared buffers, or waits to start. */
-static void
-end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
-{
-	StartedTable *table = lock_table(1);
-
-	for (int i = 0; i < MAX_STARTED; i++)
-		if (table->ios[i].buffer > 0 && table->ios[i].pid == MyProcPid)
-		{
-			StartedIO	io = take(table, &table->ios[i]);
-
-			end_io(&io, false, true, true);
-		}
-	unlock_table(table);
-}
-
-/*
- * Ends, in the gate's worker, what was started for too long by any session.  Returns
- * when to look again.
- */
-IoTime
-end_overdue_buffer_io(IoTime now)
-{
-	IoTime		next = IO_TIME_NEVER;
-	StartedIO	ended[MAX_STARTED];
-	int			nended = 0;
-	StartedTable *table;
-
-	if (shared_table == NULL || shared_table->nstarted == 0)
-		return next;
-
-	table = lock_table(1);
-	for (int i = 0; i < MAX_STARTED; i++)
-	{
-		StartedIO  *io = &table->ios[i];
-
-		if (io->buffer == InvalidBuffer || !io->is_started)
-			continue;
-		if (io->limit > now)
-			next = Min(next, io->limit);
-		else
-		{
-			ended[nended] = take(table, io);
-			end_io(&ended[nended++], false, true, true);
-		}
-	}
-	unlock_table(table);
-
-	for (int i = 0; i < nended; i++)
-		ereport(LOG,
-				(errmsg("I/O on buffer %d, with block %u of relation %u/%u/%u, was started for too long by process %d",
-						ended[i].buffer, ended[i].tag.blockNum, ended[i].tag.spcOid,
-						ended[i].tag.dbOid, BufTagGetRelNumber(&ended[i].tag), ended[i].pid),
-				 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
-
-	return next;
-}
-
-static void
-check_buffer_number(Buffer buffer)
-{
-	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("buffer number %d is out of range", buffer),
-				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
-						   NBuffers, NLocBuffer)));
-}
-
-static BufferTag
-require_block(Buffer buffer)
-{
-	BufferTag	tag;
-
-	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d holds no block", buffer),
-				 errhint("Use a number returned by buffer_create_toy().")));
-
-	return tag;
-}
-
-/*
- * Makes an entry for I/O that is about to be started, or takes over the one that a local
- * buffer has.
- */
-static StartedIO *
-make_entry(Buffer buffer, const BufferTag *tag, bool for_input)
-{
-	StartedTable *table = lock_table(buffer);
-	StartedIO  *io = BufferIsLocal(buffer) ? find_started(table, buffer) : NULL;
-
-	table->nstarted += io == NULL;
-	for (int i = 0; io == NULL && i < MAX_STARTED; i++)
-	{
-		StartedIO  *candidate = &table->ios[i];
-
-		/* a local buffer may have been given to another block */
-		if (candidate->buffer == InvalidBuffer ||
-			(BufferIsLocal(candidate->buffer) && find_started(table, candidate->buffer) == NULL))
-			io = candidate;
-	}
-	if (io != NULL)
-		*io = (StartedIO)
-	{
-		.buffer = buffer,.tag = *tag,.for_input = for_input,.pid = MyProcPid
-	};
-	else
-		table->nstarted--;
-	unlock_table(table);
-
-	if (io == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("there are too many buffer I/Os already"),
-				 errdetail("At most %d can be started at once.", MAX_STARTED)));
-
-	return io;
-}
-
-static void
-give_up_entry(StartedIO *io)
-{
-	StartedTable *table = lock_table(io->buffer);
-	StartedIO	given_up = take(table, io);
-
-	unlock_table(table);
-	if (given_up.buffer > 0)
-		end_io(&given_up, false, false, false);
-}
-
-/*
- * Calls StartBufferIO().  Returns true if the session owns the I/O now, until
- * buffer_call_terminate_io(), its own end, or, if the gate has its worker, after
- * "test_aio.hold_timeout".  Returns false if the block is valid (or, for output, clean)
- * already, or, without "wait", if I/O is in progress.
- */
-Datum
-buffer_call_start_io(PG_FUNCTION_ARGS)
-{
-	static bool registered = false;
-	Buffer		buffer = PG_GETARG_INT32(0);
-	bool		for_input = PG_GETARG_BOOL(1);
-	bool		wait = PG_GETARG_BOOL(2);
-	bool		is_ours;
-	BufferTag	tag;
-	StartedIO  *volatile io;
-
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
-	/* replay would wait for us */
-	if (!BufferIsLocal(buffer))
-		PreventCommandDuringRecovery("buffer_call_start_io()");
-	tag = require_block(buffer);
-
-	io = make_entry(buffer, &tag, for_input);
-	if (!BufferIsLocal(buffer) && !refer_to_buffer(get_buffer_descriptor(buffer), &tag))
-	{
-		io->buffer = InvalidBuffer;
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d has been given to another block", buffer)));
-	}
-	/* a callback that nobody cancels, so that this works anywhere */
-	if (!registered)
-		on_shmem_exit(end_all_at_exit, 0);
-	registered = true;
-
-	PG_TRY();
-	{
-		/* others may wait for what we have staged while we wait for them */
-		if (wait)
-			pgaio_submit_staged();
-		is_ours = start_buffer_io(buffer, for_input, wait);
-	}
-	PG_CATCH();
-	{
-		give_up_entry(io);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-
-	if (is_ours)
-	{
-		StartedTable *table = lock_table(buffer);
-
-		io->is_started = true;
-		io->limit = io_now() + filters_hold_timeout();
-		unlock_table(table);
-		/* it is to outlive the statement */
-		if (!BufferIsLocal(buffer))
-			ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
-		gate_wake_worker();
-	}
-	else
-		give_up_entry(io);
-
-	PG_RETURN_BOOL(is_ours);
 }
 
 bool
 buffer_io_is_ours(Buffer buffer)
 {
 	StartedTable *table = lock_table(buffer);
-	bool		is_ours = find_started(table, buffer) != NULL;
+	bool		is_ours = find_entry(table, buffer, MyProcPid) != NULL;
 
 	unlock_table(table);
 
@@ -367,21 +115,18 @@ buffer_io_is_ours(Buffer buffer)
 }
 
 /*
- * Takes this session's entry for a buffer from the table, or with "look" only copies it.
- * Raises an error if there is none.
+ * Returns the entry of I/O that this session has started, and takes it from the table if
+ * "take" says so.  Raises an error if there is none.
  */
 static StartedIO
-require_started(Buffer buffer, bool for_input, bool look)
+require_started(Buffer buffer, bool for_input, bool take)
 {
-	StartedTable *table;
-	StartedIO  *io;
-	StartedIO	found = {0};
+	StartedTable *table = lock_table(buffer);
+	StartedIO  *io = find_entry(table, buffer, MyProcPid);
+	StartedIO	found = io != NULL ? *io : (StartedIO) {0};
 
-	check_buffer_number(buffer);
-	table = lock_table(buffer);
-	io = find_started(table, buffer);
-	if (io != NULL)
-		found = look || io->for_input != for_input ? *io : take(table, io);
+	if (take && found.for_input == for_input && io != NULL)
+		io->buffer = InvalidBuffer;
 	unlock_table(table);
 
 	if (found.buffer == InvalidBuffer)
@@ -398,39 +143,217 @@ require_started(Buffer buffer, bool for_input, bool look)
 	return found;
 }
 
+/* Ends I/O whose entry this process has taken, or not made. */
+static void
+end_io(Buffer buffer, BufferState set, bool release_aio)
+{
+	BufferDesc *desc = get_buffer_descriptor(buffer);
+
+	if (BufferIsLocal(buffer))
+	{
+		/* the reference that the server then drops */
+		if (release_aio)
+			buffer_state_write_local(desc, buffer_state_read(desc) + BUF_REFCOUNT_ONE);
+		TerminateLocalBufferIO(desc, false, set, release_aio);
+		return;
+	}
+	TerminateBufferIO(desc, false, set, false, release_aio);
+	if (!release_aio)
+		drop_buffer_reference(desc);
+}
+
+/*
+ * Ends what a session, or with 0 any session, has started on shared buffers and has not
+ * ended by this time.  Returns when to look again.
+ */
+static IoTime
+end_started(int pid, IoTime now)
+{
+	StartedTable *table = lock_table(1);
+	IoTime		next = IO_TIME_NEVER;
+
+	for (int i = 0; i < MAX_STARTED; i++)
+	{
+		StartedIO	io = table->ios[i];
+
+		if (io.buffer <= 0 || (pid != 0 && io.pid != pid))
+			continue;
+		if (io.limit > now)
+			next = Min(next, io.limit);
+		else
+		{
+			table->ios[i].buffer = InvalidBuffer;
+			end_io(io.buffer, BM_IO_ERROR, true);
+		}
+		if (io.limit <= now && pid == 0)
+			ereport(LOG,
+					(errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
+					 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
+	}
+	unlock_table(table);
+
+	return next;
+}
+
+/* Ends, in the gate's worker, what was started for too long.  Returns when to look again. */
+IoTime
+end_overdue_buffer_io(IoTime now)
+{
+	return shared_table != NULL ? end_started(0, now) : IO_TIME_NEVER;
+}
+
+static void
+end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
+{
+	(void) end_started(MyProcPid, IO_TIME_NEVER);
+}
+
+/* Makes an entry for I/O that this session has started, or ends the I/O if there is no room. */
+static void
+add_entry(Buffer buffer, bool for_input)
+{
+	static bool registered = false;
+	StartedTable *table;
+	StartedIO  *io;
+
+	/* a callback that nobody cancels, so that this works anywhere */
+	if (!registered)
+		on_shmem_exit(end_all_at_exit, 0);
+	registered = true;
+
+	table = lock_table(buffer);
+	io = find_entry(table, buffer, MyProcPid);
+	if (io == NULL)
+		io = find_entry(table, InvalidBuffer, 0);
+	if (io != NULL)
+		*io = (StartedIO)
+	{
+		.buffer = buffer,.for_input = for_input,.pid = MyProcPid,.limit = io_now() + filters_hold_timeout()
+	};
+	unlock_table(table);
+	gate_wake_worker();
+
+	if (io != NULL)
+		return;
+	end_io(buffer, 0, !BufferIsLocal(buffer));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("there are too many buffer I/Os already"),
+			 errdetail("At most %d can be started at once.", MAX_STARTED)));
+}
+
+static BufferTag
+require_block(Buffer buffer)
+{
+	BufferTag	tag;
+
+	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("buffer number %d is out of range", buffer),
+				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
+						   NBuffers, NLocBuffer)));
+	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffer %d holds no block", buffer),
+				 errhint("Use a number returned by buffer_create_toy().")));
+
+	return tag;
+}
+
+static void
+drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
+{
+	drop_buffer_reference(get_buffer_descriptor(DatumGetInt32(buffer)));
+}
+
+static bool
+start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
+{
+	bool		is_ours;
+
+	/* replay would wait for us */
+	PreventCommandDuringRecovery("buffer_call_start_io()");
+	if (!refer_to_buffer(get_buffer_descriptor(buffer), tag))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffer %d has been given to another block", buffer)));
+	PG_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
+	{
+		is_ours = start_buffer_io(buffer, for_input, wait);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
+
+	/* it is to outlive the statement */
+	if (is_ours)
+		ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
+	else
+		drop_buffer_reference(get_buffer_descriptor(buffer));
+
+	return is_ours;
+}
+
+/*
+ * Calls StartBufferIO().  Returns true if the session owns the I/O now, until
+ * buffer_call_terminate_io(), its own end, or, if the gate has its worker, after
+ * "test_aio.hold_timeout".  Returns false if the block is valid (or, for output, clean)
+ * already, or, without "wait", if I/O is in progress.  Of local buffers the server does
+ * not note that, and lets the I/O be started again.
+ */
+Datum
+buffer_call_start_io(PG_FUNCTION_ARGS)
+{
+	Buffer		buffer = PG_GETARG_INT32(0);
+	bool		for_input = PG_GETARG_BOOL(1);
+	bool		wait = PG_GETARG_BOOL(2);
+	bool		is_ours;
+	BufferTag	tag;
+
+	require_superuser(fcinfo);
+	tag = require_block(buffer);
+
+	/* others may wait for what we have staged while we wait for them */
+	if (wait)
+		pgaio_submit_staged();
+	is_ours = BufferIsLocal(buffer) ? start_buffer_io(buffer, for_input, wait) :
+		start_shared_io(buffer, &tag, for_input, wait);
+	if (is_ours)
+		add_entry(buffer, for_input);
+
+	PG_RETURN_BOOL(is_ours);
+}
+
 /*
  * Reads the block of started input, so that a buffer that becomes valid has what is
  * in the file.
  */
 static void
-read_started(const StartedIO *io, char *page)
+read_started(Buffer buffer, const BufferTag *tag, char *page)
 {
-	ProcNumber	backend = BufferIsLocal(io->buffer) ? MyProcNumber : INVALID_PROC_NUMBER;
+	ProcNumber	backend = BufferIsLocal(buffer) ? MyProcNumber : INVALID_PROC_NUMBER;
 	bool		checksum_failure;
 
-	smgrread(smgropen(BufTagGetRelFileLocator(&io->tag), backend), BufTagGetForkNum(&io->tag),
-			 io->tag.blockNum, page);
-	if (!PageIsVerified(page, io->tag.blockNum, 0, &checksum_failure))
+	smgrread(smgropen(BufTagGetRelFileLocator(tag), backend), BufTagGetForkNum(tag),
+			 tag->blockNum, page);
+	if (!PageIsVerified(page, tag->blockNum, 0, &checksum_failure))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("invalid page in block %u of the relation of buffer %d",
-						io->tag.blockNum, io->buffer)));
+				 errmsg("invalid page in block %u of the relation of buffer %d", tag->blockNum, buffer)));
 }
 
 /* Writes a block whose output has been started, and ended, by this session. */
 static void
-write_ended(const StartedIO *io)
+write_ended(Buffer buffer, const BufferTag *tag)
 {
-	BufferTag	tag = io->tag;
-
-	if (!ReadRecentBuffer(BufTagGetRelFileLocator(&tag), BufTagGetForkNum(&tag), tag.blockNum, io->buffer))
+	if (!ReadRecentBuffer(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum, buffer))
 		return;
-	LockBuffer(io->buffer, BUFFER_LOCK_EXCLUSIVE);
-	if (!BufferIsLocal(io->buffer))
-		FlushOneBuffer(io->buffer);
-	else if (buffer_state_read(get_buffer_descriptor(io->buffer)) & BM_DIRTY)
-		FlushLocalBuffer(get_buffer_descriptor(io->buffer), NULL);
-	UnlockReleaseBuffer(io->buffer);
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (!BufferIsLocal(buffer))
+		FlushOneBuffer(buffer);
+	else if (buffer_state_read(get_buffer_descriptor(buffer)) & BM_DIRTY)
+		FlushLocalBuffer(get_buffer_descriptor(buffer), NULL);
+	UnlockReleaseBuffer(buffer);
 }
 
 /*
@@ -448,10 +371,11 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	bool		io_error = PG_GETARG_BOOL(3);
 	bool		release_aio = PG_GETARG_BOOL(4);
 	PGIOAlignedBlock block;
-	StartedIO	io;
+	BufferTag	tag;
 
 	require_superuser(fcinfo);
-	io = require_started(buffer, for_input, true);
+	tag = require_block(buffer);
+	(void) require_started(buffer, for_input, false);
 
 	/*
 	 * a read's reference and end are not ours; shared buffers would have made
@@ -465,64 +389,62 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 
 	/* not into the buffer: the worker may end the I/O meanwhile, and others read */
 	if (succeed && for_input)
-		read_started(&io, block.data);
-	io = require_started(buffer, for_input, false);
+		read_started(buffer, &tag, block.data);
+	(void) require_started(buffer, for_input, true);
 	if (succeed && for_input)
 		memcpy(BufferGetPage(buffer), block.data, BLCKSZ);
-	end_io(&io, succeed, io_error, release_aio);
+	end_io(buffer, (succeed && for_input ? BM_VALID : 0) | (io_error ? BM_IO_ERROR : 0), release_aio);
 	if (succeed && !for_input && !io_error)
-		write_ended(&io);
+		write_ended(buffer, &tag);
 
 	PG_RETURN_VOID();
 }
 
 /*
- * Opens the relation of a shared buffer on which this session has started I/O for
- * input, and gets the block that the buffer holds.
+ * Stages a read into a shared buffer on which this session has started I/O for
+ * input (smgrstartreadv), and submits it unless a batch is open.  Does not wait; the
+ * completion ends the I/O.
  */
-Relation
-open_started_input(FunctionCallInfo fcinfo, Buffer buffer, BlockNumber *blockno)
+Datum
+buffer_call_read(PG_FUNCTION_ARGS)
 {
-	StartedIO	io = require_started(buffer, true, true);
-	RelFileLocator file = BufTagGetRelFileLocator(&io.tag);
-	Oid			relid = InvalidOid;
+	Buffer		buffer = PG_GETARG_INT32(0);
+	BufferTag	tag;
+	Oid			relid;
+	Relation	rel;
+	PgAioHandle *ioh;
+	PgAioWaitRef iow;
 
-	if (BufferIsLocal(buffer))
+	require_superuser(fcinfo);
+	tag = require_block(buffer);
+	(void) require_started(buffer, true, false);
+	relid = BufferIsLocal(buffer) || tag.dbOid != MyDatabaseId || BufTagGetForkNum(&tag) != MAIN_FORKNUM ?
+		InvalidOid : RelidByRelfilenumber(tag.spcOid, BufTagGetRelNumber(&tag));
+	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("buffer %d is a local buffer", buffer)));
-	if (file.dbOid == MyDatabaseId || file.dbOid == InvalidOid)
-		relid = RelidByRelfilenumber(file.spcOid, file.relNumber);
-	if (!OidIsValid(relid) || BufTagGetForkNum(&io.tag) != MAIN_FORKNUM)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d does not hold a block of a main fork of this database", buffer)));
-	*blockno = io.tag.blockNum;
+				 errmsg("buffer %d is not a shared buffer with a block of a main fork of this database", buffer)));
 
-	return open_relation_for_io(fcinfo, relid, AccessShareLock);
-}
-
-/*
- * Has a read staged that ends I/O for input, which this session has started, in the
- * place of the session.  If that fails, the I/O ends with the error.
- */
-void
-hand_over_started_input(Buffer buffer, void (*stage) (void *arg), void *arg)
-{
-	StartedIO	io;
-
+	/* what may wait, and fail, comes before the I/O is taken from the table */
+	rel = open_relation_for_io(fcinfo, relid, AccessShareLock);
+	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
+	ioh = pgaio_io_acquire(CurrentResourceOwner, NULL);
 	ResourceOwnerEnlarge(CurrentResourceOwner);
-	io = require_started(buffer, true, false);
+	(void) require_started(buffer, true, true);
+
+	/* from here on the statement owns the I/O, and then the AIO subsystem */
 	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
 	PG_TRY();
 	{
-		stage(arg);
+		stage_read(ioh, rel, tag.blockNum, &buffer, 1, false, &iow);
 	}
 	PG_FINALLY();
 	{
-		/* the AIO subsystem has a reference of its own now */
-		io.is_started = false;
-		end_io(&io, false, false, false);
+		drop_buffer_reference(get_buffer_descriptor(buffer));
 	}
 	PG_END_TRY();
+
+	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_VOID();
 }

@@ -10,7 +10,5 @@
 
 extern bool buffer_io_is_ours(Buffer buffer);
 extern IoTime end_overdue_buffer_io(IoTime now);
-extern Relation open_started_input(FunctionCallInfo fcinfo, Buffer buffer, BlockNumber *blockno);
-extern void hand_over_started_input(Buffer buffer, void (*stage) (void *arg), void *arg);
 
 #endif							/* TEST_AIO_BUFFER_IO_H */

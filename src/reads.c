@@ -2,7 +2,7 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "buffer_io.h"
+#include "reads.h"
 
 #include "catalog/pg_type.h"
 #include "filters/filters.h"
@@ -19,7 +19,6 @@
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
-PG_FUNCTION_INFO_V1(buffer_call_read);
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
 PG_FUNCTION_INFO_V1(start_read_buffers);
@@ -36,7 +35,7 @@ PG_FUNCTION_INFO_V1(stage_reads);
  * then belong to the AIO subsystem.  What completes the read, perhaps in another
  * process, learns of this session's settings by the callback's flags.
  */
-static void
+void
 stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
 		   int nblocks, bool zero_on_error, PgAioWaitRef *iow)
 {
@@ -170,47 +169,6 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 		finish_read(&iow, result);
 
 	relation_close(rel, AccessShareLock);
-
-	PG_RETURN_VOID();
-}
-
-/* What buffer_call_read() stages. */
-typedef struct BufferRead
-{
-	PgAioHandle *ioh;
-	Relation	rel;
-	BlockNumber blockno;
-	Buffer		buffer;
-} BufferRead;
-
-static void
-stage_buffer_read(void *arg)
-{
-	const BufferRead *read = arg;
-	PgAioWaitRef iow;
-
-	stage_read(read->ioh, read->rel, read->blockno, &read->buffer, 1, false, &iow);
-}
-
-/*
- * Stages a read into a shared buffer on which this session has started I/O for
- * input (smgrstartreadv), and submits it unless a batch is open.  Does not wait; the
- * completion ends the I/O.
- */
-Datum
-buffer_call_read(PG_FUNCTION_ARGS)
-{
-	BufferRead	read = {.buffer = PG_GETARG_INT32(0)};
-
-	require_superuser(fcinfo);
-	read.rel = open_started_input(fcinfo, read.buffer, &read.blockno);
-	pgstat_prepare_report_checksum_failure(read.rel->rd_locator.dbOid);
-	/* opened before, and the handle acquired: both may wait, and fail */
-	(void) RelationGetSmgr(read.rel);
-	read.ioh = pgaio_io_acquire(CurrentResourceOwner, NULL);
-	hand_over_started_input(read.buffer, stage_buffer_read, &read);
-
-	relation_close(read.rel, AccessShareLock);
 
 	PG_RETURN_VOID();
 }

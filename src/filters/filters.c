@@ -170,9 +170,11 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set(row, "fired", Int64GetDatum(filters[i].fired));
 		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
 		row_set_text(row, "why_bypassed", bypass_reason(filters[i].why_bypassed));
-		row_set_if(row, "hold_timeout", filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT || filter->kind == FILTER_DEVICE,
+		row_set_if(row, "hold_timeout", filter->kind <= FILTER_COMPLETION_WAIT && filter->kind != FILTER_FAIL,
 				   Int64GetDatum(filter->longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
+		if (filter->kind == FILTER_DEVICE)
+			filters_handler()->show_device(filter, row);
 
 		row_put(row);
 	}

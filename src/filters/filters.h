@@ -113,12 +113,15 @@ typedef struct FilterHandler
 {
 	/* tells the user which matching reads it does not see */
 	void		(*tell_unseen) (void);
+	/* shows a device in a row of io_filters_get() */
+	void		(*show_device) (const Filter *device, Row *row);
 	/* filters have changed, perhaps because this session (0: none) exits */
 	void		(*changed) (int exiting);
 } FilterHandler;
 
 /* table.c: for carriers, which name themselves once shared memory is set up */
 extern LWLock *filters_lock(void);
+extern const FilterHandler *filters_handler(void);
 extern void filters_set_handler(const FilterHandler *gate);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);

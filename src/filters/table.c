@@ -133,6 +133,12 @@ filters_set_handler(const FilterHandler *gate)
 	handler = gate;
 }
 
+const FilterHandler *
+filters_handler(void)
+{
+	return handler;
+}
+
 void
 filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable)
 {

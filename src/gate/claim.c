@@ -14,13 +14,12 @@
  * Begins a hold by a filter.  The caller has the lock.
  */
 void
-gate_start_hold(PgAioHandle *ioh, GateIo *io, const Filter *filter)
+gate_start_hold(GateIo *io, const Filter *filter)
 {
 	io->phase = GATE_HELD;
 	io->hold_limit = io_now() + filter->longest;
 	io->since = GetCurrentTimestamp();
-	io->held_index = gate->nheld;
-	gate->held[gate->nheld++] = ioh - pgaio_ctl->io_handles;
+	dclist_push_tail(&gate->held, &io->held_node);
 }
 
 /*
@@ -37,12 +36,7 @@ gate_claim(PgAioHandle *ioh, GateIo *io)
 
 	START_CRIT_SECTION();
 	if (io->phase == GATE_HELD)
-	{
-		uint32		last = gate->held[--gate->nheld];
-
-		gate->held[io->held_index] = last;
-		gate->ios[last].held_index = io->held_index;
-	}
+		dclist_delete_from(&gate->held, &io->held_node);
 	else if (!gate_is_local(ioh))
 		pairingheap_remove(&gate->due, &io->due_node);
 	io->phase = GATE_CLAIMED;

@@ -3,17 +3,12 @@
  */
 #include "gate/gate.h"
 
-#include "common/relpath.h"
-#include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(io_device);
 PG_FUNCTION_INFO_V1(io_device_end);
-PG_FUNCTION_INFO_V1(io_devices_get);
-PG_FUNCTION_INFO_V1(io_device_reads_get);
 
 #define MAX_LATENCY_MS 60000
 
@@ -103,96 +98,34 @@ io_device_end(PG_FUNCTION_ARGS)
 	return filters_end_by_args(fcinfo, FILTER_DEVICE);
 }
 
-Datum
-io_devices_get(PG_FUNCTION_ARGS)
+/*
+ * FilterHandler.show: sets the columns about a device and its queue.
+ */
+void
+gate_show_device(const Filter *device, Row *row)
 {
-	CountedFilter *filters = palloc_array(CountedFilter, MAX_FILTERS);
-	GateQueue  *queue = palloc_object(GateQueue);
-	Row		   *row;
+	static GateQueue queue;
+	int64		by_worker;
+	int64		in_progress;
 
-	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	row = row_begin(fcinfo);
-	filters_copy(filters);
+	LWLockAcquire(gate->lock, LW_SHARED);
+	queue = gate->queues[device->queue];
+	LWLockRelease(gate->lock);
+	/* nothing has been read yet */
+	if (queue.filter != device->id)
+		memset(&queue, 0, sizeof(queue));
 
-	for (int i = 0; i < MAX_FILTERS; i++)
-	{
-		const Filter *device = &filters[i].filter;
-		int64		by_worker;
-		int64		in_progress;
+	by_worker = queue.reads - queue.by_waiters;
+	in_progress = Min(queue.in_flight, device->speed.depth);
 
-		if (device->kind != FILTER_DEVICE)
-			continue;
-		LWLockAcquire(gate->lock, LW_SHARED);
-		*queue = gate->queues[device->queue];
-		LWLockRelease(gate->lock);
-		/* nothing has been read yet */
-		if (queue->filter != device->id)
-			memset(queue, 0, sizeof(*queue));
-
-		by_worker = queue->reads - queue->by_waiters;
-		in_progress = Min(queue->in_flight, device->speed.depth);
-
-		row_set(row, "filter", Int32GetDatum(device->id));
-		row_set_file(row, device->match.has_rel, &device->match.rlocator);
-		row_set(row, "latency", Float8GetDatum((double) device->speed.latency / NS_PER_MS));
-		row_set(row, "queue_depth", Int32GetDatum(device->speed.depth));
-		row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
-		row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));
-		row_set(row, "reads", Int64GetDatum(queue->reads));
-		row_set(row, "read_bytes", Int64GetDatum(queue->bytes));
-		row_set(row, "in_progress", Int64GetDatum(in_progress));
-		row_set(row, "queued", Int64GetDatum(queue->in_flight - in_progress));
-		row_set_if(row, "mean_lateness", by_worker != 0, Float8GetDatum(by_worker > 0 ? queue->lateness_sum / by_worker / 1000.0 : 0));
-		row_set_if(row, "max_lateness", by_worker != 0, Float8GetDatum(queue->lateness_max / 1000.0));
-		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
-		row_set_text(row, "why_bypassed", bypass_reason(filters[i].why_bypassed));
-		row_set_if(row, "holder", device->holder != 0, Int32GetDatum(device->holder));
-
-		row_put(row);
-	}
-
-	return (Datum) 0;
-}
-
-Datum
-io_device_reads_get(PG_FUNCTION_ARGS)
-{
-	IoTime		now = io_now();
-	Row		   *row;
-
-	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	row = row_begin(fcinfo);
-
-	for (int i = 0; i < gate->nios; i++)
-	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
-		PgAioTargetData target;
-		GateIo		io;
-		int			pid;
-
-		if (gate->ios[i].phase != GATE_QUEUED)
-			continue;
-		LWLockAcquire(gate->lock, LW_SHARED);
-		io = gate->ios[i];
-		target = ioh->target_data;
-		pid = GetPGProcByNumber(ioh->owner_procno)->pid;
-		LWLockRelease(gate->lock);
-		if (io.phase != GATE_QUEUED || io.effect.device_filter == 0)
-			continue;
-
-		row_set(row, "pid", Int32GetDatum(pid));
-		row_set(row, "io_id", Int32GetDatum(i));
-		row_set(row, "io_generation", Int64GetDatum(io.generation));
-		row_set_file(row, true, &target.smgr.rlocator);
-		row_set_text(row, "fork", forkNames[target.smgr.forkNum]);
-		row_set(row, "blockno", Int64GetDatum(target.smgr.blockNum));
-		row_set(row, "nblocks", Int32GetDatum(target.smgr.nblocks));
-		/* without a time when its device has ended, or the server stops */
-		row_set_if(row, "service_time", io.due != 0, Float8GetDatum((double) (io.due - io.submitted) / NS_PER_MS));
-		row_set_if(row, "due_in", io.due != 0, Float8GetDatum((double) (io.due - now) / NS_PER_MS));
-
-		row_put(row);
-	}
-
-	return (Datum) 0;
+	row_set(row, "latency", Float8GetDatum((double) device->speed.latency / NS_PER_MS));
+	row_set(row, "queue_depth", Int32GetDatum(device->speed.depth));
+	row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
+	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));
+	row_set(row, "reads", Int64GetDatum(queue.reads));
+	row_set(row, "read_bytes", Int64GetDatum(queue.bytes));
+	row_set(row, "in_progress", Int64GetDatum(in_progress));
+	row_set(row, "queued", Int64GetDatum(queue.in_flight - in_progress));
+	row_set_if(row, "mean_lateness", by_worker != 0, Float8GetDatum(by_worker > 0 ? queue.lateness_sum / by_worker / 1000.0 : 0));
+	row_set_if(row, "max_lateness", by_worker != 0, Float8GetDatum(queue.lateness_max / 1000.0));
 }

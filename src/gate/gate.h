@@ -16,6 +16,7 @@
 #include "subsystem.h"
 
 #include "datatype/timestamp.h"
+#include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "storage/lwlock.h"
 
@@ -58,7 +59,7 @@ typedef struct GateIo
 	bool		released;		/* the hold has ended: whoever looks next
 								 * performs it */
 	bool		hold_expired;	/* it was held for longer than it might be */
-	int			held_index;		/* in GateState.held */
+	dlist_node	held_node;		/* GATE_HELD */
 	IoTime		submitted;		/* GATE_QUEUED */
 	IoTime		due;			/* GATE_QUEUED; 0: at once */
 	pairingheap_node due_node;	/* GATE_QUEUED, unless it reads into local
@@ -131,8 +132,7 @@ typedef struct GateState
 
 	int			nios;
 	GateIo	   *ios;			/* one for each handle */
-	int			nheld;
-	uint32	   *held;			/* handles in phase GATE_HELD */
+	dclist_head held;			/* reads in phase GATE_HELD */
 	pairingheap due;			/* those that the worker is to complete */
 } GateState;
 
@@ -148,6 +148,12 @@ static inline GateIo *
 gate_io(PgAioHandle *ioh)
 {
 	return &gate->ios[ioh - pgaio_ctl->io_handles];
+}
+
+static inline PgAioHandle *
+gate_handle(const GateIo *io)
+{
+	return &pgaio_ctl->io_handles[io - gate->ios];
 }
 
 /*
@@ -185,7 +191,7 @@ extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 
 /* claim.c */
-extern void gate_start_hold(PgAioHandle *ioh, GateIo *io, const Filter *filter);
+extern void gate_start_hold(GateIo *io, const Filter *filter);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 
@@ -200,6 +206,9 @@ extern void gate_make_due(void);
 extern const FilterHandler gate_handler;
 extern PgAioHandle *gate_claim_released(IoTime now);
 extern void gate_close(void);
+
+/* devices.c */
+extern void gate_show_device(const Filter *device, Row *row);
 
 /* worker.c */
 extern void gate_register_worker(void);

@@ -175,7 +175,7 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 
 		if (hold != NULL)
 		{
-			gate_start_hold(ioh, io, hold);
+			gate_start_hold(io, hold);
 			wake = true;
 		}
 		else if (gate_start_queued(ioh, io, device))

@@ -150,7 +150,7 @@ gate_first_due(IoTime until)
 	if (!gate_next_due(&due) || due > until)
 		return NULL;
 
-	return &pgaio_ctl->io_handles[pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)) - gate->ios];
+	return gate_handle(pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)));
 }
 
 /*
@@ -163,8 +163,8 @@ gate_make_due(void)
 {
 	for (int i = 0; i < gate->nios; i++)
 	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
 		GateIo	   *io = &gate->ios[i];
+		PgAioHandle *ioh = gate_handle(io);
 
 		if (io->phase != GATE_QUEUED || io->due == 0 ||
 			(!gate->closing && filter_in_force(io->effect.device_filter, ioh) != NULL))

@@ -16,10 +16,10 @@ PG_FUNCTION_INFO_V1(io_release_all);
  * lock.
  */
 static void
-release(PgAioHandle *ioh, GateIo *io)
+release(GateIo *io)
 {
 	io->released = true;
-	ConditionVariableBroadcast(&ioh->cv);
+	ConditionVariableBroadcast(&gate_handle(io)->cv);
 }
 
 /*
@@ -29,23 +29,24 @@ release(PgAioHandle *ioh, GateIo *io)
 PgAioHandle *
 gate_claim_released(IoTime now)
 {
-	PgAioHandle *ioh = NULL;
+	PgAioHandle *claimed = NULL;
+	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nheld && ioh == NULL; i++)
+	dclist_foreach(iter, &gate->held)
 	{
-		GateIo	   *io = &gate->ios[gate->held[i]];
-		PgAioHandle *candidate = &pgaio_ctl->io_handles[gate->held[i]];
+		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (gate_is_local(candidate) || (!io->released && io->hold_limit > now))
+		if (gate_is_local(gate_handle(io)) || (!io->released && io->hold_limit > now))
 			continue;
-		ioh = candidate;
+		claimed = gate_handle(io);
 		io->hold_expired = !io->released;
-		gate_claim(ioh, io);
+		gate_claim(claimed, io);
+		break;
 	}
 	LWLockRelease(gate->lock);
 
-	return ioh;
+	return claimed;
 }
 
 static void
@@ -66,18 +67,19 @@ perform_released(void)
 static void
 filters_changed(int exiting)
 {
+	dlist_iter	iter;
+
 	if (gate == NULL)
 		return;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nheld; i++)
+	dclist_foreach(iter, &gate->held)
 	{
-		GateIo	   *io = &gate->ios[gate->held[i]];
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[gate->held[i]];
+		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
 
 		if ((exiting != 0 && io->effect.holder == exiting) ||
-			(io->effect.injected && filter_in_force(io->effect.hold_filter, ioh) == NULL))
-			release(ioh, io);
+			(io->effect.injected && filter_in_force(io->effect.hold_filter, gate_handle(io)) == NULL))
+			release(io);
 	}
 	gate_make_due();
 	if (exiting != 0 && gate->wakeups_holder == exiting)
@@ -91,6 +93,7 @@ filters_changed(int exiting)
 
 const FilterHandler gate_handler = {
 	.tell_unseen = gate_tell_unseen,
+	.show_device = gate_show_device,
 	.changed = filters_changed,
 };
 
@@ -102,10 +105,12 @@ const FilterHandler gate_handler = {
 void
 gate_close(void)
 {
+	dlist_iter	iter;
+
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
-	for (int i = 0; i < gate->nheld; i++)
-		release(&pgaio_ctl->io_handles[gate->held[i]], &gate->ios[gate->held[i]]);
+	dclist_foreach(iter, &gate->held)
+		release(dclist_container(GateIo, held_node, iter.cur));
 	gate_make_due();
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
@@ -154,7 +159,7 @@ io_release(PG_FUNCTION_ARGS)
 	if (is_ours)
 		gate_claim(ioh, io);
 	else if (is_held)
-		release(ioh, io);
+		release(io);
 	LWLockRelease(gate->lock);
 	if (is_ours)
 		gate_complete(ioh, 0);
@@ -169,20 +174,21 @@ Datum
 io_release_all(PG_FUNCTION_ARGS)
 {
 	int			released = 0;
+	dlist_iter	iter;
 
 	require_subsystem(fcinfo, &gate_subsystem);
 	if (!PG_ARGISNULL(0))
 		check_io_result(PG_GETARG_INT32(0));
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nheld; i++)
+	dclist_foreach(iter, &gate->held)
 	{
-		GateIo	   *io = &gate->ios[gate->held[i]];
+		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
 
 		if (io->released)
 			continue;
 		choose_result(fcinfo, 0, io);
-		release(&pgaio_ctl->io_handles[gate->held[i]], io);
+		release(io);
 		released++;
 	}
 	LWLockRelease(gate->lock);

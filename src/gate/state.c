@@ -28,7 +28,6 @@ gate_shmem_size(uint32 nhandles)
 	Size		size = MAXALIGN(sizeof(GateState));
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
-	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(uint32))));
 
 	return add_size(size, MAXALIGN(mul_size(GATE_MAX_PROCESSES, sizeof(HeldWakeup))));
 }
@@ -55,8 +54,7 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 	gate->nios = nhandles;
 	gate->ios = (GateIo *) space;
 	space += MAXALIGN(nhandles * sizeof(GateIo));
-	gate->held = (uint32 *) space;
-	space += MAXALIGN(nhandles * sizeof(uint32));
+	dclist_init(&gate->held);
 	gate->nwakeups = GATE_MAX_PROCESSES;
 	gate->wakeups = (HeldWakeup *) space;
 }

@@ -120,6 +120,13 @@ put_handle(Row *row, HandleCopy *copy)
 	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
 	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
 	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(waiters, copy->nwaiters, INT4OID)));
+	if (copy->io.phase == GATE_QUEUED && copy->io.effect.device_filter != 0 && copy->io.generation == ioh->generation)
+	{
+		row_set(row, "device", Int32GetDatum(copy->io.effect.device_filter));
+		/* without a time when its device has ended, or the server stops */
+		row_set_if(row, "service_time", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - copy->io.submitted) / NS_PER_MS));
+		row_set_if(row, "due_in", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - io_now()) / NS_PER_MS));
+	}
 	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
 
 	row_put(row);
@@ -173,7 +180,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	{
 		row_set(row, "synchronous", BoolGetDatum(gate_sees_synchronous));
 		row_set_if(row, "worker", gate->worker_pid != 0, Int32GetDatum(gate->worker_pid));
-		row_set(row, "held", Int32GetDatum(gate->nheld));
+		row_set(row, "held", Int32GetDatum(dclist_count(&gate->held)));
 	}
 	else
 		row_set_text(row, "why_not", gate_subsystem.unavailable.reason);

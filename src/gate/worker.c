@@ -63,13 +63,14 @@ static IoTime
 next_event(void)
 {
 	IoTime		next = IO_TIME_NEVER;
+	dlist_iter	iter;
 
 	(void) gate_next_due(&next);
-	for (int i = 0; i < gate->nheld; i++)
+	dclist_foreach(iter, &gate->held)
 	{
-		const GateIo *io = &gate->ios[gate->held[i]];
+		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (!gate_is_local(&pgaio_ctl->io_handles[gate->held[i]]))
+		if (!gate_is_local(gate_handle(io)))
 			next = Min(next, io->released ? 0 : io->hold_limit);
 	}
 
@@ -188,13 +189,18 @@ static uint32
 wait_event_to_show(IoTime next)
 {
 	uint32		wait_event = gate->wait_event_worker;
+	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_SHARED);
 	if (next != IO_TIME_NEVER && !pairingheap_is_empty(&gate->due))
 		wait_event = gate->wait_event_device;
-	for (int i = 0; i < gate->nheld && io_method != IOMETHOD_SYNC; i++)
-		if (gate->ios[gate->held[i]].effect.injected && !gate_is_local(&pgaio_ctl->io_handles[gate->held[i]]))
+	dclist_foreach(iter, &gate->held)
+	{
+		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
+
+		if (io->effect.injected && !gate_is_local(gate_handle(io)) && io_method != IOMETHOD_SYNC)
 			wait_event = gate->wait_event_completion;
+	}
 	LWLockRelease(gate->lock);
 
 	return wait_event;
