@@ -92,6 +92,31 @@ unlock_table(StartedTable *table)
 		LWLockRelease(table->lock);
 }
 
+static void
+check_buffer_number(Buffer buffer)
+{
+	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("buffer number %d is out of range", buffer),
+				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
+						   NBuffers, NLocBuffer)));
+}
+
+static BufferTag
+require_block(Buffer buffer)
+{
+	BufferTag	tag;
+
+	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffer %d holds no block", buffer),
+				 errhint("Use a number returned by buffer_create_toy().")));
+
+	return tag;
+}
+
 /* Returns the entry of a buffer and a process, or NULL; InvalidBuffer: a free one. */
 static StartedIO *
 find_entry(StartedTable *table, Buffer buffer, int pid)
@@ -115,16 +140,20 @@ buffer_io_is_ours(Buffer buffer)
 }
 
 /*
- * Returns the entry of I/O that this session has started, and takes it from the table if
- * "take" says so.  Raises an error if there is none.
+ * Raises an error if this session has not started this I/O.  Takes its entry from the
+ * table if "take" says so; then the caller ends the I/O.
  */
-static StartedIO
+static void
 require_started(Buffer buffer, bool for_input, bool take)
 {
 	StartedTable *table = lock_table(buffer);
 	StartedIO  *io = find_entry(table, buffer, MyProcPid);
 	StartedIO	found = io != NULL ? *io : (StartedIO) {0};
+	BufferTag	tag;
 
+	/* the relation of a local buffer may be gone */
+	if (BufferIsLocal(buffer) && !(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
+		found.buffer = InvalidBuffer;
 	if (take && found.for_input == for_input && io != NULL)
 		io->buffer = InvalidBuffer;
 	unlock_table(table);
@@ -139,8 +168,6 @@ require_started(Buffer buffer, bool for_input, bool take)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("I/O on buffer %d has been started for %s",
 						buffer, found.for_input ? "input" : "output")));
-
-	return found;
 }
 
 /* Ends I/O whose entry this process has taken, or not made. */
@@ -242,26 +269,6 @@ add_entry(Buffer buffer, bool for_input)
 			 errdetail("At most %d can be started at once.", MAX_STARTED)));
 }
 
-static BufferTag
-require_block(Buffer buffer)
-{
-	BufferTag	tag;
-
-	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("buffer number %d is out of range", buffer),
-				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
-						   NBuffers, NLocBuffer)));
-	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d holds no block", buffer),
-				 errhint("Use a number returned by buffer_create_toy().")));
-
-	return tag;
-}
-
 static void
 drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
 {
@@ -311,6 +318,7 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 	BufferTag	tag;
 
 	require_superuser(fcinfo);
+	check_buffer_number(buffer);
 	tag = require_block(buffer);
 
 	/* others may wait for what we have staged while we wait for them */
@@ -374,8 +382,9 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	BufferTag	tag;
 
 	require_superuser(fcinfo);
+	check_buffer_number(buffer);
+	require_started(buffer, for_input, false);
 	tag = require_block(buffer);
-	(void) require_started(buffer, for_input, false);
 
 	/*
 	 * a read's reference and end are not ours; shared buffers would have made
@@ -390,7 +399,7 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	/* not into the buffer: the worker may end the I/O meanwhile, and others read */
 	if (succeed && for_input)
 		read_started(buffer, &tag, block.data);
-	(void) require_started(buffer, for_input, true);
+	require_started(buffer, for_input, true);
 	if (succeed && for_input)
 		memcpy(BufferGetPage(buffer), block.data, BLCKSZ);
 	end_io(buffer, (succeed && for_input ? BM_VALID : 0) | (io_error ? BM_IO_ERROR : 0), release_aio);
@@ -416,8 +425,9 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	PgAioWaitRef iow;
 
 	require_superuser(fcinfo);
+	check_buffer_number(buffer);
+	require_started(buffer, true, false);
 	tag = require_block(buffer);
-	(void) require_started(buffer, true, false);
 	relid = BufferIsLocal(buffer) || tag.dbOid != MyDatabaseId || BufTagGetForkNum(&tag) != MAIN_FORKNUM ?
 		InvalidOid : RelidByRelfilenumber(tag.spcOid, BufTagGetRelNumber(&tag));
 	if (!OidIsValid(relid))
@@ -430,7 +440,7 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 	ioh = pgaio_io_acquire(CurrentResourceOwner, NULL);
 	ResourceOwnerEnlarge(CurrentResourceOwner);
-	(void) require_started(buffer, true, true);
+	require_started(buffer, true, true);
 
 	/* from here on the statement owns the I/O, and then the AIO subsystem */
 	ResourceOwnerRememberBufferIO(CurrentResourceOwner, buffer);
