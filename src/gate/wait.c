@@ -6,6 +6,7 @@
  */
 #include "gate/gate.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -44,6 +45,21 @@ typedef struct Wait
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
 
+/* the statement in which this process has lost its patience */
+static TimestampTz impatient_in;
+
+/*
+ * Returns when the patience of a process ends that others wait for.  In a statement
+ * that is so once: an index page may be locked over several reads.
+ */
+static IoTime
+patience_ends(const Wait *wait, const GateIo *io)
+{
+	if (impatient_in == GetCurrentStatementStartTimestamp())
+		return wait->began;
+	return wait->began + io->effect.patience;
+}
+
 /*
  * Returns what a process does about a read that it would have to wait for although
  * others may wait for the process, or it has to go on.  WAIT_SLEEP: neither is so.  The
@@ -56,7 +72,7 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 
 	if (gate->closing || (proc_exit_inprogress && !stays) || gate_interrupt_is_blocked())
 		return WAIT_PERFORM;
-	if (gate_makes_others_wait() && now >= wait->began + io->effect.patience)
+	if (gate_makes_others_wait() && now >= patience_ends(wait, io))
 		return WAIT_BYPASS;
 	return WAIT_SLEEP;
 }
@@ -66,7 +82,7 @@ static void
 look_again(Wait *wait, const GateIo *io)
 {
 	if (gate_makes_others_wait())
-		wait->until = Min(wait->until, wait->began + io->effect.patience);
+		wait->until = Min(wait->until, patience_ends(wait, io));
 }
 
 /*
@@ -243,7 +259,10 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		{
 			ConditionVariableCancelSleep();
 			if (action == WAIT_BYPASS)
+			{
+				impatient_in = GetCurrentStatementStartTimestamp();
 				filters_count_bypass(FILTER_NONE, ioh, BYPASS_WAITER);
+			}
 			gate_complete(ioh, 0);
 			break;
 		}
