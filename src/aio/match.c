@@ -49,13 +49,16 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 }
 
 /*
- * Returns whether two matches name the same relation, or both name none.
+ * Returns whether two matches are about the same reads.
  */
 bool
 io_match_is_same(const IoMatch *a, const IoMatch *b)
 {
 	return a->has_rel == b->has_rel &&
-		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator));
+		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator)) &&
+		a->temp_owner == b->temp_owner && a->relfilenumber == b->relfilenumber &&
+		a->fork == b->fork && a->pid == b->pid &&
+		a->has_block == b->has_block && (!a->has_block || a->block == b->block);
 }
 
 IoMatch

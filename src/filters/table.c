@@ -229,10 +229,18 @@ may_serve_maker(const Filter *filter, bool synchronous)
 		!filter->match.has_rel && filter->match.pid == 0;
 }
 
+/* Does a device come before another?  One for a relation comes before one for all, then the newest. */
+static bool
+is_nearer_device(const Filter *device, const Filter *other)
+{
+	if (other == NULL || device->match.has_rel != other->match.has_rel)
+		return other == NULL || device->match.has_rel;
+	return device->id > other->id;
+}
+
 /*
  * Returns whether a filter that the gate carries out has an effect on a read that this
- * process is staging, and which effect.  Counts the match.  A device for a relation
- * comes before one for all.
+ * process is staging, and which effect.  Counts the match.
  */
 bool
 filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
@@ -255,7 +263,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			continue;
 		if (filter->kind == FILTER_DEVICE)
 		{
-			if (device == NULL || filter->match.has_rel)
+			if (is_nearer_device(filter, device))
 				device = filter;
 			continue;
 		}
@@ -490,7 +498,7 @@ filter_of_kind(FilterKind kind)
 	};
 }
 
-/* Does a new filter take the place of this one?  There is one of each inj_ function, and one device for a relation. */
+/* Does a new filter take the place of this one?  There is one of each inj_ function, and one device for the same reads. */
 static bool
 is_replaced_by(const Filter *filter, const Filter *new_filter)
 {

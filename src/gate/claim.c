@@ -14,10 +14,10 @@
  * Begins a hold by a filter.  The caller has the lock.
  */
 void
-gate_start_hold(GateIo *io, const Filter *filter)
+gate_start_hold(GateIo *io, const Filter *filter, IoTime now)
 {
 	io->phase = GATE_HELD;
-	io->hold_limit = io_now() + filter->longest;
+	io->hold_limit = now + filter->longest;
 	io->since = GetCurrentTimestamp();
 	dclist_push_tail(&gate->held, &io->held_node);
 }

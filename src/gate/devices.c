@@ -57,8 +57,8 @@ require_worker(void)
 /*
  * Simulates a device: from now on matching reads take at least this long, and
  * at most "queue_depth" of them are served at once.  With jitter, the latency
- * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.  Takes the
- * place of the device for the same relation, whose reads are due at once.  Returns the
+ * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.  A device for
+ * the same reads is replaced, and the reads in its queue are due at once.  Returns the
  * filter's number.
  */
 Datum

@@ -191,12 +191,13 @@ extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 
 /* claim.c */
-extern void gate_start_hold(GateIo *io, const Filter *filter);
+extern void gate_start_hold(GateIo *io, const Filter *filter, IoTime now);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 
 /* queue.c */
-extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device);
+extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device,
+							  IoTime now);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern bool gate_next_due(IoTime *due);
 extern PgAioHandle *gate_first_due(IoTime until);

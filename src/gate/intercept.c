@@ -149,6 +149,7 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 {
 	int			nperform = 0;
 	bool		wake = false;
+	IoTime		now = io_now();
 
 	/* the server says DEBUG messages of each change of a handle's state */
 	CommandDest dest = io_silence_client();
@@ -175,10 +176,10 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 
 		if (hold != NULL)
 		{
-			gate_start_hold(io, hold);
+			gate_start_hold(io, hold, now);
 			wake = true;
 		}
-		else if (gate_start_queued(ioh, io, device))
+		else if (gate_start_queued(ioh, io, device, now))
 			wake |= io->due < gate->worker_wakes;
 		else
 		{

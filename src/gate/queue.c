@@ -75,10 +75,9 @@ queue_of_device(const Filter *device)
  * performs it.  The caller has the lock.
  */
 bool
-gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device)
+gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now)
 {
 	bool		worker_is_ready = gate->worker != INVALID_PROC_NUMBER && !gate->closing;
-	IoTime		now = io_now();
 
 	io->submitted = now;
 	/* either may have gone since the read was staged */

@@ -78,7 +78,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
-		copy->held = copy->io.phase == GATE_HELD && !copy->io.released && copy->io.generation == copy->handle.generation;
+		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
 		if (copy->handle.state == PGAIO_HS_IDLE)
 			continue;
 		copy->waiters = waiters;
