@@ -18,7 +18,7 @@ with_each_io_method(sub {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 		$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 		$aio->gate_holds(1, 'still held');
-		$aio->gives('SELECT owner IS NULL FROM io_filters', 't', 'nobody owns the filter');
+		$aio->gives('SELECT holder IS NULL FROM io_filters', 't', 'nobody holds the filter');
 		$aio->end_gate;
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
@@ -104,39 +104,53 @@ with_each_io_method(sub {
 		$alice->wait_for_end->forget_warnings;
 	}), leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
-	# what is kept in a database ends with the SQL there that could end it
-	$aio->scenario('dropped: %s', sub ($aio, $, $drop) {
+	$aio->scenario('what is kept outlives its extension and its database', sub {
 		# it has the extension
 		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres STRATEGY file_copy');
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
-		$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drop;
-		my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
-		$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-			  . " io_device('here', '50 s', keep => true)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$aio->gate_holds(1);
-		$bob->sql($drop) if $drop;
-		if ($bob->in_transaction)
-		{
-			my $carol = TestAio::Session->new($aio, 'carol', dbname => 'elsewhere');
-			$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
-			$bob->sql('COMMIT');
-			$carol->raises('42704', qr/extension "test_aio" does not exist/, 'nothing is kept meanwhile');
-			$carol->quit;
-		}
+		$bob->sql("CREATE TABLE here (); SELECT io_hold('here', keep => true), io_fail('here', 0, keep => true), io_device('here', '50 s', keep => true); DROP EXTENSION test_aio");
 		$bob->quit;
 		$aio->sql('DROP DATABASE elsewhere');
-		$alice->returns('', 'reads');
-		$aio->gives("SELECT io_fail_end($kept)", 1, 'what is kept in this database stays');
-		$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
-	}, leaves => 'nothing', each => [
-		[ 'the extension', 'BEGIN; DROP EXTENSION test_aio' ],
-		[ 'the extension, by a savepoint', 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT' ],
-		[ 'the database', undef ] ], skip => sub ($what, $) { $what =~ /savepoint/ && only_long() });
+		my $all = 'SELECT count(*), count(holder) FROM io_filters';
+		$aio->gives($all, '3|0', 'all filters are still there');
+		$aio->gives('SELECT io_hold_end(), io_fail_end(), io_device_end()', '0|0|0', 'they are not of this session');
+		$aio->gives("SELECT kind, CASE kind WHEN 'hold' THEN io_hold_end(filter) WHEN 'fail' THEN io_fail_end(filter) ELSE io_device_end(filter) END FROM io_filters ORDER BY filter",
+			"hold|1\nfail|1\ndevice|1", 'each ends by its number');
+	}, leaves => 'nothing');
 
-	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
-	$aio->scenario('the session that shows completion_wait is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
+	$aio->scenario('everybody', with('alice', 4, sub ($alice, $t) {
+		for my $kind ([ 'io_hold', "'$t'" ], [ 'io_fail', "'$t', 0" ], [ 'io_device', "'$t', '0'" ])
+		{
+			my ($name, $arguments) = @$kind;
+			$alice->sql("SELECT $name($arguments)");
+			$aio->gives("SELECT ${name}_end()", 0, "$name: another session's filter stays");
+			$aio->gives('SELECT count(*), min(holder) FROM io_filters', '1|' . $alice->pid, 'and is shown');
+			$aio->gives("SELECT ${name}_end(everybody => true)", 1, 'it ends with those of all');
+			$alice->sql("SELECT $name($arguments, keep => true)");
+			$alice->gives("SELECT ${name}_end()", 1, 'a kept one ends with those of its session');
+		}
+	}));
+
+	my $nobody = qr/neither a relation nor a process is named.*HINT: .*Set "everybody" to true/s;
+	$aio->scenario('the reads of all', with('alice', sub ($alice) {
+		for my $call ('io_hold()', 'io_hold(blockno => 1)', "io_hold(fork => 'fsm')", 'io_fail(NULL, -5)', "io_device(NULL, '1 ms')")
+		{
+			$alice->fails("SELECT $call", '22023', $nobody, $call);
+		}
+		$alice->fails("SELECT io_device('pg_class', '$_')", '22023', qr/latency "\Q$_\E" is not a time with a unit\nHINT:  For example "100us"/, "latency \"$_\"") for '5', '5 parsecs', '';
+		$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is in force');
+	}));
+
+	$aio->scenario('as many as there can be', with('alice', 4, sub ($alice, $t) {
+		my $too_many = qr/too many filters.*At most 64 filters can be in force at once, 8 of them devices/s;
+		$alice->gives("SELECT count(io_device('$t', '0', blockno => b)) FROM generate_series(1, 8) b", 8, 'devices');
+		$alice->fails("SELECT io_device('$t', '0', blockno => 9)", '53400', $too_many, 'no more devices');
+		$alice->gives("SELECT count(io_hold('$t', b)) FROM generate_series(9, 64) b", 56, 'other filters');
+		$alice->fails("SELECT io_hold('$t')", '53400', $too_many, 'no more filters');
+		$alice->gives("SELECT io_device_end(), io_hold_end()", '8|56', 'all end');
+	}));
+
+	$aio->scenario('a session that waits for a completion is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
 		$aio->hold(relation => $t);
 		$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
@@ -144,12 +158,12 @@ with_each_io_method(sub {
 		$aio->holds(1);
 		$bob->waits($wants, 'AioIoCompletion');
 		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
-		$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
+		$bob->waits_on('AioIoCompletion', 'another still waits');
 		$aio->holds(1);
 		$aio->release;
 		$bob->returns('1', 'gets the block');
 	}), log => $aio->terminated('alice'),
-		skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
+		skip => $aio->no_faults // ($aio->method eq 'sync' ? 'with io_method=sync the owner waits for each read' : undef));
 }, needs => 'gate');
 
 # Waits for held and delayed reads that cannot be interrupted: in critical sections
@@ -166,8 +180,7 @@ sub scenarios ($aio)
 {
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
-	# an injection point holds the process that completes the read
-	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
+	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults ? () : 'inj_io_completion_wait()');
 	$aio->scenario('%s, %s', with('controller alice', sub ($controller, $alice, $how, $, $t, $before, $after) {
 		$controller->sql("SELECT $how");
 		$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"
