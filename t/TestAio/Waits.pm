@@ -33,6 +33,7 @@ use constant IN_TIME => 30;
 #	held	true if the session "holder" holds the read
 #	reads	true if the read is performed when the wait ends
 #	file	the file that is read, if it is not that of the table
+#	others_wait	on what DDL waits meanwhile, if not for a lock of the table
 #	stays	true if an owner that exits still waits for its read
 sub _holder { return $_[0]->sessions('holder') }
 
@@ -127,6 +128,8 @@ my %waits = (
 		skip => sub ($aio) { return $aio->no_faults }),
 	'buffer_call_start_io' => {
 		event => 'BufferIo',
+		# a buffer's I/O keeps no lock of the relation
+		others_wait => 'BufferIo',
 		primary => 1,
 		begin => sub ($aio, $party, $t) {
 			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
@@ -296,7 +299,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 			if ($end->{ddl})
 			{
 				my $dora = $aio->sessions('dora');
-				$dora->waits(sprintf($end->{ddl}, $t), 'relation', 'waits for the lock');
+				$dora->waits(sprintf($end->{ddl}, $t), $wait->{others_wait} // 'relation', 'waits, too');
 				$aio->sql($release);
 			}
 			if ($wait->{stays} && $end->{gone} && !$end->{dies})

@@ -50,8 +50,8 @@ sub scenarios
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 		$bob->gives("SELECT count(*) FROM $t", 10, 'completes both');
 		$aio->tell_truth;
-		$alice->gives("SELECT count(*) FROM own", 10, 'reads the rest');
-	}));
+		$alice->gives("SELECT count(*) FROM $own", 10, 'reads the rest');
+	}), leaves => 'COMPLETED_SHARED');
 	return;
 }
 

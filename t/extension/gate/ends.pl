@@ -31,7 +31,7 @@ with_each_io_method(sub {
 		$aio->cancels($waiter);
 		$waiter->sql("SET statement_timeout = '50ms'");
 		$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
-		$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
+		$aio->gives('SELECT io_hold_end(everybody => true), io_release_all()', '1|1', 'released');
 		$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
 	}));
 
@@ -129,25 +129,6 @@ with_each_io_method(sub {
 			$alice->sql("SELECT $name($arguments, keep => true)");
 			$alice->gives("SELECT ${name}_end()", 1, 'a kept one ends with those of its session');
 		}
-	}));
-
-	my $nobody = qr/neither a relation nor a process is named.*HINT: .*Set "everybody" to true/s;
-	$aio->scenario('the reads of all', with('alice', sub ($alice) {
-		for my $call ('io_hold()', 'io_hold(blockno => 1)', "io_hold(fork => 'fsm')", 'io_fail(NULL, -5)', "io_device(NULL, '1 ms')")
-		{
-			$alice->fails("SELECT $call", '22023', $nobody, $call);
-		}
-		$alice->fails("SELECT io_device('pg_class', '$_')", '22023', qr/latency "\Q$_\E" is not a time with a unit\nHINT:  For example "100us"/, "latency \"$_\"") for '5', '5 parsecs', '';
-		$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is in force');
-	}));
-
-	$aio->scenario('as many as there can be', with('alice', 4, sub ($alice, $t) {
-		my $too_many = qr/too many filters.*At most 64 filters can be in force at once, 8 of them devices/s;
-		$alice->gives("SELECT count(io_device('$t', '0', blockno => b)) FROM generate_series(1, 8) b", 8, 'devices');
-		$alice->fails("SELECT io_device('$t', '0', blockno => 9)", '53400', $too_many, 'no more devices');
-		$alice->gives("SELECT count(io_hold('$t', b)) FROM generate_series(9, 64) b", 56, 'other filters');
-		$alice->fails("SELECT io_hold('$t')", '53400', $too_many, 'no more filters');
-		$alice->gives("SELECT io_device_end(), io_hold_end()", '8|56', 'all end');
 	}));
 
 	$aio->scenario('a session that waits for a completion is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {

@@ -240,7 +240,6 @@ with_each_io_method(sub {
 	$aio->scenario('a stream opens a batch of its own', with('alice', 40, sub ($alice, $t) {
 		my $twice = qr/starting batch while batch already in progress/;
 		$alice->fails("SELECT batch_start()::text UNION ALL SELECT count(*)::text FROM $t", 'XX000', $twice, 'while one is open');
-		$alice->fails("SELECT batch_start(), count(*) FROM read_stream_run('$t', '{1,3,5}', use_batching => true)", 'XX000', $twice, 'in a function');
 		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
 	}));
 }, conf => { shared_buffers => '64MB' });
