@@ -36,6 +36,12 @@ sub gate_stops ($self, $call, $session, $sql)
 	return $session->waits_on($call =~ /io_device/ ? 'IoDevice' : 'IoGateHeld');
 }
 
+# Calls functions that make filters for which processes that cannot be interrupted wait, too.
+sub gate_patiently ($self, $calls)
+{
+	return $self->sql("SET test_aio.uninterruptible_timeout = '5min'; SELECT $calls; RESET test_aio.uninterruptible_timeout");
+}
+
 # Test: io_held shows these columns of the held reads, now or soon.
 sub gate_shows ($self, $columns, $expected, $name = "held: $columns")
 {

@@ -2,6 +2,7 @@
 #
 # io_methods: io_uring; long: all
 use TestAio;
+use Time::HiRes qw(time);
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that
 # issued the read, with time, and with the server.  The same holds for inj_io_completion_wait(), whatever provides it.
@@ -62,6 +63,44 @@ with_each_io_method(sub {
 		$controller->sql('SELECT io_hold_end()');
 		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged, and no later read of these handles');
 	}), log => $aio->hold_expired);
+
+	# A session that checks a unique key has the index page locked, so that no interrupt can end its wait for the
+	# heap block; others wait for the page.
+	my $set = 'SET test_aio.uninterruptible_timeout = ';
+	$aio->scenario('a waiter that has a page locked: %s', with('alice', sub ($alice, $what, $calls) {
+		$aio->sql("CREATE TABLE scenario.k (n int UNIQUE, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		my $insert = "INSERT INTO scenario.k SELECT i, repeat('x', 7000) FROM generate_series(0, %d) i";
+		$alice->sql(sprintf $insert, 4);
+		$aio->evict('scenario.k');
+		$aio->sql($_) for @$calls;
+		my $began = time;
+		$alice->starts(sprintf $insert, 0);
+		if ($what =~ /wakeup/)
+		{
+			$alice->waits_on('IoGateHeld');
+			$aio->sql('SELECT io_release_all()');
+		}
+		$alice->raises('23505', qr/duplicate key/, 'goes on');
+		cmp_ok(time - $began, '>=', 0.3, 'after the time that it waits at the most');
+		$aio->gives('SELECT matched, bypassed, why_bypassed FROM io_filters', '1|1|a process that cannot be interrupted waits for it', 'the filter says why')
+		  if $what !~ /wakeup/;
+		$aio->sql('SELECT io_hold_wakeups(false); RESET test_aio.uninterruptible_timeout');
+		$aio->end_gate;
+	}), each => [
+		[ 'a hold', ["${set}300; SELECT io_hold('scenario.k', 0, 'main')"] ],
+		[ 'a device', ["${set}300; SELECT io_device('scenario.k', '50 s', blockno => 0, fork => 'main')"] ],
+		[ 'a held wakeup', [ "${set}300000; SELECT io_hold('scenario.k', 0, 'main')", "${set}300; SELECT io_hold_wakeups(true)" ] ] ]);
+
+	$aio->scenario('DROP TABLE of a table with a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->sql("SELECT io_hold('$t', 3)");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+		$aio->gate_holds(1);
+		my $began = time;
+		$bob->gives("DROP TABLE $t", '', 'is dropped');
+		cmp_ok(time - $began, '>=', 1, 'a second later');
+		$aio->gives('SELECT bypassed, why_bypassed FROM io_filters', '1|a process that cannot be interrupted waits for it', 'the filter says why');
+		$aio->end_gate;
+	}));
 
 	# the last takes the place of the first in the list of what is held
 	$aio->scenario('a hold ends by itself after the release of others', with('alice', 20, sub ($alice, $t) {

@@ -133,7 +133,7 @@ with_each_io_method(sub {
 	# statement of another session, whether the table stays
 	$aio->scenario('%s of a relation with a held read', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $what, $sql, $stays) {
 		my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
-		$aio->sql("SELECT io_hold('$t', 3)");
+		$aio->gate_patiently("io_hold('$t', 3)");
 		# the reader moves on and gives up its lock
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$aio->gate_holds(1);
@@ -150,7 +150,7 @@ with_each_io_method(sub {
 		[ 'ALTER TABLE SET TABLESPACE', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1 ] ]);
 
 	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->sql("SELECT io_hold('$t', 3)");
+		$aio->gate_patiently("io_hold('$t', 3)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld');
 		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
@@ -250,11 +250,16 @@ with_each_io_method(sub {
 		$aio->end_gate;
 	}), leaves => 'nothing', log => $aio->hold_expired);
 
-	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', with('alice', sub ($alice) {
+	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', with('alice bob', sub ($alice, $bob) {
 		$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
 		$alice->sql('SELECT io_hold(keep => true, everybody => true)');
-		$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
-		$alice->sql('SELECT io_hold_end(), io_release_all()');
+		my $reads = 'SELECT sum(i) FROM generate_series(1, 3) i';
+		$alice->gives($reads, 6, 'reads catalogs');
+		$alice->sql("SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
+		$aio->end_session($alice);
+		$bob->waits($reads, 'IoGateHeld', 'another session is held, and when the first has gone, too');
+		$aio->end_gate;
+		$bob->returns(6, 'reads');
 	}), leaves => 'nothing');
 
 	# of a catalog: a query that reads tables runs outside of the batch

@@ -52,6 +52,7 @@ with_each_io_method(sub {
 		$aio->gate_stops("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");
 		$aio->gives('SELECT io_release_all()', 1);
 		$bob->returns('', 'reads when it is released');
+		$aio->gate_patiently("io_hold_end(), io_hold('$t', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld', 'cannot be interrupted');
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
