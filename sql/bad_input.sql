@@ -90,7 +90,6 @@ SELECT buffer_create_toy('bad_heap', 7) AS toy \gset
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 SELECT buffer_call_start_io(:toy, true, false);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', false, true, false, true)'), '\d+ has', 'N has');
-SELECT regexp_replace(attempt('buffer_call_start_io(' || :toy || ', true, true)'), '\d+ has', 'N has');
 SELECT FROM buffer_call_terminate_io(:toy, true, false, false, true);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 

@@ -26,7 +26,7 @@
 #
 # The methods of sessions and servers are in these files, each with a comment; these are needed most:
 #	TestAio/Session.pm	sql, gives, fails, warns; starts or waits, then waits_on or gets_to_wait, then returns, raises or ends
-#	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause and resume, stop, start_again, recovers
+#	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause, stages and resume, stop, start_again, recovers
 #	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
 #	TestAio/Faults.pm	hold, holds, holds_read_of, release, falsify: faults on any server
 #	TestAio/Gate.pm		gate_holds, gate_stops, gate_shows, gate_release: what only the I/O gate can do

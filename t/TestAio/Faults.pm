@@ -1,8 +1,8 @@
 # Faults of the SQL contract: reads that are held at their completion, or end with a chosen result.
 #
 # hold() and release() call inj_io_completion_wait() and inj_io_completion_continue().
-# The server's injection points carry them out, or else the I/O gate, so most scenarios
-# with faults run on every server.  TestAio/Gate.pm has what only the gate can do.
+# The I/O gate carries them out, or without it the server's injection points, so most
+# scenarios with faults run on every server.  TestAio/Gate.pm has what only the gate can do.
 
 package TestAio::Faults;
 
@@ -39,14 +39,11 @@ sub _excuses ($self, $error)
 }
 
 # Returns why reads cannot be held at their very completion, or undef.  Injection points hold the process that
-# completes a read.  The I/O gate holds a read before it is begun, and only if it is given to an I/O method.
+# completes a read.  The I/O gate, where it is, holds a read before the read is begun.
 sub no_injection_points ($self)
 {
-	my $reason = $self->no_faults;
-	return $reason if $reason;
-	$self->{handler} //= $self->sql('SELECT handler FROM io_gate');
-	return $self->unless_required('injection_points',
-		$self->{handler} eq 'gate' ? 'needs injection points: the gate holds reads before they are begun' : undef);
+	return 'needs a server without the gate, which holds reads before they are begun' if $self->{has_gate};
+	return TestAio::Required::unless_required('injection_points', $self->no_faults);
 }
 
 # Returns arguments of a fault function, from relation (a name), relfilenode, pid and block.

@@ -20,7 +20,7 @@ sub gate_worker_ended { return qr/postmaster LOG:  background worker "[^"]*test_
 # Test: so many reads are held, now or soon.
 sub gate_holds ($self, $count, $name = "$count reads are held") { return $self->comes_to_give('SELECT count(*) FROM io_held', $count, $name) }
 
-# Has a session start a statement, with these arguments of io_hold(everybody => true).  Test: a read is held.
+# Has a session start a statement, with these arguments of io_hold().  Test: a read is held.
 sub gate_holds_read_of ($self, $session, $sql, $hold)
 {
 	$self->sql("SELECT io_hold($hold)");
@@ -28,12 +28,18 @@ sub gate_holds_read_of ($self, $session, $sql, $hold)
 	return $self->gate_holds(1);
 }
 
-# Calls io_hold(everybody => true) or io_device(), and has a session start a statement.  Test: the session waits for its read.
+# Calls io_hold() or io_device(), and has a session start a statement.  Test: the session waits for its read.
 sub gate_stops ($self, $call, $session, $sql)
 {
 	$self->sql("SELECT $call");
 	$session->starts($sql);
 	return $session->waits_on($call =~ /io_device/ ? 'IoDevice' : 'IoGateHeld');
+}
+
+# Calls functions that make filters for which processes that cannot be interrupted wait, too.
+sub gate_patiently ($self, $calls)
+{
+	return $self->sql("SET test_aio.uninterruptible_timeout = '5min'; SELECT $calls; RESET test_aio.uninterruptible_timeout");
 }
 
 # Test: io_held shows these columns of the held reads, now or soon.
@@ -45,7 +51,7 @@ sub gate_shows ($self, $columns, $expected, $name = "held: $columns")
 # Ends all holds and releases all held reads.
 sub gate_release ($self)
 {
-	$self->sql('SELECT io_hold_end(), io_release_all()');
+	$self->sql('SELECT io_hold_end(everybody => true), io_release_all()');
 	return;
 }
 
@@ -58,7 +64,7 @@ sub gate_release_block ($self, $block, $result = 'NULL')
 }
 
 # Has a controller hold a read, an issuer start it and a waiter wait for it, and returns
-# these three sessions.  $hold is SQL that the controller calls instead of io_hold(everybody => true).
+# these three sessions.  $hold is SQL that the controller calls instead of io_hold().
 sub gate_hold_read ($self, $table, $hold = "io_hold('$table')")
 {
 	my ($controller, $issuer, $waiter) = $self->sessions(qw(controller issuer waiter));
@@ -72,7 +78,7 @@ sub gate_hold_read ($self, $table, $hold = "io_hold('$table')")
 # Ends all filters and devices, and releases all held reads.
 sub end_gate ($self)
 {
-	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()');
+	$self->sql('SELECT io_hold_end(everybody => true), io_fail_end(everybody => true), io_device_end(everybody => true), io_release_all()');
 	return;
 }
 

@@ -98,15 +98,13 @@ sub _reads_left ($self, @states)
 	return @queries;
 }
 
-# Returns SQL that finds buffers with I/O in progress, filters, held reads, devices, a running
-# trace, and waits whose end the trace has not recorded.
+# Returns SQL that finds buffers with I/O in progress, filters, held reads, and a running trace.
 sub _control_left ($self)
 {
 	my @queries = "SELECT 'in progress: ' || b FROM buffers_in_progress() b";
 	push @queries, "SELECT 'filter: ' || r FROM io_filters r" if $self->{has_filters};
-	push @queries, "SELECT 'held: ' || h FROM io_held h", "SELECT 'device: ' || d FROM io_devices d" if $self->{has_gate};
-	push @queries, "SELECT 'trace: ' || s FROM io_trace_status s WHERE running",
-	  "SELECT 'unfinished wait: ' || seq FROM io_trace WHERE array_position(wait_times, NULL) IS NOT NULL" if $self->{has_trace};
+	push @queries, "SELECT 'held: ' || h FROM io_held h" if $self->{has_gate};
+	push @queries, "SELECT 'trace: ' || s FROM io_trace_status s WHERE running" if $self->{has_trace};
 	return @queries;
 }
 
@@ -114,7 +112,7 @@ sub _control_left ($self)
 sub _end_control ($self)
 {
 	$self->sql("SELECT inj_io_$_()") for $self->{has_filters} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
-	$self->sql('SELECT io_hold_end(), io_fail_end(), io_device_end(), io_release_all()') if $self->{has_gate};
+	$self->end_gate if $self->{has_gate};
 	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
 	return;
 }

@@ -32,7 +32,7 @@ our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Gate Test
 # Settings of servers that are shared: others are too rare, or disturb the tests of another file.
 my %shareable = map { $_ => 1 }
   qw(shared_buffers io_max_combine_limit io_max_concurrency max_worker_processes max_parallel_workers max_prepared_transactions
-  test_aio.reach_synchronous_reads);
+  test_aio.gate test_aio.reach_synchronous_reads);
 
 # settings of all servers; a test may override them
 my %defaults = (
@@ -609,8 +609,7 @@ sub end_session ($self, $session)
 	return;
 }
 
-# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event "advisory".  Only
-# within a statement do reads stay staged, since the server ends a batch with the statement.
+# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event "advisory".
 sub pause ($self)
 {
 	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{is_pausing}++;
@@ -620,7 +619,15 @@ sub pause ($self)
 # Returns SQL that runs these SELECTs, which return void, in one batch.
 sub batch ($self, @selects) { return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
 
-# Lets paused statements go on.
+# Has a session stage reads, with these arguments of stage_reads(), and submit them at resume().
+sub stages ($self, $session, $arguments)
+{
+	$self->pause;
+	$session->waits("SELECT stage_reads($arguments, advisory_lock => 4711)", 'IoStaged', 'has staged its reads');
+	return $session;
+}
+
+# Lets paused statements and staged reads go on.
 sub resume ($self)
 {
 	$self->sql('SELECT pg_advisory_unlock(4711)');

@@ -65,8 +65,6 @@ sub starts ($self, $sql)
 	die "session $self->{name}: a statement is in progress already\n" if !$self->{collected};
 	$self->{collected} = 0;
 	$self->{statement} = $sql;
-	$sql = sprintf q{DO 'BEGIN PERFORM scenario.flood(%06d); PERFORM %s; END'}, $self->{unread}, $sql =~ s/^SELECT //r =~ s/'/''/gr
-	  if $self->{unread};
 	$self->{wire}->send_sql($sql);
 	return $self;
 }
@@ -79,30 +77,12 @@ sub is_executed ($self)
 	return $self;
 }
 
-# The client reads nothing more.  The SELECT that is started next sends so many notices before it does
-# anything else (scenario.flood(), of TestAio/Waits.pm); it is never seen to end.
-sub stops_reading ($self, $notices)
-{
-	$self->{wire}->stop_reading;
-	$self->{unread} = $notices;
-	return $self;
-}
-
-# The client reads what the server sends again.
-sub reads_again ($self)
-{
-	$self->{wire}->stop_reading(0);
-	$self->{unread} = 0;
-	return $self;
-}
-
 # Returns true if a transaction is in progress.
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 
 # Returns true if the statement has ended.  Waits so many seconds for its end.
 sub has_ended ($self, $wait = undef)
 {
-	return 0 if $self->{unread};
 	return 1 if $self->{collected};
 	$self->{wire}->receive($wait // 0);
 	return 0 if !$self->{wire}->is_idle;
@@ -116,7 +96,7 @@ sub is_free ($self) { return $self->{collected} && !$self->has_gone && !$self->i
 # Makes the session one that might be new, if it can be.  Returns true if it is.
 sub rests ($self)
 {
-	return 0 if !$self->{is_plain} || $self->{temporary} || $self->{unread} || $self->{stuck} || !$self->is_free;
+	return 0 if !$self->{is_plain} || $self->{temporary} || $self->{stuck} || !$self->is_free;
 	$self->starts('DISCARD ALL')->wait_for_end->forget_warnings;
 	$self->{notices} = [];
 	return !$self->{error};
@@ -194,7 +174,7 @@ sub gets_to_wait ($self, $event)
 	$self->{server}->poll(sub {
 		my $found = $self->{server}->wait_event($self->pid) // '';
 		$waits = $found =~ $pattern;
-		return $waits || $self->has_ended || ($self->{unread} && $found eq 'ClientWrite');
+		return $waits || $self->has_ended;
 	});
 	return $waits;
 }
@@ -268,7 +248,7 @@ sub notices ($self) { return map { $_->{message} } splice @{ $self->{notices} } 
 # Closes the connection, after the end of the statement in progress.
 sub disconnect ($self)
 {
-	$self->wait_for_end if !$self->{stuck} && !$self->{unread};
+	$self->wait_for_end if !$self->{stuck};
 	$self->{wire}->close;
 	return;
 }

@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 use TestAio::Gate;
 
-our @EXPORT = qw(combinations conflicts notices_until_full on_their_turn run_combination run_conflict);
+our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
 # Seconds after which a party must have ended: fewer than the latency of the devices, which is
 # what a party that is not told would wait for, and many for a slow machine.
@@ -33,6 +33,7 @@ use constant IN_TIME => 30;
 #	held	true if the session "holder" holds the read
 #	reads	true if the read is performed when the wait ends
 #	file	the file that is read, if it is not that of the table
+#	others_wait	on what DDL waits meanwhile, if not for a lock of the table
 #	stays	true if an owner that exits still waits for its read
 sub _holder { return $_[0]->sessions('holder') }
 
@@ -44,7 +45,7 @@ sub _is_held ($aio)
 	return;
 }
 
-# A row about a held read: the arguments of io_hold(everybody => true), what the read's owner runs if that is another session,
+# A row about a held read: the arguments of io_hold(), what the read's owner runs if that is another session,
 # what the party runs, and more of the row.  %t and %owner stand for the table and the owner's process id.
 sub _held ($hold, $owned, $waits, %more)
 {
@@ -62,7 +63,7 @@ sub _held ($hold, $owned, $waits, %more)
 				_is_held($aio);
 			}
 			$party->starts($sql);
-			return 'SELECT io_hold_end(), io_release_all()';
+			return 'SELECT io_hold_end(everybody => true), io_release_all()';
 		},
 		%more
 	};
@@ -95,11 +96,11 @@ my %waits = (
 	'a held read, its owner' => _held('%t', undef, $read, reads => 1),
 	'a held read, the session that joined it' => _held('%t, pid => %owner', $read, 'SELECT count(*) FROM read_buffers(%t, 4, 1)', reads => 1),
 	'a held read, evict_rel' => _held('%t', $read, 'SELECT evict_rel(%t)', reads => 1),
-	'a held read, ROLLBACK of its table' => _held('', undef,
+	'a held read, ROLLBACK of its table' => _held('everybody => true', undef,
 		"BEGIN; CREATE TABLE scenario.mine (i int); SELECT grow_rel('scenario.mine', 20), evict_rel('scenario.mine');"
 		  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK",
 		deaf => 1, own => 1, primary => 1),
-	'a held read, temporary table' => _held('', undef, $own_read, %own),
+	'a held read, temporary table' => _held('everybody => true', undef, $own_read, %own),
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
 		begin => sub ($aio, $party, $t) {
@@ -111,23 +112,24 @@ my %waits = (
 			# io_held shows a waiter before the waiter has seen that the read is held.  A timeout may come first.
 			my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'IoGateHeld'};
 			$aio->poll(sub { $aio->sql($waiting) == 2 || $party->has_ended }) or fail('both wait');
-			$aio->sql('SELECT io_hold_end(), io_release_all()');
+			$aio->sql('SELECT io_hold_end(everybody => true), io_release_all()');
 			return 'SELECT io_hold_wakeups(false)';
 		},
 		others => ['owner'],
 	},
-	'a device, shared' => _asked("io_device(NULL, '50 s', rel => %t, everybody => true)", $read, 'io_device_end()', reads => 1, event => 'IoDevice', worker => 1),
+	'a device, shared' => _asked("io_device(%t, '50 s')", $read, 'io_device_end()', reads => 1, event => 'IoDevice', worker => 1),
 	'a device, temporary table' => _asked("io_device(NULL, '50 s', everybody => true)", $own_read, 'io_device_end()', %own, event => 'IoDevice', worker => 1),
 	'completion_wait' => _asked('inj_io_completion_wait(relfilenode => pg_relation_filenode(%t))', $read, 'inj_io_completion_continue()',
 		stays => 1,
 		reads => 1,
 		# with sync, the gate is not to see what sessions read of the catalogs
 		methods => [qw(worker io_uring)],
-		# shown by the gate's worker with io_method=worker
-		event => qr/^(?:completion_wait|AioIoCompletion)$/,
-		skip => sub ($aio) { return $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be interrupted') }),
+		event => 'AioIoCompletion',
+		skip => sub ($aio) { return $aio->no_faults }),
 	'buffer_call_start_io' => {
 		event => 'BufferIo',
+		# a buffer's I/O keeps no lock of the relation
+		others_wait => 'BufferIo',
 		primary => 1,
 		begin => sub ($aio, $party, $t) {
 			my $b = $aio->sql("SELECT buffer_create_toy('$t', 3)");
@@ -148,8 +150,6 @@ my %waits = (
 #	gone	true if the party's session ends
 #	dies	true if the server restarts
 #	no_file	true if the file cannot be opened meanwhile
-#	unread	true if the party's client does not read, so that a message to it blocks the party.  The
-#		hold ends by time.
 my %ends = (
 	'cancel' => { do => sub { $_[0]->sql("SELECT pg_cancel_backend(${\$_[1]->pid})") }, raises => '57014' },
 	'statement_timeout' => { limit => 'statement_timeout', raises => '57014' },
@@ -162,7 +162,6 @@ my %ends = (
 	'terminate, no file' => { do => sub { $_[0]->sql("SELECT pg_terminate_backend(${\$_[1]->pid})") }, raises => '57P01', gone => 1, no_file => 1 },
 	'exit of the holder, no file' => { do => sub { $_[0]->end_session(_holder($_[0])) }, no_file => 1, holder => 1, raises => '58P01' },
 	'fast shutdown, no file' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1, no_file => 1 },
-	'hold_timeout, unread' => { limit => 'test_aio.hold_timeout', holder => 1, unread => 1 },
 	'fast shutdown' => { stop => 'INT', raises => '57P01', gone => 1, dies => 1 },
 );
 
@@ -215,15 +214,6 @@ sub _without ($file)
 	return sub { rename "$file.away", $file or die "$file: $!" if -e "$file.away" };
 }
 
-# The party's client does not read, but others get on, and the session goes with its client.
-sub _unread_party_ends ($aio, $party, $wait)
-{
-	$aio->poll(sub { $aio->wait_event($party->pid) eq 'ClientWrite' }) or fail('the party goes on, to tell its client');
-	$aio->sessions($_)->ends('gets its rows') for @{ $wait->{others} // [] };
-	$aio->end_session($party);
-	return;
-}
-
 # Returns true if a wait can end in this way with this io_method, with or without the gate's worker.
 sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 {
@@ -233,7 +223,7 @@ sub _is_possible ($wait_name, $end_name, $method, $has_worker)
 	return 0 if $wait->{own} && $end->{ddl};
 	return 0 if $end->{holder} && !$wait->{held};
 	return 0 if $end->{no_file} && !$wait->{reads};
-	return 0 if $wait->{deaf} && $end_name =~ /timeout|unread/;
+	return 0 if $wait->{deaf} && $end_name =~ /timeout/;
 	return 1;
 }
 
@@ -256,36 +246,19 @@ sub on_their_turn ($method, $has_worker, @combinations)
 	return @on_turn;
 }
 
-# How many notices a client leaves unread before the next message blocks the session.
-sub notices_until_full ($aio)
-{
-	$aio->sql(q{CREATE SEQUENCE scenario.sent; CREATE FUNCTION scenario.flood(n int) RETURNS void LANGUAGE plpgsql AS
-		'BEGIN FOR i IN 1..n LOOP PERFORM nextval(''scenario.sent''); RAISE NOTICE ''x''; END LOOP; END'});
-	return $aio->{notices_until_full} if $aio->{notices_until_full};
-	my $flood = $aio->sessions('flood')->stops_reading(999_999);
-	$flood->starts('SELECT 1');
-	$flood->gets_to_wait('ClientWrite') or die "the client does not block the session\n";
-	# the last one blocks
-	$aio->{notices_until_full} = $aio->sql('SELECT last_value FROM scenario.sent') - 1;
-	$aio->end_session($flood);
-	return $aio->{notices_until_full};
-}
-
-# Has a session wait and a timeout, of its own or of the hold, come meanwhile.  If the timeout comes
-# before the wait, a longer one is tried.  Returns the party and the statement that ends the wait.
+# Has a session wait and a timeout come meanwhile.  If the timeout comes before the wait, a longer
+# one is tried.  Returns the party and the statement that ends the wait.
 sub _run_into_timeout ($aio, $wait, $end, $t)
 {
-	my $notices = $end->{unread} && notices_until_full($aio);
 	for my $limit (100, 1000, 10_000)
 	{
 		my $party = $aio->sessions("party_$limit");
 		$wait->{before}->($aio, $party) if $wait->{before};
 		# a transaction timeout is for transactions that begin later
-		($end->{holder} ? _holder($aio) : $party)->sql("SET $end->{limit} = $limit");
-		$party->stops_reading($notices) if $end->{unread};
+		$party->sql("SET $end->{limit} = $limit");
 		my $release = $wait->{begin}->($aio, $party, $t);
 		return ($party, $release) if $party->gets_to_wait($wait->{event});
-		$party->wait_for_end if !$end->{unread};
+		$party->wait_for_end;
 		$aio->sql($release);
 		$aio->sessions($_)->wait_for_end for @{ $wait->{others} // [] };
 		$aio->end_session($party);
@@ -320,18 +293,13 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 			# the failed read may come first
 			like($party->wait_for_end->error->{sqlstate}, $end->{no_file} ? qr/^(?:$end->{raises}|58P01)$/ : qr/^$end->{raises}$/, 'the party is told');
 		}
-		elsif ($end->{unread})
-		{
-			_unread_party_ends($aio, $party, $wait);
-			$aio->sql($release);
-		}
 		else
 		{
 			$end->{do}->($aio, $party, $release) if $end->{do};
 			if ($end->{ddl})
 			{
 				my $dora = $aio->sessions('dora');
-				$dora->waits(sprintf($end->{ddl}, $t), 'relation', 'waits for the lock');
+				$dora->waits(sprintf($end->{ddl}, $t), $wait->{others_wait} // 'relation', 'waits, too');
 				$aio->sql($release);
 			}
 			if ($wait->{stays} && $end->{gone} && !$end->{dies})
@@ -358,8 +326,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 	}, skip => $wait->{skip} ? $wait->{skip}->($aio) : undef,
 		$end->{dies} ? (dies => 1) : (),
 		log => [ qr/(?:party\w*|owner|holder) FATAL:  terminating connection due to (?:administrator command|transaction timeout)/,
-			$end->{no_file} ? qr/(?:LOG:  could not read blocks \d+\.\.\d+ in|io worker ERROR:  could not open) file "[^"]*": No such file or directory/ : (),
-			$end->{unread} ? (TestAio::Gate->hold_expired, qr/(?:party\w*|flood) LOG:  could not send data to client/, qr/(?:party\w*|flood) FATAL:  connection to client lost/) : () ]);
+			$end->{no_file} ? qr/(?:LOG:  could not read blocks \d+\.\.\d+ in|io worker ERROR:  could not open) file "[^"]*": No such file or directory/ : () ]);
 	return;
 }
 

@@ -54,9 +54,6 @@ sub _write ($self, $bytes)
 	return;
 }
 
-# Reads nothing any more of what the server sends, or again.
-sub stop_reading ($self, $stopped = 1) { $self->{stopped} = $stopped; return }
-
 # Splits a text at the semicolons that end statements.
 sub statements ($text)
 {
@@ -87,7 +84,7 @@ sub messages { return @{ $_[0]->{messages} } }
 # Takes what the server has sent, waiting at most so many seconds for the first of it.
 sub receive ($self, $wait)
 {
-	return if $self->{lost} || $self->{stopped};
+	return if $self->{lost};
 	vec(my $readable = '', fileno $self->{socket}, 1) = 1;
 	return if select($readable, undef, undef, $wait) <= 0;
 	my $n = sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer};

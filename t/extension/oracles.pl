@@ -82,7 +82,7 @@ with_each_io_method(sub {
 		\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
 
 	notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device(NULL, '1ms', everybody => true)") },
-		\%nothing, [ $left_without, qr/device: / ]) if !$aio->lacks('gate');
+		\%nothing, [ $left_without, qr/filter: .*,device,/ ]) if !$aio->lacks('gate');
 
 	notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },
 		\%nothing, [ $left_without, qr/trace: / ]) if !$aio->lacks('trace');

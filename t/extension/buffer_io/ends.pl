@@ -33,16 +33,16 @@ my %ends = (
 my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
 
 with_each_io_method(sub {
-	# nobody has to end the session for that
-	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $what, $statement, $output) {
-		$alice->sql("SET test_aio.hold_timeout = '1500ms'");
+	# the session is idle
+	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $, $statement, $output) {
+		$alice->sql("SET test_aio.hold_timeout = '500ms'");
 		my $b = $output ? started_output($alice, $t) : starts_io($alice, $t);
 		$bob->starts($statement =~ s/%s/$t/r);
 		$bob->ends('goes on');
 		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
 		$alice->fails("SELECT buffer_call_terminate_io($b, ${\($output ? 'false' : 'true')}, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'nor is its entry');
 		$aio->end_session($alice);
-	}), each => [ map { [@$_] } [ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ], [ 'a read', 'SELECT sum(nblocks) FROM read_buffers(\'%s\', 2, 1)', 0 ] ],
+	}), each => [ @waits[ 0, 2 ], [ 'a read', "SELECT sum(nblocks) FROM read_buffers('%s', 2, 1)", 0 ] ],
 		skip => $aio->lacks('gate'), log => qr/LOG:  I\/O on buffer \d+, with block 2 of relation \S+, was started for too long by process \d+/);
 
 	$aio->scenario('the owner of the I/O %s, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $how, $what, $statement, $output) {

@@ -31,7 +31,7 @@ sub staged_without_device ($aio, $alice, $t, $latency, $meanwhile)
 	$aio->evict($t, $alice);
 	$aio->trace("'$t'") if !$no_trace;
 	$aio->sql("SELECT io_device('$t', '$latency')");
-	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
+	$aio->stages($alice, "'$t', 3, 1, wait_complete => false");
 	$meanwhile->();
 	$aio->resume;
 	$alice->ends('submits the staged read');
@@ -51,7 +51,7 @@ sub until_another_worker ($aio, $worker)
 # Ends the devices, and what sessions have read in hand is performed.
 sub end_devices ($aio)
 {
-	$aio->sql('SELECT io_device_end()');
+	$aio->sql('SELECT io_device_end(everybody => true)');
 	$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
 	return;
 }
@@ -78,9 +78,10 @@ for_each_io_method(sub {
 		$aio->wait_for('SELECT reads = 3 FROM io_devices');
 		$aio->gives('SELECT read_bytes, in_progress, queued FROM io_devices', '49152|0|0', 'all are counted');
 		$aio->gives('SELECT io_device_end(), io_device_end()', '1|0');
-		for my $order ([ "'5 ms'", "'10 s', rel => '$t'" ], [ "'10 s', rel => '$t'", "'5 ms'" ])
+		my @order = ("io_device(NULL, '5 ms', everybody => true)", "io_device('$t', '10 s')");
+		for my $calls (\@order, [ reverse @order ])
 		{
-			$aio->sql("SELECT io_device(NULL, $_, everybody => true)") for @$order;
+			$aio->sql("SELECT $_") for @$calls;
 			submits($aio, $alice, "$t 50");
 			is(service_times($aio), '10', 'the device of a table comes before that of all');
 			end_devices($aio);
@@ -172,25 +173,25 @@ for_each_io_method(sub {
 		end_devices($aio);
 	}));
 
-	# In a critical section a process does not wait until its read is due.  The read's entry in the
-	# worker's queue stays behind, and when its time comes, the handle is in use for another read.
+	# A process that cannot be interrupted does not wait until its read is due.  The read's entry in the
+	# worker's queue does not stay behind: when its time comes, the handle is in use for another read.
 	$aio->scenario('a read that its owner has performed leaves nothing to another read of its handle', sub {
 		my ($alice, $bob) = $aio->sessions(qw(alice bob));
 		my ($t, $u) = map { $aio->table($_, 8) } qw(t u);
 		my ($first, $second) = (0, 1);
-		$alice->sql("SELECT pg_relation_size('$t')");
+		$alice->sql("SET test_aio.uninterruptible_timeout = 0; SELECT pg_relation_size('$t')");
 		# longer and longer, until nothing is due before the second read is submitted
 		for my $seconds (1 .. 10)
 		{
 			my $begin = time;
 			$aio->evict($t);
-			$aio->sql("SELECT io_device_end(), io_device('$u', '$seconds s', keep => true), io_device('$t', '60 s', keep => true)");
-			$first = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('own', '$seconds s', keep => true);"
-				  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ s/\s+//gr;
+			$aio->sql("SELECT io_device_end(everybody => true), io_device('$u', '$seconds s', keep => true), io_device('$t', '60 s', keep => true)");
+			($first) = $alice->sql("BEGIN; CREATE TABLE own (i int); SELECT grow_rel('own', 2); SELECT evict_rel('own'); SELECT io_device('own', '$seconds s', keep => true);"
+				  . " SELECT read_rel_block_ll('own', 0, wait_complete => false); SELECT io_id FROM io_device_reads WHERE pid = pg_backend_pid(); TRUNCATE own; ROLLBACK") =~ /(\d+)$/;
 			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 			$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
 			last if $first eq $second && time - $begin < $seconds;
-			$aio->sql('SELECT io_device_end()');
+			$aio->sql('SELECT io_device_end(everybody => true)');
 		}
 		is($second, $first, 'another read has the same handle');
 		# this one is due later than the first was
@@ -230,18 +231,19 @@ for_each_io_method(sub {
 		$other->gives('SELECT io_device_end()', 1);
 	}), leaves => 'nothing');
 
-	# her trigger, of a function that she removes as she exits, is on a table that he has locked
-	$aio->scenario('the session has temporary objects: %s', with('alice bob', 20, sub ($alice, $bob, $t, $first) {
-		$alice->sql($first);
+	# Her trigger, of a function that she removes as she exits, is on a table that he has locked.  What she holds ends
+	# after that, so he goes on when the hold timeout is over.
+	$aio->scenario('the session that exits waits for one that waits for its device', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$alice->sql("SET test_aio.hold_timeout = '2s'");
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
-		$alice->sql("BEGIN; SELECT pg_current_xact_id(), io_device('$t', '50s'); COMMIT");
+		$alice->sql("SELECT io_device('$t', '50s')");
 		$bob->sql('BEGIN');
-		$bob->waits("SELECT count(*) FROM $t", 'IoDevice');
+		$bob->starts("SELECT count(*) FROM $t")->gets_to_wait('IoDevice');
 		$alice->disconnect;
-		$bob->returns('20', 'reads at once');
+		$bob->returns('20', 'reads');
 		$bob->sql('COMMIT');
 		$aio->end_session($alice);
-	}), each => [ "SELECT io_hold('pg_conversion')", "CREATE TEMP TABLE mine AS SELECT io_hold('pg_conversion')" ], leaves => 'nothing');
+	}), leaves => 'nothing');
 
 	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SELECT io_device('$t', '50s')");
@@ -257,8 +259,7 @@ for_each_io_method(sub {
 		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('$t', '0', bytes_per_second => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 3)", '', 'reads now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
-		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", $aio->pause));
-		$alice->waits_on('advisory');
+		$aio->stages($alice, "'$t', 9, 1, wait_complete => false");
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 9, 1)", 'AioIoCompletion');
 		$aio->resume;
 		$bob->returns(1, 'nor does it wait for hours for a read that was still staged when it came');
@@ -271,8 +272,10 @@ for_each_io_method(sub {
 
 	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
 		$aio->sql("SELECT io_device('$t', '1ms'), io_hold('$t'); TRUNCATE $t");
-		$aio->gives('SELECT d.relation, f.relation FROM io_devices d, io_filters f', '-|-', 'both are for a relation that is gone');
-		$aio->gives("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass), io_device_end(), io_hold_end()", '0|1|1', 'and end with all others');
+		$aio->gives('SELECT kind, relation FROM io_filters ORDER BY filter', "device|-\nhold|-", 'both are for a relation that is gone');
+		$aio->gives("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass), io_device_end(), io_hold_end()", '|1|1', 'and end with all others of the session');
+		$aio->sql("SELECT io_device('$t', '1ms'); TRUNCATE $t");
+		$aio->gives('SELECT io_device_end(filter) FROM io_filters', 1, 'the device of a file that is gone ends by its number');
 	}));
 
 	$aio->scenario('its worker is terminated and comes back', with('alice', 20, sub ($alice, $t) {

@@ -2,6 +2,7 @@
 #
 # io_methods: io_uring; long: all
 use TestAio;
+use Time::HiRes qw(time);
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that
 # issued the read, with time, and with the server.  The same holds for inj_io_completion_wait(), whatever provides it.
@@ -18,7 +19,7 @@ with_each_io_method(sub {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
 		$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
 		$aio->gate_holds(1, 'still held');
-		$aio->gives('SELECT owner IS NULL FROM io_filters', 't', 'nobody owns the filter');
+		$aio->gives('SELECT holder IS NULL FROM io_filters', 't', 'nobody holds the filter');
 		$aio->end_gate;
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
@@ -31,7 +32,7 @@ with_each_io_method(sub {
 		$aio->cancels($waiter);
 		$waiter->sql("SET statement_timeout = '50ms'");
 		$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
-		$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'released');
+		$aio->gives('SELECT io_hold_end(everybody => true), io_release_all()', '1|1', 'released');
 		$waiter->gives("SELECT count(*) FROM read_buffers('$t', 4, 1)", 1, 'gets the block');
 	}));
 
@@ -62,6 +63,44 @@ with_each_io_method(sub {
 		$controller->sql('SELECT io_hold_end()');
 		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged, and no later read of these handles');
 	}), log => $aio->hold_expired);
+
+	# A session that checks a unique key has the index page locked, so that no interrupt can end its wait for the
+	# heap block; others wait for the page.
+	my $set = 'SET test_aio.uninterruptible_timeout = ';
+	$aio->scenario('a waiter that has a page locked: %s', with('alice', sub ($alice, $what, $calls) {
+		$aio->sql("CREATE TABLE scenario.k (n int UNIQUE, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		my $insert = "INSERT INTO scenario.k SELECT i, repeat('x', 7000) FROM generate_series(0, %d) i";
+		$alice->sql(sprintf $insert, 4);
+		$aio->evict('scenario.k');
+		$aio->sql($_) for @$calls;
+		my $began = time;
+		$alice->starts(sprintf $insert, 0);
+		if ($what =~ /wakeup/)
+		{
+			$alice->waits_on('IoGateHeld');
+			$aio->sql('SELECT io_release_all()');
+		}
+		$alice->raises('23505', qr/duplicate key/, 'goes on');
+		cmp_ok(time - $began, '>=', 0.3, 'after the time that it waits at the most');
+		$aio->gives('SELECT matched, bypassed, why_bypassed FROM io_filters', '1|1|a process that cannot be interrupted waits for it', 'the filter says why')
+		  if $what !~ /wakeup/;
+		$aio->sql('SELECT io_hold_wakeups(false); RESET test_aio.uninterruptible_timeout');
+		$aio->end_gate;
+	}), each => [
+		[ 'a hold', ["${set}300; SELECT io_hold('scenario.k', 0, 'main')"] ],
+		[ 'a device', ["${set}300; SELECT io_device('scenario.k', '50 s', blockno => 0, fork => 'main')"] ],
+		[ 'a held wakeup', [ "${set}300000; SELECT io_hold('scenario.k', 0, 'main')", "${set}300; SELECT io_hold_wakeups(true)" ] ] ]);
+
+	$aio->scenario('DROP TABLE of a table with a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->sql("SELECT io_hold('$t', 3)");
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
+		$aio->gate_holds(1);
+		my $began = time;
+		$bob->gives("DROP TABLE $t", '', 'is dropped');
+		cmp_ok(time - $began, '>=', 1, 'a second later');
+		$aio->gives('SELECT bypassed, why_bypassed FROM io_filters', '1|a process that cannot be interrupted waits for it', 'the filter says why');
+		$aio->end_gate;
+	}));
 
 	# the last takes the place of the first in the list of what is held
 	$aio->scenario('a hold ends by itself after the release of others', with('alice', 20, sub ($alice, $t) {
@@ -104,39 +143,34 @@ with_each_io_method(sub {
 		$alice->wait_for_end->forget_warnings;
 	}), leaves => 'nothing', log => $aio->hold_expired, skip => $aio->no_faults);
 
-	# what is kept in a database ends with the SQL there that could end it
-	$aio->scenario('dropped: %s', sub ($aio, $, $drop) {
+	$aio->scenario('what is kept outlives its extension and its database', sub {
 		# it has the extension
 		$aio->sql('CREATE DATABASE elsewhere TEMPLATE postgres STRATEGY file_copy');
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 		my $bob = TestAio::Session->new($aio, 'bob', dbname => 'elsewhere');
-		$bob->sql('BEGIN; DROP EXTENSION test_aio; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; COMMIT') if $drop;
-		my $kept = $aio->sql("SELECT io_fail(NULL, -5, pid => ${\$alice->pid}, blockno => 901, keep => true)");
-		$bob->sql("CREATE TABLE here (); SELECT io_hold(pid => ${\$alice->pid}, keep => true), io_fail(NULL, 0, pid => ${\$alice->pid}, blockno => 900, keep => true),"
-			  . " io_device('here', '50 s', keep => true)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$aio->gate_holds(1);
-		$bob->sql($drop) if $drop;
-		if ($bob->in_transaction)
-		{
-			my $carol = TestAio::Session->new($aio, 'carol', dbname => 'elsewhere');
-			$carol->waits('SELECT io_hold(pid => 1, keep => true)', 'object');
-			$bob->sql('COMMIT');
-			$carol->raises('42704', qr/extension "test_aio" does not exist/, 'nothing is kept meanwhile');
-			$carol->quit;
-		}
+		$bob->sql("CREATE TABLE here (); SELECT io_hold('here', keep => true), io_fail('here', 0, keep => true), io_device('here', '50 s', keep => true); DROP EXTENSION test_aio");
 		$bob->quit;
 		$aio->sql('DROP DATABASE elsewhere');
-		$alice->returns('', 'reads');
-		$aio->gives("SELECT io_fail_end($kept)", 1, 'what is kept in this database stays');
-		$aio->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'nothing else is left');
-	}, leaves => 'nothing', each => [
-		[ 'the extension', 'BEGIN; DROP EXTENSION test_aio' ],
-		[ 'the extension, by a savepoint', 'BEGIN; SAVEPOINT s; DROP EXTENSION test_aio; ROLLBACK TO s; DROP EXTENSION test_aio; COMMIT' ],
-		[ 'the database', undef ] ], skip => sub ($what, $) { $what =~ /savepoint/ && only_long() });
+		my $all = 'SELECT count(*), count(holder) FROM io_filters';
+		$aio->gives($all, '3|0', 'all filters are still there');
+		$aio->gives('SELECT io_hold_end(), io_fail_end(), io_device_end()', '0|0|0', 'they are not of this session');
+		$aio->gives("SELECT kind, CASE kind WHEN 'hold' THEN io_hold_end(filter) WHEN 'fail' THEN io_fail_end(filter) ELSE io_device_end(filter) END FROM io_filters ORDER BY filter",
+			"hold|1\nfail|1\ndevice|1", 'each ends by its number');
+	}, leaves => 'nothing');
 
-	my $not_gate = $aio->no_faults // ($aio->no_injection_points ? undef : 'a process held at an injection point cannot be terminated');
-	$aio->scenario('the session that shows completion_wait is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
+	$aio->scenario('everybody', with('alice', 4, sub ($alice, $t) {
+		for my $kind ([ 'io_hold', "'$t'" ], [ 'io_fail', "'$t', 0" ], [ 'io_device', "'$t', '0'" ])
+		{
+			my ($name, $arguments) = @$kind;
+			$alice->sql("SELECT $name($arguments)");
+			$aio->gives("SELECT ${name}_end()", 0, "$name: another session's filter stays");
+			$aio->gives('SELECT count(*), min(holder) FROM io_filters', '1|' . $alice->pid, 'and is shown');
+			$aio->gives("SELECT ${name}_end(everybody => true)", 1, 'it ends with those of all');
+			$alice->sql("SELECT $name($arguments, keep => true)");
+			$alice->gives("SELECT ${name}_end()", 1, 'a kept one ends with those of its session');
+		}
+	}));
+
+	$aio->scenario('a session that waits for a completion is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
 		$aio->hold(relation => $t);
 		$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
@@ -144,12 +178,12 @@ with_each_io_method(sub {
 		$aio->holds(1);
 		$bob->waits($wants, 'AioIoCompletion');
 		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
-		$bob->waits_on('completion_wait', 'another shows it') if $aio->method eq 'io_uring';
+		$bob->waits_on('AioIoCompletion', 'another still waits');
 		$aio->holds(1);
 		$aio->release;
 		$bob->returns('1', 'gets the block');
 	}), log => $aio->terminated('alice'),
-		skip => $not_gate // ($aio->method eq 'sync' ? 'with io_method=sync the owner shows it' : undef));
+		skip => $aio->no_faults // ($aio->method eq 'sync' ? 'with io_method=sync the owner waits for each read' : undef));
 }, needs => 'gate');
 
 # Waits for held and delayed reads that cannot be interrupted: in critical sections
@@ -166,8 +200,7 @@ sub scenarios ($aio)
 {
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
-	# an injection point holds the process that completes the read
-	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
+	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults ? () : 'inj_io_completion_wait()');
 	$aio->scenario('%s, %s', with('controller alice', sub ($controller, $alice, $how, $, $t, $before, $after) {
 		$controller->sql("SELECT $how");
 		$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"

@@ -88,10 +88,13 @@ with_each_io_method(sub {
 			[ "io_fail('$t', -5, -1)", '22023', qr/blockno must be between/ ], [ "io_fail('$t', -5, times => 0)", '22023', qr/times must be between 1 and/ ],
 			[ "io_fail('$t', -5, skip => -1)", '22023', qr/skip must be between 0 and/ ], [ "io_hold('$t', fork => 'x')", '22023', qr/invalid fork name/ ],
 			[ "io_hold('$t', pid => 0)", '22023', qr/pid must be between 1 and/ ], [ "io_hold('$t', 4294967295)", '22023', qr/between 0 and 4294967294/ ],
-			[ "io_hold(times => 0, everybody => true)", '22023', qr/max_reads must be between 1 and/ ], [ 'io_hold_end(0)', '22023', qr/filter must be between 1 and/ ],
+			[ 'io_hold(times => 0, everybody => true)', '22023', qr/times must be between 1 and/ ], [ 'io_hold_end(0)', '22023', qr/filter must be between 1 and/ ],
 			[ 'io_release(1, -1)', '22023', qr/io_id must be between/ ], [ 'io_release(NULL, 1)', '22004', qr/must not be null/ ],
 			[ 'io_release_all(-5000)', '22023', qr/smallest errno/ ], [ "io_device(NULL, NULL, everybody => true)", '22004', qr/latency must not be null/ ],
-			[ "io_device(NULL, '-1ms', everybody => true)", '22023', qr/between 0 and 60/ ], [ "io_device(NULL, '1 mon', everybody => true)", '22023', qr/between 0 and 60/ ],
+			[ "io_device(NULL, '-1ms', everybody => true)", '22023', qr/between 0 and 60/ ], [ "io_device('$t', '2 min')", '22023', qr/between 0 and 60/ ],
+			(map { [ "io_device('$t', '$_')", '22023', qr/latency "$_" is not a time with a unit\nHINT:  For example "100us"/ ] } '5', '5 mon', ''),
+			(map { [ $_, '22023', qr/neither a relation nor a process is named\nHINT:  Set "everybody" to true/ ] } 'io_hold()', 'io_hold(blockno => 1, keep => true)',
+				"io_hold(fork => 'fsm')", 'io_fail(NULL, -5)', "io_device(NULL, '1 ms')"),
 			[ "io_device(NULL, '1ms', 0, everybody => true)", '22023', qr/between 1 and 1024/ ], [ "io_device(NULL, '1ms', jitter => 'NaN', everybody => true)", '22023', qr/between 0 and 1/ ],
 			[ "io_device(NULL, '1ms', bytes_per_second => 0, everybody => true)", '22023', qr/between 1 and/ ])
 		{
@@ -100,8 +103,15 @@ with_each_io_method(sub {
 		$alice->gives('SELECT (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)', '0|0', 'and nothing is left behind');
 		$alice->gives("SELECT io_hold('$t', 4294967294) > 0, io_hold_end()", 't|1', 'the last possible block');
 		$alice->gives("SELECT count(io_hold('$t', i)) FROM generate_series(1, 64) i", 64, 'as many filters as there may be');
-		$alice->fails("SELECT io_hold('$t', 65)", '53400', qr/too many filters/, 'one more');
+		my $too_many = qr/too many filters already\nDETAIL:  At most 64 filters can be in force at once, 8 of them devices/;
+		$alice->fails("SELECT io_hold('$t', 65)", '53400', $too_many, 'one more');
 		$alice->gives('SELECT io_hold_end()', 64, 'they end');
+		$aio->sql("CREATE TABLE scenario.d$_ ()") for 1 .. 9;
+		$alice->gives("SELECT count(io_device(('scenario.d' || i)::regclass, '0')) FROM generate_series(1, 8) i", 8, 'as many devices as there may be');
+		$alice->fails("SELECT io_device('scenario.d9', '0')", '53400', $too_many, 'one more');
+		$alice->sql("SELECT io_device('scenario.d8', '1 ms')");
+		$alice->gives('SELECT count(*), sum(latency) FROM io_devices', '8|1', 'another one for a relation takes the place of the first');
+		$alice->gives('SELECT io_device_end()', 8, 'they end');
 	}));
 }, leaves => 'nothing', needs => 'gate');
 

@@ -118,10 +118,10 @@ with_each_io_method(sub {
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		$aio->gate_holds(1);
 		$aio->gives('SELECT io_release_all()', 1, 'is released');
-		$aio->gate_holds(1, 'and stays, since nobody else can perform it');
-		$aio->gives('SELECT io_release_all()', 0, 'but is not released again');
+		$aio->gives("SELECT state FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED', 'and stays, since nobody else can perform it');
+		$aio->gives('SELECT (SELECT count(*) FROM io_held), io_release_all()', '0|0', 'but is not released again');
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'performs it when she waits');
-		$aio->gate_holds(0);
+		$aio->gives("SELECT count(*) FROM pg_aios WHERE state = 'SUBMITTED'", 0, 'the read has ended');
 		$alice->sql('SELECT io_hold_end()');
 	}));
 }, leaves => 'nothing', needs => 'gate');
@@ -133,7 +133,7 @@ with_each_io_method(sub {
 	# statement of another session, whether the table stays
 	$aio->scenario('%s of a relation with a held read', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $what, $sql, $stays) {
 		my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
-		$aio->sql("SELECT io_hold('$t', 3)");
+		$aio->gate_patiently("io_hold('$t', 3)");
 		# the reader moves on and gives up its lock
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$aio->gate_holds(1);
@@ -150,7 +150,7 @@ with_each_io_method(sub {
 		[ 'ALTER TABLE SET TABLESPACE', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE s153 LOCATION ''; ALTER TABLE %s SET TABLESPACE s153; ALTER TABLE %1\$s SET TABLESPACE pg_default; DROP TABLESPACE s153", 1 ] ]);
 
 	$aio->scenario('a DROP TABLE that is cancelled while it cannot be', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->sql("SELECT io_hold('$t', 3)");
+		$aio->gate_patiently("io_hold('$t', 3)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld');
 		$aio->sql("SELECT pg_cancel_backend(${\$bob->pid})");
@@ -180,7 +180,7 @@ sub with_autovacuum ($aio, $function)
 }
 
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
-# io_gate says so; with it, which is the default, the gate holds them, too, and counts what escapes.
+# io_gate says so; with it, which is the default, the gate holds them, too, and counts what bypasses it.
 # io_methods: io_uring; long: all
 with_each_io_method(sub {
 	$aio->scenario('a read by TID, not reached', with('alice bob', 20, sub ($alice, $bob, $t) {
@@ -221,24 +221,25 @@ with_each_io_method(sub {
 	}), log => qr/LOG:  could not read blocks/);
 
 	# a result longer than the read changes nothing
-	for my $escape (
-		[ 'an exiting session', 'pg_depend_reference_index', 'the process exits', sub ($alice, $wait) { $aio->end_session($alice); $wait->() } ],
-		[ 'the autovacuum launcher', 'pg_database', 'a process on which others depend reads it', sub ($, $wait) { with_autovacuum($aio, $wait) } ])
-	{
-		my ($who, $rel, $why, $do) = @$escape;
-		$aio->scenario("reads of $who escape", with('alice', sub ($alice) {
-			$alice->sql('CREATE TEMP TABLE own (i int)');
-			$aio->sql("SELECT io_fail('$rel', 100000), io_device('$rel', '0 s'), evict_rel('$rel')");
+	$aio->scenario('reads of an exiting session bypass filters', with('alice', sub ($alice) {
+		my $rel = 'pg_depend_reference_index';
+		$alice->sql('CREATE TEMP TABLE own (i int)');
+		$aio->sql("SELECT io_fail('$rel', 100000), io_device('$rel', '0 s'), evict_rel('$rel')");
+		$aio->end_session($alice);
+		$aio->gives("SELECT kind, bypassed > 0, why_bypassed FROM io_filters ORDER BY filter", "fail|t|the process exits\ndevice|t|the process exits", 'with the reason');
+		$aio->gives('SELECT bypassed > 0, why_bypassed FROM io_devices', 't|the process exits', 'io_devices says so, too');
+		$aio->end_gate;
+	}), leaves => 'nothing');
+
+	$aio->scenario('a read of the autovacuum launcher', sub {
+		$aio->sql("SELECT io_hold('pg_database')");
+		with_autovacuum($aio, sub {
 			# others may read the block first
-			my $escapes = sub {
-				$aio->sql("SELECT evict_rel('$rel')");
-				return $aio->sql('SELECT min(bypassed) > 0 FROM (SELECT relation, bypassed FROM io_filters UNION ALL SELECT relation, bypassed FROM io_devices) e') eq 't';
-			};
-			$do->($alice, sub { $aio->poll($escapes) or fail('one of its reads escapes') });
-			$aio->gives('SELECT f.why_bypassed, d.why_bypassed FROM io_filters f, io_devices d', "$why|$why", 'with the reason');
-			$aio->end_gate;
-		}), leaves => 'nothing');
-	}
+			my $launcher = "SELECT EXISTS (SELECT FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum launcher')";
+			ok($aio->poll(sub { $aio->sql("SELECT io_release(pid, io_id) FROM io_held JOIN pg_stat_activity USING (pid) WHERE backend_type <> 'autovacuum launcher'; SELECT evict_rel('pg_database')"); $aio->sql($launcher) eq 't' }), 'is held like others');
+			$aio->gate_release;
+		});
+	}, leaves => 'nothing');
 
 	$aio->scenario('connecting while catalogs are held', with('', 2, sub ($t) {
 		my ($alice) = $aio->sessions('alice');
@@ -249,11 +250,16 @@ with_each_io_method(sub {
 		$aio->end_gate;
 	}), leaves => 'nothing', log => $aio->hold_expired);
 
-	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', with('alice', sub ($alice) {
+	$aio->scenario('a hold of all reads, kept, does not hold the session that has made it', with('alice bob', sub ($alice, $bob) {
 		$alice->sql("SET test_aio.hold_timeout = '10min'; SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
-		$alice->sql('SELECT io_hold(keep => true)');
-		$alice->gives('SELECT sum(i) FROM generate_series(1, 3) i', 6, 'reads catalogs');
-		$alice->sql('SELECT io_hold_end(), io_release_all()');
+		$alice->sql('SELECT io_hold(keep => true, everybody => true)');
+		my $reads = 'SELECT sum(i) FROM generate_series(1, 3) i';
+		$alice->gives($reads, 6, 'reads catalogs');
+		$alice->sql("SELECT evict_rel('pg_aggregate'), evict_rel('pg_aggregate_fnoid_index')");
+		$aio->end_session($alice);
+		$bob->waits($reads, 'IoGateHeld', 'another session is held, and when the first has gone, too');
+		$aio->end_gate;
+		$bob->returns(6, 'reads');
 	}), leaves => 'nothing');
 
 	# of a catalog: a query that reads tables runs outside of the batch
@@ -272,9 +278,7 @@ with_each_io_method(sub {
 # Alice stages a read of block 3; then the filter ends, and she submits it.
 sub staged_meanwhile ($aio, $alice, $t, $end)
 {
-	# opens the relation, so that the batch reads no catalogs
-	$aio->evict($t, $alice);
-	$alice->waits($aio->batch("SELECT read_rel_block_ll('$t', 3, wait_complete => false)", $aio->pause), 'advisory');
+	$aio->stages($alice, "'$t', 3, 1, wait_complete => false");
 	$end->();
 	$aio->resume;
 	$alice->ends('submits the staged read');

@@ -33,22 +33,6 @@ with_each_io_method(sub {
 }, leaves => 'nothing', suffix => 'off', io_methods => 'long: sync', conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method(sub {
-	# the hooks do not see such a statement as a whole
-	$aio->scenario('loaded by %s', with('alice', sub ($alice, $first) {
-		$aio->sql(q{CREATE FUNCTION scenario.starts_batch() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM batch_start(); END'});
-		$alice->fails($first, '55000', qr/in a transaction that may have called functions of other extensions before/);
-		if ($first =~ /FROM/) { $alice->fails($first, '55000', qr/in a command that reads tables/, 'and once more') }
-		else { $alice->sql($first) }
-		$alice->forget_warnings;
-		$aio->end_session($alice);
-	}), each => [ 'SELECT scenario.starts_batch() FROM pg_class LIMIT 1', "DO 'BEGIN PERFORM batch_start(); END'", 'SELECT batch_start() UNION ALL SELECT batch_end()' ],
-		log => qr/WARNING:  open AIO batch/);
-	$aio->scenario('a cursor %s', with('alice', 4, sub ($alice, $t, $, $calls) {
-		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT length(get_raw_page('$t', i)) $calls FROM generate_series(0, 3) i; FETCH c");
-		$alice->fails('SELECT batch_start()', '55000', qr/in a transaction that may have called functions of other extensions before/);
-		$alice->sql('ROLLBACK');
-		$aio->end_session($alice);
-	}), each => [ [ 'is older than the library', '' ], [ 'has loaded the library', ", errno_from_string('EIO')" ] ], skip => $aio->lacks('pageinspect'));
 	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
 		$alice->sql('SELECT batch_start()');
 		$alice->warns(qr/open AIO batch/);
@@ -68,6 +52,7 @@ with_each_io_method(sub {
 		$aio->gate_stops("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");
 		$aio->gives('SELECT io_release_all()', 1);
 		$bob->returns('', 'reads when it is released');
+		$aio->gate_patiently("io_hold_end(), io_hold('$t', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld', 'cannot be interrupted');
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
@@ -103,13 +88,13 @@ for_each_io_method(sub {
 		$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
 		$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');
 		$alice->fails('SET test_aio.hold_timeout = 0', '22023', qr/outside the valid range/, 'hold_timeout');
+		$alice->fails('SET test_aio.uninterruptible_timeout = -1', '22023', qr/outside the valid range/, 'uninterruptible_timeout');
 		$alice->fails('SET test_aio.other = 1', '42602', qr/reserved prefix/, 'the prefix is reserved');
 	}));
 
 	$aio->scenario('what io_gate says', sub {
-		my $points = ($ENV{enable_injection_points} // '') eq 'yes' ? 'both' : 'gate';
 		$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
-			$aio->method . "|t||$points|t|0");
+			$aio->method . '|t||gate|t|0');
 		$aio->gives('SELECT synchronous FROM io_gate', 'f', 'synchronous reads cannot be held');
 	});
 }, leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });

@@ -54,6 +54,6 @@ for_each_io_method(sub {
 
 	$aio->scenario('at a completion', sub {
 		vacuum_waits($aio, ["SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('scenario.v_k'))"],
-			$aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait', ['SELECT inj_io_completion_continue()']);
+			$aio->method eq 'sync' || $aio->lacks('gate') && $aio->method eq 'io_uring' ? 'completion_wait' : 'AioIoCompletion', ['SELECT inj_io_completion_continue()']);
 	}, skip => $aio->no_faults);
 });

@@ -124,9 +124,10 @@ with_each_io_method(sub {
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		$aio->comes_to_trace('waits', 2);
 		$aio->cancels($bob);
-		$aio->traced('state, wait_times[1] IS NULL, wait_times[2] > 0, wait_time = wait_times[2]', 'SUBMITTED|t|t|t');
+		$aio->traced('state, waits, wait_times, wait_time', 'SUBMITTED|2|{NULL,NULL}|0', 'its wait has no length');
 		$aio->gate_release;
 		$alice->ends;
+		$aio->comes_to_trace('wait_times[1] = wait_time, wait_times[2]', 't|', 'nor does the wait get one later');
 		$aio->end_trace;
 	}));
 

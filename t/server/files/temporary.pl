@@ -75,7 +75,7 @@ sub names_file ($aio, $text, $path, $name)
 	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
 }
 
-for_each_io_method(sub {
+with_each_io_method(sub {
 	my %without = map { $_ => $aio->lacks($_) } qw(pg_prewarm pageinspect);
 	# corrected in 18.5 and in the second beta version of 19
 	my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
@@ -117,7 +117,11 @@ for_each_io_method(sub {
 		$aio->release;
 		$alice->ends('reads');
 	}), skip => $aio->no_faults);
+});
 
+# Injection points: with the gate, the owner completes a read that fails.
+# io_methods: io_uring
+for_each_io_method(sub {
 	$aio->scenario('an error that another session logs', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $t) {
 		my $u = $aio->table('u', 10);
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
@@ -129,7 +133,5 @@ for_each_io_method(sub {
 		my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
 		names_file($aio, $line // 'nothing is logged', $path, 'in the log');
 		$aio->tell_truth;
-	}), skip => $aio->method ne 'io_uring' ? 'only with io_uring do sessions complete what others have issued'
-		: $aio->no_injection_points && 'needs injection points: with the gate, the owner completes a read that fails',
-		log => qr/LOG:  could not read blocks 5\.\.5/);
-});
+	}), skip => $aio->no_injection_points, log => qr/LOG:  could not read blocks 5\.\.5/);
+}, conf => { 'test_aio.gate' => 'off' });

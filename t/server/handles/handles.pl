@@ -237,28 +237,10 @@ with_each_io_method(sub {
 		$alice->wait_for_end->sql('COMMIT');
 	}));
 
-	# it may wait for a page whose owner waits for what is staged, and nobody could end that
-	$aio->scenario('a batch is open: %s', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u, $command) {
-		$aio->evict($t, $alice);
-		my $open = $command =~ /^FETCH/ ? "OPEN c FOR SELECT blk FROM $u;" : '';
-		$aio->sql("CREATE FUNCTION scenario.f() RETURNS void LANGUAGE plpgsql AS \$\$ DECLARE c refcursor; row record; BEGIN $open $command; END \$\$");
-		$alice->starts($aio->batch("SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)", 'SELECT scenario.f()',
-			"SELECT read_rel_block_ll('$t', 2, wait_complete => false)", $aio->pause));
-		$alice->waits_on('advisory');
-		is(handles($aio, $alice, 'STAGED'), $sync ? 0 : 1, 'staged is what came later');
-		$bob->gives(sprintf($both, $t), 2, 'what came before has been read');
-		$aio->resume;
-		$alice->ends('in the same batch');
-	}), each => [
-		'PERFORM FROM scenario.u', 'DELETE FROM scenario.u WHERE gen < 0', 'EXECUTE \'EXPLAIN (ANALYZE) SELECT FROM scenario.u\'',
-		'ANALYZE scenario.u', 'CREATE INDEX ON scenario.u (blk)', 'FETCH c INTO row' ]);
-
-	$aio->scenario('no batch begins in a command that reads tables', with('alice', 4, sub ($alice, $t) {
-		my $refused = qr/cannot start a batch in a command that reads tables/;
-		$alice->fails("SELECT batch_start() FROM $t LIMIT 1", '55000', $refused);
-		$alice->fails("SELECT read_rel_block_ll('$t', 2, batchmode_enter => true) FROM $t LIMIT 1", '55000', $refused);
-		$alice->fails("SELECT (SELECT batch_start()) FROM $t LIMIT 1", '55000', $refused);
-		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'elsewhere it does');
+	$aio->scenario('a stream opens a batch of its own', with('alice', 40, sub ($alice, $t) {
+		my $twice = qr/starting batch while batch already in progress/;
+		$alice->fails("SELECT batch_start()::text UNION ALL SELECT count(*)::text FROM $t", 'XX000', $twice, 'while one is open');
+		$alice->gives('SELECT batch_start() UNION ALL SELECT batch_end()', "\n", 'the next batch can begin');
 	}));
 }, conf => { shared_buffers => '64MB' });
 

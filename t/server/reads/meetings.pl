@@ -139,12 +139,15 @@ with_each_io_method(sub {
 	}), leaves => 'nothing');
 
 	$aio->scenario('the owner exits before the read has ended', with('owner reader', 10, sub ($owner, $reader, $t) {
+		$aio->sql("SET test_aio.uninterruptible_timeout = '1min'");
 		$aio->hold(pid => $owner->pid);
+		$aio->sql('RESET test_aio.uninterruptible_timeout');
 		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 		$owner->disconnect;
 		$aio->holds(1, 'held');
-		$aio->wait_for('SELECT wait_event = \'' . ($aio->method eq 'worker' ? 'AioIoCompletion' : 'completion_wait')
-			  . '\' FROM pg_stat_activity WHERE pid = ' . $owner->pid);
+		# an injection point of io_uring holds the process that completes the read
+		my $event = $aio->method eq 'io_uring' && $aio->lacks('gate') ? 'completion_wait' : 'AioIoCompletion';
+		$aio->wait_for("SELECT wait_event = '$event' FROM pg_stat_activity WHERE pid = ${\$owner->pid}");
 		$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
 		$reader->waits("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", 'AioIoCompletion');
 		$aio->release;

@@ -61,6 +61,30 @@ sub waits ($aio, $standby, $has_worker)
 		$standby->end_session($reader);
 	}, leaves => 'nothing');
 
+	# replay needs an index page that a session has locked while it waits for the next one
+	$aio->scenario('a recovery conflict with a session that cannot be interrupted', sub {
+		$aio->sql('CREATE TABLE scenario.g (a int[]) WITH (autovacuum_enabled = off); CREATE INDEX g_a ON scenario.g USING gin (a);'
+			  . 'INSERT INTO scenario.g SELECT ARRAY[i, i + 1] FROM generate_series(1, 2000) i');
+		$aio->replayed_by($standby);
+		my ($reader) = $standby->sessions('reader');
+		my $query = 'SELECT count(*) FROM scenario.g WHERE a @> ARRAY[7]';
+		$reader->sql('SET enable_seqscan = off');
+		$reader->gives($query, 2, 'has rows, by the pending list of a GIN index');
+		$standby->evict('scenario.g_a');
+		# the metapage, the root, and pages of the pending list
+		$standby->gate_patiently("io_hold('scenario.g_a', 3)");
+		$reader->waits($query, 'IoGateHeld');
+		$aio->sql('BEGIN; LOCK TABLE scenario.g; COMMIT');
+		$aio->replayed_by($standby);
+		$standby->gate_holds(0, 'it performs the read, and replay goes on');
+		# replay first asks sessions whether they wait for it
+		my $error = $reader->wait_for_end->error;
+		like($error ? $error->{sqlstate} : '', qr/^(?:40001)?$/, 'the session is cancelled, if it still reads');
+		$standby->end_gate;
+		$standby->end_session($reader);
+		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
+	}, skip => $standby->lacks('gate') // ($standby->setting('test_aio.reach_synchronous_reads') eq 'on' ? undef : 'the gate does not see synchronous reads'));
+
 	run_conflict($aio, $standby, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, conflicts());
 	return;
 }
@@ -76,8 +100,9 @@ with_each_io_method(sub {
 		$standby->is_method($aio->method);
 		$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 100 FROM generate_series(0, 399) i))", 400, 'stream');
 		is($reader->sql("SELECT problems('$t')"), '', 'as written');
-		$reader->fails('SELECT batch_start()', '25006', qr/cannot execute a batch during recovery/, 'not in batches');
-		$reader->fails("SELECT $_, keep => true)", '25006', qr/cannot execute keep => true during recovery/, 'and nothing is kept') for $standby->lacks('gate') ? () : ("io_hold('$t'", "io_device(NULL, '1 ms'", everybody => true);
+		$standby->evict($t);
+		$reader->gives("SELECT stage_reads('$t', 0, 100, 0) > 0", 't', 'a batch');
+		$standby->gives("SELECT io_hold('$t', keep => true) > 0, io_hold_end()", 't|1', 'filters can be kept') if !$standby->lacks('gate');
 		$reader->fails("SELECT grow_rel('$t', 1)", '25006', qr/cannot execute grow_rel\(\) during recovery/, 'but not written');
 		$reader->fails("SELECT $_()", '25006', qr/cannot execute $_\(\) during recovery/, $_) for split /\n/, $aio->sql("SELECT proname FROM pg_proc WHERE proname ~ '^pg_(en|dis)able_data_checksums'");
 
@@ -108,7 +133,8 @@ with_each_io_method(sub {
 		$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
 		$aio->replayed_by($standby);
 		$standby->end_trace;
-		$standby->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'all is replayed, and the read is still held');
+		$standby->gives('SELECT bypassed >= 10, why_bypassed FROM io_filters', 't|a process on which others depend reads it', 'the filter tells of the reads of replay');
+		$standby->gives('SELECT io_hold_end(everybody => true), io_release_all()', '1|1', 'all is replayed, and the read is still held');
 		$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
 			  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
 		$issuer->returns('', 'reads');
@@ -125,7 +151,7 @@ with_each_io_method(sub {
 		$aio->sql('CHECKPOINT');
 		my ($reader) = $standby->sessions('reader');
 		my ($startup) = $standby->pids_of_type('startup');
-		$standby->sql("SELECT io_hold('$t', times => 1)");
+		$standby->gate_patiently("io_hold('$t', times => 1)");
 		$reader->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld', 'reads block 3');
 		$aio->sql("DELETE FROM $t WHERE blk = 3");
 		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
@@ -139,7 +165,8 @@ with_each_io_method(sub {
 	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
 		my $t = on_both($aio, $standby);
 		my ($issuer) = $standby->sessions('issuer');
-		$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /timeout/ ? '500ms' : '1min') . "'");
+		$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /hold timeout/ ? '500ms' : '1min') . "'");
+		$standby->sql("SET test_aio.uninterruptible_timeout = " . ($end =~ /uninterruptible/ ? 1000 : 300000));
 		$standby->sql("SELECT io_hold('$t', times => 1)");
 		$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$aio->sql("DROP TABLE $t");
@@ -149,8 +176,9 @@ with_each_io_method(sub {
 		while_stopped($standby) if $end eq 'fast shutdown';
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
-		$standby->sql('SELECT io_hold_end()');
-	}, each => [ 'the hold timeout', 'a release', 'fast shutdown' ], skip => sub ($end) { $reason // ($end eq 'fast shutdown' ? only_long() : undef) });
+		$standby->gives('SELECT bypassed, why_bypassed FROM io_filters', '1|a process that cannot be interrupted waits for it', 'and the filter says so') if $end =~ /uninterruptible/;
+		$standby->sql('SELECT io_hold_end(); RESET test_aio.uninterruptible_timeout; RESET test_aio.hold_timeout');
+	}, each => [ 'the hold timeout', 'the timeout of processes that are uninterruptible', 'a release', 'fast shutdown' ], skip => sub ($end) { $reason // ($end eq 'fast shutdown' ? only_long() : undef) });
 
 	$aio->alter_system(full_page_writes => 'on');
 	$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq 't' });

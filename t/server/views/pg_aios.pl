@@ -90,27 +90,6 @@ my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(
 with_each_io_method(sub {
 	my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
 
-	$aio->scenario('a read that is held', with_kind('alice', 20, sub ($alice, $t, $kind, $block, $n) {
-		# the process that performs the read: an I/O worker if it can, or else the session
-		my $by_worker = $worker && !$kind;
-		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-		# another session sees the path that it would use for a temporary table of its own
-		my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
-		$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
-		my ($off, $length) = ($block * 8192, $n * 8192);
-		my $last = $block + $n - 1;
-		my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
-		my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
-		like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
-			qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
-		$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
-			($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
-		$aio->release;
-		$alice->ends;
-		$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
-	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], leaves => 'nothing', skip => $aio->no_injection_points);
-
 	$aio->scenario('reads of other forks', with('alice', 20, sub ($alice, $t, $fork) {
 		my $path = $aio->sql("VACUUM $t; SELECT pg_relation_filepath('$t')");
 		my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
@@ -129,16 +108,6 @@ with_each_io_method(sub {
 		$aio->end_gate;
 		$alice->ends;
 	}), leaves => 'nothing', skip => $aio->lacks('gate'));
-
-	# a session that would wait for a read at once performs it itself
-	$aio->scenario('synchronous: %s', with('alice', 20, sub ($alice, $t, $read) {
-		$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
-		$aio->hold(pid => $alice->pid, relation => $t, block => 3);
-		$alice->waits(sprintf($read, $t), 'completion_wait');
-		$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
-		$aio->release;
-		$alice->ends;
-	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], leaves => 'nothing', skip => $aio->no_injection_points);
 
 	$aio->scenario('ended with %s', with('alice', 20, sub ($alice, $t, $result, $status, $raw) {
 		$aio->falsify($result, pid => $alice->pid);

@@ -28,6 +28,15 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", $n, 'no more workers than are set');
 	}), each => [ 1, 2, 5, 3 ], leaves => 'nothing', skip => $unstoppable);
 
+	# it waits for the kernel, as far as others can see
+	$aio->scenario('io_settle() while a worker reads', with('alice', 20, sub ($alice, $t) {
+		$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+		$aio->gives('SELECT io_settle(300)', 'f', 'not all is quiet');
+		$aio->let_workers_go;
+		$alice->ends;
+		$aio->gives('SELECT io_settle()', 't', 'all is');
+	}), skip => $unstoppable);
+
 	$aio->scenario('titles', sub {
 		# which of several numbers remains is not defined; new workers take the smallest that are free
 		set_workers($aio, $_) for 1, 4;

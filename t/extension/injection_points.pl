@@ -1,0 +1,64 @@
+# Faults without the gate, on a server with injection points: the process that completes a read holds it
+# or changes its result.
+#
+# io_methods: io_uring; long: all
+use TestAio;
+
+my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
+
+sub scenarios
+{
+	$aio->gives('SELECT gate, handler FROM io_gate', 'f|injection points', 'what io_gate says');
+
+	$aio->scenario('a read that is held', with_kind('alice', 20, sub ($alice, $t, $kind, $block, $n) {
+		# the process that performs the read: an I/O worker if it can, or else the session
+		my $by_worker = $aio->method eq 'worker' && !$kind;
+		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
+		# another session sees the path that it would use for a temporary table of its own
+		my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
+		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
+		$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
+		my ($off, $length) = ($block * 8192, $n * 8192);
+		my $last = $block + $n - 1;
+		my $blocks = $n == 1 ? "block $block" : "blocks $block..$last";
+		my $flags = join '|', 'f', $kind ? 't' : 'f', 't';
+		like($aio->sql("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}"),
+			qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
+		$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
+			($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
+		$aio->release;
+		$alice->ends;
+		$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
+	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], leaves => 'nothing');
+
+	# a session that would wait for a read at once performs it itself
+	$aio->scenario('synchronous: %s', with('alice', 20, sub ($alice, $t, $read) {
+		$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
+		$aio->hold(pid => $alice->pid, relation => $t, block => 3);
+		$alice->waits(sprintf($read, $t), 'completion_wait');
+		$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
+		$aio->release;
+		$alice->ends;
+	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], leaves => 'nothing');
+
+	# the temporary table's read is completed by a process that cannot see its buffers
+	$aio->scenario('a short read of a temporary table, completed by another session', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $own) {
+		my $t = $aio->table('u', 10);
+		$aio->falsify(8192);
+		$alice->sql("SELECT read_rel_block_ll('$own', 3, nblocks => 4, wait_complete => false)");
+		# with io_uring, both reads are in the same ring
+		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
+		$bob->gives("SELECT count(*) FROM $t", 10, 'completes both');
+		$aio->tell_truth;
+		$alice->gives("SELECT count(*) FROM $own", 10, 'reads the rest');
+	}), leaves => 'COMPLETED_SHARED');
+	return;
+}
+
+for_each_io_method(sub {
+	SKIP: {
+		my $reason = $aio->no_injection_points;
+		skip $reason, 1 if $reason;
+		scenarios();
+	}
+}, leaves => 'nothing', conf => { 'test_aio.gate' => 'off' });
