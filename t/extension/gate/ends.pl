@@ -91,6 +91,15 @@ with_each_io_method(sub {
 		[ 'a device', ["${set}300; SELECT io_device('scenario.k', '50 s', blockno => 0, fork => 'main')"] ],
 		[ 'a held wakeup', [ "${set}300000; SELECT io_hold('scenario.k', 0, 'main')", "${set}300; SELECT io_hold_wakeups(true)" ] ] ]);
 
+	$aio->scenario('a waiter that can be interrupted: %s', with('alice', 20, sub ($alice, $t, $call) {
+		$aio->sql("${set}100; SELECT $call; RESET test_aio.uninterruptible_timeout");
+		$alice->waits("SELECT read_rel_block_ll('$t', 3)", $call =~ /device/ ? 'IoDevice' : 'IoGateHeld');
+		$aio->wait_seconds(0.3);
+		$aio->gives('SELECT fired, bypassed FROM io_filters', '1|0', 'still waits when that time is over');
+		$aio->cancels($alice);
+		$aio->end_gate;
+	}), each => [ "io_hold('scenario.t')", "io_device('scenario.t', '50 s')" ]);
+
 	$aio->scenario('DROP TABLE of a table with a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_hold('$t', 3)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
