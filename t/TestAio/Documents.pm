@@ -37,7 +37,7 @@ my $root = $ENV{TEST_AIO_SOURCE} // $TestAio::root;
 # Columns whose numbers differ from one run, or one server version, to the next.
 my %varies = map { $_ => 1 } qw(
   buf buffer buffer_create_toy completed_by completed_at executed_by in_progress io_generation io_id
-  io_fail io_hold latency max_lateness max_latency mean_lateness mean_latency owner pid
+  io_device io_fail io_hold latency max_lateness max_latency mean_lateness mean_latency holder pid
   relfilenode filter seq since staged_at started_at stopped_at submitted_at wait_starts wait_time wait_times
   waiters waits worker
 );

@@ -42,7 +42,8 @@ sub _excuses ($self, $error)
 # completes a read.  The I/O gate, where it is, holds a read before the read is begun.
 sub no_injection_points ($self)
 {
-	return 'needs a server without the gate, which holds reads before they are begun' if $self->{has_gate};
+	$self->{handler} //= $self->sql('SELECT handler FROM io_gate');
+	return $self->no_faults // 'the gate holds reads before they are begun' if $self->{has_gate} && $self->{handler} eq 'gate';
 	return TestAio::Required::unless_required('injection_points', $self->no_faults);
 }
 

@@ -209,7 +209,8 @@ sub scenarios ($aio)
 {
 	my $has_worker = $aio->sql('SELECT worker IS NOT NULL FROM io_gate') eq 't';
 
-	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults ? () : 'inj_io_completion_wait()');
+	# an injection point holds the process that completes a read
+	my @how = ('io_hold(everybody => true)', $has_worker ? "io_device(NULL, '50 s', everybody => true)" : (), $aio->no_faults || !$aio->no_injection_points ? () : 'inj_io_completion_wait()');
 	$aio->scenario('%s, %s', with('controller alice', sub ($controller, $alice, $how, $, $t, $before, $after) {
 		$controller->sql("SELECT $how");
 		$alice->starts("$before; SELECT grow_rel('$t', 20); SELECT evict_rel('$t');"

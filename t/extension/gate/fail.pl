@@ -106,11 +106,10 @@ with_each_io_method(sub {
 		my $too_many = qr/too many filters already\nDETAIL:  At most 64 filters can be in force at once, 8 of them devices/;
 		$alice->fails("SELECT io_hold('$t', 65)", '53400', $too_many, 'one more');
 		$alice->gives('SELECT io_hold_end()', 64, 'they end');
-		$aio->sql("CREATE TABLE scenario.d$_ ()") for 1 .. 9;
-		$alice->gives("SELECT count(io_device(('scenario.d' || i)::regclass, '0')) FROM generate_series(1, 8) i", 8, 'as many devices as there may be');
-		$alice->fails("SELECT io_device('scenario.d9', '0')", '53400', $too_many, 'one more');
-		$alice->sql("SELECT io_device('scenario.d8', '1 ms')");
-		$alice->gives('SELECT count(*), sum(latency) FROM io_devices', '8|1', 'another one for a relation takes the place of the first');
+		$alice->gives("SELECT count(io_device('$t', '0', blockno => i)) FROM generate_series(1, 8) i", 8, 'as many devices as there may be');
+		$alice->fails("SELECT io_device('$t', '0', blockno => 9)", '53400', $too_many, 'one more');
+		$alice->sql("SELECT io_device('$t', '1 ms', blockno => 8)");
+		$alice->gives('SELECT count(*), sum(latency) FROM io_devices', '8|1', 'another one for the same reads takes the place of the first');
 		$alice->gives('SELECT io_device_end()', 8, 'they end');
 	}));
 }, leaves => 'nothing', needs => 'gate');

@@ -93,8 +93,10 @@ for_each_io_method(sub {
 	}));
 
 	$aio->scenario('what io_gate says', sub {
+		# with sync, all buffered reads are synchronous
+		my $handler = $aio->method eq 'sync' && ($ENV{enable_injection_points} // '') eq 'yes' ? 'injection points' : 'gate';
 		$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
-			$aio->method . '|t||gate|t|0');
+			$aio->method . "|t||$handler|t|0");
 		$aio->gives('SELECT synchronous FROM io_gate', 'f', 'synchronous reads cannot be held');
 	});
 }, leaves => 'nothing', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
