@@ -93,7 +93,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 }
 
 static void
-put_handle(Row *row, HandleCopy *copy)
+put_handle(Row *row, HandleCopy *copy, IoTime now)
 {
 	PgAioHandle *ioh = &copy->handle;
 	const PgAioTargetData *target = &ioh->target_data;
@@ -125,7 +125,7 @@ put_handle(Row *row, HandleCopy *copy)
 		row_set(row, "device", Int32GetDatum(copy->io.effect.device_filter));
 		/* without a time when its device has ended, or the server stops */
 		row_set_if(row, "service_time", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - copy->io.submitted) / NS_PER_MS));
-		row_set_if(row, "due_in", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - io_now()) / NS_PER_MS));
+		row_set_if(row, "due_in", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - now) / NS_PER_MS));
 	}
 	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
 
@@ -144,6 +144,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 	int		   *waiters = palloc_array(int, max_waiters);
 	int			max = 16;
 	HandleCopy *copies;
+	IoTime		now;
 	int			n;
 	Row		   *row;
 
@@ -157,8 +158,9 @@ io_handles_get(PG_FUNCTION_ARGS)
 		max *= 2;
 		copies = repalloc_huge(copies, max * sizeof(HandleCopy));
 	}
+	now = io_now();
 	for (int i = 0; i < n; i++)
-		put_handle(row, &copies[i]);
+		put_handle(row, &copies[i], now);
 
 	return (Datum) 0;
 }

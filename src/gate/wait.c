@@ -45,19 +45,25 @@ typedef struct Wait
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
 
-/* the statement in which this process has lost its patience */
-static TimestampTz impatient_in;
+/* how long an auxiliary process that has lost its patience has none */
+#define IMPATIENT_FOR (10 * NS_PER_S)
+
+/* the statement in which this process has lost its patience, and when */
+static TimestampTz impatient_in = -1;
+static IoTime impatient_since;
 
 /*
- * Returns when the patience of a process ends that others wait for.  In a statement
- * that is so once: an index page may be locked over several reads.
+ * Returns when the patience of a process ends that others wait for.  It ends once in a
+ * statement: a page may stay locked over several reads.  Auxiliary processes, for example
+ * the startup process, have no statements.
  */
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
-	if (impatient_in == GetCurrentStatementStartTimestamp())
-		return wait->began;
-	return wait->began + io->effect.patience;
+	bool		has_none = impatient_in == GetCurrentStatementStartTimestamp() &&
+		(MyProcNumber < MaxBackends || wait->began < impatient_since + IMPATIENT_FOR);
+
+	return has_none ? wait->began : wait->began + io->effect.patience;
 }
 
 /*
@@ -261,6 +267,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 			if (action == WAIT_BYPASS)
 			{
 				impatient_in = GetCurrentStatementStartTimestamp();
+				impatient_since = now;
 				filters_count_bypass(FILTER_NONE, ioh, BYPASS_WAITER);
 			}
 			gate_complete(ioh, 0);
