@@ -45,6 +45,10 @@ typedef struct Wait
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
 
+/* for how long the present statement has waited for held reads */
+static TimestampTz waited_in = -1;
+static IoTime waited;
+
 /* how long an auxiliary process that has lost its patience has none */
 #define IMPATIENT_FOR (10 * NS_PER_S)
 
@@ -121,6 +125,8 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 	/* the worker ends the hold; if it is late, this process does */
 	if (!alone)
 		limit += LOOK_EVERY;
+	/* one statement may meet many held reads */
+	limit = Min(limit, wait->began + io->effect.longest - waited);
 	if (now >= limit)
 	{
 		io->hold_expired = true;
@@ -249,6 +255,10 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	Wait		wait = {.ioh = ioh,.generation = generation,.began = io_now()};
 	bool		was_held = false;
 
+	if (waited_in != GetCurrentStatementStartTimestamp())
+		waited = 0;
+	waited_in = GetCurrentStatementStartTimestamp();
+
 	for (;;)
 	{
 		PgAioHandleState state;
@@ -289,6 +299,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		CHECK_FOR_INTERRUPTS();
 	}
 	ConditionVariableCancelSleep();
+	if (was_held)
+		waited += io_now() - wait.began;
 	if (was_held)
 		gate_hold_wakeup(ioh, generation);
 }
