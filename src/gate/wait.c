@@ -31,6 +31,8 @@ typedef struct Wait
 	PgAioHandle *ioh;
 	uint64		generation;
 	IoTime		began;
+	bool		makes_others_wait;	/* the process cannot be interrupted … */
+	bool		is_interrupted; /* … and an interrupt is pending */
 	uint32		wait_event;
 	IoTime		until;			/* the decision is good so long at the most */
 } Wait;
@@ -80,9 +82,9 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 {
 	bool		stays = io->effect.injected && wait->ioh->owner_procno == MyProcNumber;
 
-	if (gate->closing || (proc_exit_inprogress && !stays) || gate_interrupt_is_blocked())
+	if (gate->closing || (proc_exit_inprogress && !stays) || wait->is_interrupted)
 		return WAIT_PERFORM;
-	if (gate_makes_others_wait() && now >= patience_ends(wait, io))
+	if (wait->makes_others_wait && now >= patience_ends(wait, io))
 		return WAIT_BYPASS;
 	return WAIT_SLEEP;
 }
@@ -91,7 +93,7 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 static void
 look_again(Wait *wait, const GateIo *io)
 {
-	if (gate_makes_others_wait())
+	if (wait->makes_others_wait)
 		wait->until = Min(wait->until, patience_ends(wait, io));
 }
 
@@ -178,6 +180,9 @@ look(Wait *wait, IoTime now)
 
 	wait->wait_event = WAIT_EVENT_AIO_IO_COMPLETION;
 	wait->until = now + LOOK_EVERY;
+	/* the lock holds interrupts, too */
+	wait->makes_others_wait = gate_makes_others_wait();
+	wait->is_interrupted = gate_interrupt_is_blocked();
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	if (io->generation == wait->generation)
