@@ -31,6 +31,8 @@ typedef struct Wait
 	PgAioHandle *ioh;
 	uint64		generation;
 	IoTime		began;
+	bool		makes_others_wait;	/* the process cannot be interrupted … */
+	bool		is_interrupted; /* … and an interrupt is pending */
 	uint32		wait_event;
 	IoTime		until;			/* the decision is good so long at the most */
 } Wait;
@@ -44,6 +46,10 @@ typedef struct Wait
 
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
+
+/* for how long the present statement has waited for held reads */
+static TimestampTz waited_in = -1;
+static IoTime waited;
 
 /* how long an auxiliary process that has lost its patience has none */
 #define IMPATIENT_FOR (10 * NS_PER_S)
@@ -76,9 +82,9 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 {
 	bool		stays = io->effect.injected && wait->ioh->owner_procno == MyProcNumber;
 
-	if (gate->closing || (proc_exit_inprogress && !stays) || gate_interrupt_is_blocked())
+	if (gate->closing || (proc_exit_inprogress && !stays) || wait->is_interrupted)
 		return WAIT_PERFORM;
-	if (gate_makes_others_wait() && now >= patience_ends(wait, io))
+	if (wait->makes_others_wait && now >= patience_ends(wait, io))
 		return WAIT_BYPASS;
 	return WAIT_SLEEP;
 }
@@ -87,7 +93,7 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 static void
 look_again(Wait *wait, const GateIo *io)
 {
-	if (gate_makes_others_wait())
+	if (wait->makes_others_wait)
 		wait->until = Min(wait->until, patience_ends(wait, io));
 }
 
@@ -121,6 +127,8 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 	/* the worker ends the hold; if it is late, this process does */
 	if (!alone)
 		limit += LOOK_EVERY;
+	/* one statement may meet many held reads */
+	limit = Min(limit, wait->began + io->effect.longest - waited);
 	if (now >= limit)
 	{
 		io->hold_expired = true;
@@ -172,6 +180,9 @@ look(Wait *wait, IoTime now)
 
 	wait->wait_event = WAIT_EVENT_AIO_IO_COMPLETION;
 	wait->until = now + LOOK_EVERY;
+	/* the lock holds interrupts, too */
+	wait->makes_others_wait = gate_makes_others_wait();
+	wait->is_interrupted = gate_interrupt_is_blocked();
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	if (io->generation == wait->generation)
@@ -249,6 +260,10 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	Wait		wait = {.ioh = ioh,.generation = generation,.began = io_now()};
 	bool		was_held = false;
 
+	if (waited_in != GetCurrentStatementStartTimestamp())
+		waited = 0;
+	waited_in = GetCurrentStatementStartTimestamp();
+
 	for (;;)
 	{
 		PgAioHandleState state;
@@ -289,6 +304,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		CHECK_FOR_INTERRUPTS();
 	}
 	ConditionVariableCancelSleep();
+	if (was_held)
+		waited += io_now() - wait.began;
 	if (was_held)
 		gate_hold_wakeup(ioh, generation);
 }
