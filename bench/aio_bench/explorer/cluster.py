@@ -32,6 +32,8 @@ SETTINGS = {
     # a read that its session waits for at once is no choice, but where a scenario wants it
     "test_aio.reach_synchronous_reads": "off",
     "test_aio.trace_size": "4096",
+    # a read ends by a step of the schedule
+    "test_aio.uninterruptible_timeout": "1min",
     "timezone": "UTC",
 }
 

@@ -179,7 +179,7 @@ class Engine:
     def close(self) -> None:
         """Ends all sessions, and first what they are in the midst of."""
         try:
-            self.observer.ask("SELECT io_hold_end(), io_hold_wakeups(false), io_release_all()")
+            self.observer.ask("SELECT io_hold_end(everybody => true), io_hold_wakeups(false), io_release_all()")
             self._drain()
         except (AttributeError, Lost, Trouble, TimeoutError, RuntimeError):
             pass
@@ -193,7 +193,7 @@ class Engine:
         """Ends what is left of a schedule and prepares the next; returns what was wrong."""
         observer = self.observer
         wrong: list[str] = []
-        observer.ask("SELECT io_hold_end(), io_fail_end(), io_hold_wakeups(false), io_release_all()")
+        observer.ask("SELECT io_hold_end(everybody => true), io_fail_end(everybody => true), io_hold_wakeups(false), io_release_all()")
         self._drain()
         observer.notices.clear()
         # with io_uring, a read that nobody waits for ends when somebody does
@@ -224,7 +224,8 @@ class Engine:
         if hold and self.model:
             self.model.begin()
         if hold:
-            rules = [f"io_hold('{name}')" if name != "*" else "io_hold(everybody => true)" for name in self.scenario.hold]
+            held = ["NULL" if name == "*" else f"'{name}'" for name in self.scenario.hold]
+            rules = [f"io_hold({relation}, fork => 'main', everybody => true)" for relation in held]
             observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
 

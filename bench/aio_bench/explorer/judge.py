@@ -150,7 +150,7 @@ def judge_end(engine: Engine, expected: Expected) -> list[str]:
     if engine.reads > 3 * blocks + 20:
         wrong.append(f"{engine.reads} reads were made for at most {blocks} blocks")
     if engine.scenario.check:
-        engine.observer.ask("SELECT io_hold_end(), io_hold_wakeups(false)")
+        engine.observer.ask("SELECT io_hold_end(everybody => true), io_hold_wakeups(false)")
         found = final_check(engine)
         if found not in expected.checks:
             wrong.append(f"in the end there is {found}; after no serial run there is")
