@@ -162,6 +162,7 @@ with_each_io_method(sub {
 		$standby->end_session($reader);
 	}, skip => $reason);
 
+	# the last one ends the patience of the startup process for a while
 	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
 		my $t = on_both($aio, $standby);
 		my ($issuer) = $standby->sessions('issuer');
@@ -178,7 +179,7 @@ with_each_io_method(sub {
 		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');
 		$standby->gives('SELECT bypassed, why_bypassed FROM io_filters', '1|a process that cannot be interrupted waits for it', 'and the filter says so') if $end =~ /uninterruptible/;
 		$standby->sql('SELECT io_hold_end(); RESET test_aio.uninterruptible_timeout; RESET test_aio.hold_timeout');
-	}, each => [ 'the hold timeout', 'the timeout of processes that are uninterruptible', 'a release', 'fast shutdown' ], skip => sub ($end) { $reason // ($end eq 'fast shutdown' ? only_long() : undef) });
+	}, each => [ 'the hold timeout', 'a release', 'fast shutdown', 'the timeout of processes that are uninterruptible' ], skip => sub ($end) { $reason // ($end eq 'fast shutdown' ? only_long() : undef) });
 
 	$aio->alter_system(full_page_writes => 'on');
 	$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq 't' });
