@@ -619,12 +619,14 @@ sub pause ($self)
 # Returns SQL that runs these SELECTs, which return void, in one batch.
 sub batch ($self, @selects) { return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
 
-# Has a session stage reads, with these arguments of stage_reads(), and submit them at resume().
-sub stages ($self, $session, $arguments)
+# Has a session stage a read of a block, and submit the read at resume().  It does not wait for the read then.
+sub stages ($self, $session, $table, $block)
 {
-	$self->pause;
-	$session->waits("SELECT stage_reads($arguments, advisory_lock => 4711)", 'IoStaged', 'has staged its reads');
-	return $session;
+	my $pause = $self->pause;
+	# with sync, StartReadBuffers() starts nothing
+	return $session->waits($self->batch("SELECT read_rel_block_ll('$table', $block, wait_complete => false)", $pause), 'advisory')
+	  if $self->method eq 'sync';
+	return $session->waits("SELECT stage_reads('$table', $block, 1, advisory_lock => 4711, wait_complete => false)", 'IoStaged');
 }
 
 # Lets paused statements and staged reads go on.

@@ -31,7 +31,7 @@ sub staged_without_device ($aio, $alice, $t, $latency, $meanwhile)
 	$aio->evict($t, $alice);
 	$aio->trace("'$t'") if !$no_trace;
 	$aio->sql("SELECT io_device('$t', '$latency')");
-	$aio->stages($alice, "'$t', 3, 1, wait_complete => false");
+	$aio->stages($alice, $t, 3);
 	$meanwhile->();
 	$aio->resume;
 	$alice->ends('submits the staged read');
@@ -234,13 +234,13 @@ for_each_io_method(sub {
 	# Her trigger, of a function that she removes as she exits, is on a table that he has locked.  What she holds ends
 	# after that, so he goes on when the hold timeout is over.
 	$aio->scenario('the session that exits waits for one that waits for its device', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$alice->sql("SET test_aio.hold_timeout = '2s'");
+		$alice->sql("SET test_aio.hold_timeout = '1s'");
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
 		$alice->sql("SELECT io_device('$t', '50s')");
 		$bob->sql('BEGIN');
-		$bob->starts("SELECT count(*) FROM $t")->gets_to_wait('IoDevice');
+		$bob->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'")->gets_to_wait('IoDevice');
 		$alice->disconnect;
-		$bob->returns('20', 'reads');
+		$bob->returns(1, 'reads');
 		$bob->sql('COMMIT');
 		$aio->end_session($alice);
 	}), leaves => 'nothing');
@@ -259,7 +259,7 @@ for_each_io_method(sub {
 		$bob->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_device('$t', '0', bytes_per_second => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 3)", '', 'reads now, not in hours');
 		$aio->gives('SELECT reads FROM io_devices', 1, 'from the device');
-		$aio->stages($alice, "'$t', 9, 1, wait_complete => false");
+		$aio->stages($alice, $t, 9);
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 9, 1)", 'AioIoCompletion');
 		$aio->resume;
 		$bob->returns(1, 'nor does it wait for hours for a read that was still staged when it came');

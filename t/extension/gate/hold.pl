@@ -284,7 +284,9 @@ with_each_io_method(sub {
 # Alice stages a read of block 3; then the filter ends, and she submits it.
 sub staged_meanwhile ($aio, $alice, $t, $end)
 {
-	$aio->stages($alice, "'$t', 3, 1, wait_complete => false");
+	# opens the relation, so that the batch reads no catalogs
+	$aio->evict($t, $alice);
+	$aio->stages($alice, $t, 3);
 	$end->();
 	$aio->resume;
 	$alice->ends('submits the staged read');
