@@ -9,7 +9,6 @@
 
 #include "catalog/pg_class.h"
 #include "storage/lmgr.h"
-#include "storage/smgr.h"
 
 /*
  * Locks a relation and opens it, or returns NULL if there is none.  The holder of the

@@ -3,9 +3,7 @@
  */
 #include "test_aio.h"
 
-#include "miscadmin.h"
 #include "storage/checksum.h"
-#include "storage/smgr.h"
 #include "tcop/utility.h"
 
 PG_FUNCTION_INFO_V1(grow_rel);

@@ -7,9 +7,6 @@
  */
 #include "test_aio.h"
 
-#include "storage/lwlock.h"
-#include "storage/proc.h"
-
 /*
  * Returns the descriptor of a buffer in either pool.
  */

@@ -9,14 +9,10 @@
  * table ends the I/O.  A shared buffer keeps its block meanwhile by a reference that
  * belongs to no backend.
  */
-#include "buffer_io.h"
+#include "test_aio.h"
 
-#include "filters/filters.h"
 #include "gate/gate.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "reads.h"
-#include "storage/smgr.h"
 #include "tcop/utility.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"

@@ -7,9 +7,6 @@
 #include "test_aio.h"
 
 #include "catalog/pg_type_d.h"
-#include "common/relpath.h"
-#include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 

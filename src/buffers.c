@@ -6,14 +6,9 @@
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
  */
-#include "buffer_io.h"
+#include "test_aio.h"
 
-#include "miscadmin.h"
 #include "filters/filters.h"
-#include "storage/condition_variable.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
-#include "storage/smgr.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 

@@ -11,12 +11,8 @@
  */
 #include "test_aio.h"
 
-#include "aio/perform.h"
-#include "subsystem.h"
 #include "filters/filters.h"
-#include "storage/condition_variable.h"
 
-#include "miscadmin.h"
 #include "utils/injection_point.h"
 
 #ifdef USE_INJECTION_POINTS

@@ -4,7 +4,6 @@
 #include "test_aio.h"
 
 #include "catalog/pg_authid.h"
-#include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 

@@ -2,16 +2,11 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "reads.h"
+#include "test_aio.h"
 
 #include "catalog/pg_type.h"
 #include "filters/filters.h"
-#include "funcapi.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/smgr.h"
 #include "utils/array.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"

@@ -10,9 +10,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "aio/clock.h"
-#include "miscadmin.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(io_settle);

@@ -5,12 +5,8 @@
 #include "test_aio.h"
 
 #include "common/hashfn.h"
-#include "common/relpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/read_stream.h"
-#include "storage/smgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/pgstat_internal.h"

@@ -6,9 +6,7 @@
  */
 #include "subsystem.h"
 
-#include "aio/method.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
+#include "aio/aio.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 

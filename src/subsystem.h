@@ -7,7 +7,6 @@
 
 #include "test_aio.h"
 
-#include "storage/lwlock.h"
 
 #define MAX_SUBSYSTEMS 5
 

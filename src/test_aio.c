@@ -7,7 +7,6 @@
  */
 #include "test_aio.h"
 
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC_EXT(

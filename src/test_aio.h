@@ -7,10 +7,15 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "aio/clock.h"
 #include "compat.h"
 #include "fmgr.h"
-#include "storage/aio_internal.h"
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/smgr.h"
 #include "utils/rel.h"
 
 /* server.c: the library and the server around it */
@@ -53,6 +58,14 @@ extern void drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag);
 extern void require_evicted(Relation rel, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
+
+/* buffer_io.c: buffer I/O that sessions have started by SQL */
+extern bool buffer_io_is_ours(Buffer buffer);
+extern IoTime end_overdue_buffer_io(IoTime now);
+
+/* reads.c: reads that are built by hand */
+extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
+					   int nblocks, bool zero_on_error, PgAioWaitRef *iow);
 
 /* handles.c: batch mode around functions that wait for what they start */
 extern bool leave_batch(void);

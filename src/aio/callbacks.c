@@ -5,12 +5,11 @@
  * the postmaster before it has any children, and only if a setting asks for it.
  * Afterwards it has the protection that it had before.
  */
-#include "aio/callbacks.h"
+#include "aio/aio.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/bufmgr.h"
 #include "storage/md.h"
 
 static PgAioHandleCallbackStage server_stage_shared;

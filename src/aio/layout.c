@@ -4,16 +4,13 @@
  * Structures and functions are compared with those that this library was compiled
  * with, before anything is installed.
  */
-#include "aio/method.h"
+#include "aio/aio.h"
 
 #include <dlfcn.h>
 #ifdef __linux__
 #include <link.h>
 #endif
 
-#include "miscadmin.h"
-#include "storage/bufmgr.h"
-#include "storage/proc.h"
 #include "utils/guc.h"
 
 /* for a test to pretend otherwise */

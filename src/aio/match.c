@@ -1,10 +1,8 @@
 /*
  * Matching reads, and the arguments that say which reads to match.
  */
-#include "aio/match.h"
+#include "aio/aio.h"
 
-#include "common/relpath.h"
-#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 

@@ -7,10 +7,8 @@
  * It is installed once shared memory is set up.  Another library may then put a
  * table of its own in front of it, or have done so before.
  */
-#include "aio/method.h"
+#include "aio/aio.h"
 
-#include "storage/bufmgr.h"
-#include "storage/condition_variable.h"
 #include "utils/wait_event.h"
 
 const IoMethodOps *io_server_ops;

@@ -4,17 +4,13 @@
  *
  * A process may complete another process's read: I/O workers do nothing else.
  */
-#include "aio/perform.h"
+#include "aio/aio.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "aio/method.h"
-#include "common/relpath.h"
-#include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/fd.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 bool		io_acts_as_worker = false;

@@ -7,9 +7,6 @@
  */
 #include "filters/filters.h"
 
-#include "aio/perform.h"
-#include "common/relpath.h"
-
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
 PG_FUNCTION_INFO_V1(io_fail);

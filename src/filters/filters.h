@@ -8,10 +8,7 @@
 #ifndef TEST_AIO_FILTERS_H
 #define TEST_AIO_FILTERS_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
-#include "aio/match.h"
+#include "aio/aio.h"
 #include "subsystem.h"
 
 #define MAX_FILTERS		64

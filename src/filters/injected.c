@@ -7,8 +7,6 @@
  */
 #include "filters/filters.h"
 
-#include "aio/perform.h"
-
 PG_FUNCTION_INFO_V1(inj_io_completion_wait);
 PG_FUNCTION_INFO_V1(inj_io_completion_continue);
 PG_FUNCTION_INFO_V1(inj_io_short_read_attach);

@@ -12,9 +12,6 @@
  */
 #include "filters/filters.h"
 
-#include "miscadmin.h"
-#include "port/atomics.h"
-#include "storage/condition_variable.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 

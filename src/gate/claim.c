@@ -6,8 +6,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/perform.h"
-#include "miscadmin.h"
 #include "utils/timestamp.h"
 
 /*

@@ -3,7 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 

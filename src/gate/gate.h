@@ -3,22 +3,17 @@
  * packaged.
  *
  * The gate intercepts reads between the AIO subsystem and the I/O method (see
- * aio/method.h): those that a filter matches.  The method never sees them.  The
+ * aio/aio.h): those that a filter matches.  The method never sees them.  The
  * process that releases a read, or for which it is due, performs and completes it.
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
 #include "filters/filters.h"
-#include "subsystem.h"
 
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
-#include "storage/lwlock.h"
 
 #define GATE_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
 

@@ -9,12 +9,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/method.h"
-#include "aio/perform.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/proc.h"
-
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
 

@@ -13,8 +13,6 @@
 #include "gate/gate.h"
 
 #include "common/pg_prng.h"
-#include "miscadmin.h"
-#include "storage/condition_variable.h"
 
 static int64
 read_length(PgAioHandle *ioh)

@@ -3,11 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/perform.h"
-#include "miscadmin.h"
-#include "storage/condition_variable.h"
-#include "storage/proc.h"
-
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 

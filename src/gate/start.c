@@ -7,9 +7,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/callbacks.h"
-#include "aio/method.h"
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 /* values of test_aio.gate */

@@ -3,9 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "miscadmin.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 GateState  *gate;

@@ -4,10 +4,6 @@
 #include "gate/gate.h"
 
 #include "catalog/pg_type_d.h"
-#include "common/relpath.h"
-#include "funcapi.h"
-#include "miscadmin.h"
-#include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/spin.h"
 #include "utils/array.h"

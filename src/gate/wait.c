@@ -6,12 +6,6 @@
  */
 #include "gate/gate.h"
 
-#include "miscadmin.h"
-#include "storage/condition_variable.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
-#include "storage/spin.h"
 #include "utils/wait_event.h"
 
 /* What a process that waits for an intercepted read is to do next. */

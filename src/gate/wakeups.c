@@ -10,11 +10,6 @@
  */
 #include "gate/gate.h"
 
-#include "funcapi.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_hold_wakeups);

@@ -12,14 +12,8 @@
 #endif
 #include <unistd.h>
 
-#include "aio/perform.h"
-#include "buffer_io.h"
-#include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "storage/condition_variable.h"
-#include "storage/ipc.h"
-#include "storage/proc.h"
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
 

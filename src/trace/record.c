@@ -8,9 +8,6 @@
  */
 #include "trace/trace.h"
 
-#include "aio/callbacks.h"
-#include "storage/spin.h"
-
 /* how many traced reads of this process are not yet submitted */
 static int	nstaged;
 

@@ -8,9 +8,6 @@
  */
 #include "trace/trace.h"
 
-#include "storage/shmem.h"
-#include "storage/spin.h"
-
 TraceRing  *trace;
 int			trace_size = 16384;
 

@@ -3,24 +3,18 @@
  *
  * When a trace is asked for, every read that is staged gets a record in a ring in
  * shared memory.  The processes that submit, wait for and complete the read add
- * to it.  The trace listens to aio/method.h for that, and takes part in the
+ * to it.  The trace listens to aio/method.c for that, and takes part in the
  * server's completion callbacks.
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
-#include "aio/match.h"
-#include "aio/method.h"
+#include "aio/aio.h"
 #include "subsystem.h"
 
 #include "datatype/timestamp.h"
-#include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/lwlock.h"
-#include "storage/s_lock.h"
+#include "storage/spin.h"
 
 /* waits of which a record keeps the details */
 #define TRACE_MAX_WAITS 4

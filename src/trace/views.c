@@ -10,7 +10,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type.h"
-#include "common/relpath.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
