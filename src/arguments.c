@@ -1,33 +1,53 @@
 /*
- * The arguments that nearly every function takes: a relation, and blocks of its
- * main fork.
+ * Who may call a function, and the arguments that nearly every function takes: a
+ * relation, and blocks of its main fork.
  *
  * The functions go beneath the checks that the server makes on its way down
  * to the storage, so everything is checked here, before anything is touched.
  */
 #include "test_aio.h"
 
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 
 /*
- * Locks a relation and opens it, or returns NULL if there is none.  The holder of the
- * lock may wait for what this session has staged, so that is submitted before the
- * session waits for the lock.
+ * Raises an error unless the caller is a superuser.  EXECUTE is revoked from PUBLIC
+ * as well, but a grant must not be enough: the functions can corrupt tables and stop
+ * other sessions.  Nothing but the server's cache of the caller's privileges is read:
+ * a read of a catalog may be held, perhaps by what the caller is about to end.
  */
-Relation
-lock_and_open(Oid relid, LOCKMODE lockmode)
+void
+require_superuser(FunctionCallInfo fcinfo)
 {
-	if (!ConditionalLockRelationOid(relid, lockmode))
-	{
-		pgaio_submit_staged();
-		LockRelationOid(relid, lockmode);
-	}
-	return try_relation_open(relid, NoLock);
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to call function %s",
+						get_func_name(fcinfo->flinfo->fn_oid))));
 }
 
 /*
- * Opens a relation that is an argument of the calling function, and raises an
+ * Raises an error unless the caller may see all statistics.  Functions that
+ * show what the reads of all sessions do, and change nothing, follow the filter
+ * of pg_aios: superusers and roles with the privileges of pg_read_all_stats.
+ */
+void
+require_monitor(FunctionCallInfo fcinfo)
+{
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to call function %s",
+						get_func_name(fcinfo->flinfo->fn_oid)),
+				 errdetail("Only roles with privileges of the \"%s\" role may call this function.",
+						   "pg_read_all_stats")));
+}
+
+/*
+ * Locks and opens a relation that is an argument of the calling function, and raises an
  * error unless its blocks can be reached from this session.
  */
 Relation
@@ -36,7 +56,14 @@ open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 	Relation	rel;
 
 	require_superuser(fcinfo);
-	rel = lock_and_open(relid, lockmode);
+
+	/* the holder of the lock may wait for what this session has staged */
+	if (!ConditionalLockRelationOid(relid, lockmode))
+	{
+		pgaio_submit_staged();
+		LockRelationOid(relid, lockmode);
+	}
+	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

@@ -41,16 +41,9 @@ typedef struct StartedTable
 static StartedTable *shared_table;
 static StartedTable own_table;
 
-static Size
-table_size(uint32 nhandles pg_attribute_unused())
-{
-	return sizeof(StartedTable);
-}
-
 static void
 set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 {
-	memset(shared_table, 0, sizeof(*shared_table));
 	shared_table->lock = lock;
 }
 
@@ -62,7 +55,7 @@ buffer_io_init(void)
 		.memory = "test_aio buffer I/O",
 		.has_lock = true,
 		.address = (void **) &shared_table,
-		.size = table_size,
+		.size = sizeof(StartedTable),
 		.set_up = set_up_table,
 	};
 

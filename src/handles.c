@@ -21,36 +21,30 @@ static PgAioHandle *last_handle;
 static uint64 last_generation;
 
 static PgAioHandle *
-acquire_handle(void)
+acquire_handle(FunctionCallInfo fcinfo)
 {
+	require_superuser(fcinfo);
 	return pgaio_io_acquire(CurrentResourceOwner, NULL);
 }
 
 /*
- * Acquires a handle (pgaio_io_acquire), and remembers it for
- * handle_release_last().  The server releases the handle with a warning at
- * the end of the statement.
+ * Acquires a handle (pgaio_io_acquire), and remembers it for handle_release_last().
+ * The server releases the handle with a warning at the end of the statement.
  */
 Datum
 handle_get(PG_FUNCTION_ARGS)
 {
-	require_superuser(fcinfo);
-
-	last_handle = acquire_handle();
+	last_handle = acquire_handle(fcinfo);
 	last_generation = last_handle->generation;
 
 	PG_RETURN_VOID();
 }
 
-/*
- * Releases the handle that handle_get() acquired last in this session
- * (pgaio_io_release).
- */
+/* Releases the handle that handle_get() acquired last in this session (pgaio_io_release). */
 Datum
 handle_release_last(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
-
 	if (last_handle == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -74,19 +68,15 @@ handle_release_last(PG_FUNCTION_ARGS)
 Datum
 handle_get_and_error(PG_FUNCTION_ARGS)
 {
-	require_superuser(fcinfo);
-
-	(void) acquire_handle();
+	(void) acquire_handle(fcinfo);
 	elog(ERROR, "as you command");
 }
 
 Datum
 handle_get_twice(PG_FUNCTION_ARGS)
 {
-	require_superuser(fcinfo);
-
-	(void) acquire_handle();
-	(void) acquire_handle();
+	(void) acquire_handle(fcinfo);
+	(void) acquire_handle(fcinfo);
 
 	PG_RETURN_VOID();
 }
@@ -94,9 +84,7 @@ handle_get_twice(PG_FUNCTION_ARGS)
 Datum
 handle_get_release(PG_FUNCTION_ARGS)
 {
-	require_superuser(fcinfo);
-
-	pgaio_io_release(acquire_handle());
+	pgaio_io_release(acquire_handle(fcinfo));
 
 	PG_RETURN_VOID();
 }
@@ -109,7 +97,6 @@ Datum
 batch_start(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
-
 	pgaio_enter_batchmode();
 
 	PG_RETURN_VOID();
@@ -119,7 +106,6 @@ Datum
 batch_end(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
-
 	/* the server has but an assertion */
 	if (!pgaio_my_backend->in_batchmode)
 		ereport(ERROR,
@@ -134,8 +120,8 @@ batch_end(PG_FUNCTION_ARGS)
 
 /*
  * Leaves batch mode, if the session is in it, for a function that waits for its own
- * reads: the server stops with a PANIC if a process waits for what it has only staged.
- * Returns whether the session was in batch mode.
+ * reads: the server PANICs if a process waits for what it has only staged.  Returns
+ * whether the session was in batch mode.
  */
 bool
 leave_batch(void)

@@ -42,6 +42,12 @@ subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
 			(errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason)));
 }
 
+static Size
+memory_size(const Subsystem *subsystem, uint32 nhandles)
+{
+	return subsystem->size_for != NULL ? subsystem->size_for(nhandles) : subsystem->size;
+}
+
 static void
 request_memory(void)
 {
@@ -54,7 +60,7 @@ request_memory(void)
 
 		if (subsystem->memory == NULL)
 			continue;
-		RequestAddinShmemSpace(subsystem->size(subsystem->by_handles ? io_expected_handles() : 0));
+		RequestAddinShmemSpace(memory_size(subsystem, io_expected_handles()));
 		if (subsystem->has_lock)
 			RequestNamedLWLockTranche(subsystem->memory, 1);
 	}
@@ -67,8 +73,10 @@ request_memory(void)
 static bool
 set_up_memory(Subsystem *subsystem)
 {
-	const char *reason = subsystem->by_handles ? io_handles_unavailable() : NULL;
+	bool		by_handles = subsystem->size_for != NULL;
+	const char *reason = by_handles ? io_handles_unavailable() : NULL;
 	uint32		nhandles;
+	Size		size;
 	bool		found;
 
 	*subsystem->address = NULL;
@@ -78,12 +86,16 @@ set_up_memory(Subsystem *subsystem)
 		return false;
 	}
 
-	nhandles = subsystem->by_handles ? pgaio_ctl->io_handle_count : 0;
+	nhandles = by_handles ? pgaio_ctl->io_handle_count : 0;
+	size = memory_size(subsystem, nhandles);
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	*subsystem->address = ShmemInitStruct(subsystem->memory, subsystem->size(nhandles), &found);
+	*subsystem->address = ShmemInitStruct(subsystem->memory, size, &found);
 	if (!found)
+	{
+		memset(*subsystem->address, 0, size);
 		subsystem->set_up(nhandles, subsystem->has_lock ?
 						  &GetNamedLWLockTranche(subsystem->memory)->lock : NULL);
+	}
 	LWLockRelease(AddinShmemInitLock);
 
 	return true;

@@ -14,8 +14,6 @@ PG_MODULE_MAGIC_EXT(
 					.version = PG_TEST_AIO_VERSION
 );
 
-void		_PG_init(void);
-
 void
 _PG_init(void)
 {

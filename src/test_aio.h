@@ -22,12 +22,9 @@
 extern const char *library_path(void);
 extern bool server_is_stopping(void);
 
-/* privileges.c */
+/* arguments.c: who may call, the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
-
-/* arguments.c: the "rel" argument and what comes with it */
-extern Relation lock_and_open(Oid relid, LOCKMODE lockmode);
 extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid,
 									 LOCKMODE lockmode);
 extern void check_block_range(Relation rel, ForkNumber forknum,

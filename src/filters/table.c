@@ -52,16 +52,9 @@ static const Unavailable *kinds_unavailable[FILTER_KINDS];
 static int	hold_timeout = 60000;
 static int	uninterruptible_timeout = 1000;
 
-static Size
-table_size(uint32 nhandles pg_attribute_unused())
-{
-	return sizeof(FilterTable);
-}
-
 static void
 set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 {
-	memset(table, 0, sizeof(FilterTable));
 	table->lock = lock;
 	table->next_id = 1;
 	for (int i = 0; i < MAX_FILTERS; i++)
@@ -80,7 +73,7 @@ Subsystem	filters_subsystem = {
 	.memory = "test_aio filters",
 	.has_lock = true,
 	.address = (void **) &table,
-	.size = table_size,
+	.size = sizeof(FilterTable),
 	.set_up = set_up_table,
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there are no filters for reads in this server"),
 };

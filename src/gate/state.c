@@ -34,7 +34,6 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 {
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
 
-	memset(gate, 0, gate_shmem_size(nhandles));
 	/* one lock for filters and reads: what a filter does is looked up under it */
 	gate->lock = filters_lock();
 	gate->worker = INVALID_PROC_NUMBER;
@@ -60,8 +59,7 @@ Subsystem	gate_subsystem = {
 	.name = "I/O gate",
 	.memory = "test_aio gate",
 	.address = (void **) &gate,
-	.by_handles = true,
-	.size = gate_shmem_size,
+	.size_for = gate_shmem_size,
 	.set_up = gate_init_state,
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O gate in this server"),
 };

@@ -28,7 +28,6 @@ trace_init_ring(uint32 nhandles, LWLock *lock)
 {
 	char	   *space = (char *) trace + CACHELINEALIGN(sizeof(TraceRing));
 
-	memset(trace, 0, trace_shmem_size(nhandles));
 	trace->lock = lock;
 	pg_atomic_init_u64(&trace->next, 1);
 	pg_atomic_init_u64(&trace->lost_waits, 0);
