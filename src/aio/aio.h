@@ -58,6 +58,8 @@ typedef struct IoInterceptor
 	 * same answer.
 	 */
 	bool		(*intercept) (PgAioHandle *ioh);
+	/* the buffer manager has staged this read, which may be synchronous */
+	void		(*intercept_synchronous) (PgAioHandle *ioh);
 	/* returns whether this use of a handle has been intercepted */
 	bool		(*has_intercepted) (PgAioHandle *ioh, uint64 generation);
 	/* returns whether this intercepted read is or was held or on a device */
@@ -92,12 +94,16 @@ typedef struct IoListener
 	 */
 	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation, IoWait *wait);
 	void		(*wait_ends) (const IoWait *wait);
+	/* md.c has looked at the raw result; then the buffer manager at the pages */
+	void		(*completion_begins) (PgAioHandle *ioh, PgAioResult result);
+	void		(*completion_ends) (PgAioHandle *ioh, PgAioResult result);
 } IoListener;
 
 /* the table that the server would use without us */
 extern const IoMethodOps *io_server_ops;
 
-/* NULL if nobody listens */
+/* or NULL */
+extern const IoInterceptor *io_interceptor;
 extern const IoListener *io_listener;
 
 /* may a server of an unknown major version be tried?  set before the next three */
@@ -122,24 +128,14 @@ extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
  * synchronous reads, and the completion of every read.
  */
 
-/* The buffer manager has staged a read.  Called in the order of registration. */
-typedef void (*IoStageHook) (PgAioHandle *ioh);
-
-/* md.c has looked at the raw result; then the buffer manager at the pages. */
-typedef struct IoCompletionHooks
-{
-	void		(*begins) (PgAioHandle *ioh, PgAioResult result);
-	void		(*ends) (PgAioHandle *ioh, PgAioResult result);
-} IoCompletionHooks;
-
 /* in the postmaster; they return why not, or NULL */
-extern const char *io_on_stage(IoStageHook hook);
-extern const char *io_on_completion(const IoCompletionHooks *hooks);
+extern const char *io_see_synchronous(void);
+extern const char *io_see_completions(void);
 
 /* perform.c */
 
 /* the largest number that Linux uses for an errno */
-#define MAX_ERRNO			4095
+#define MAX_ERRNO 4095
 
 /* this process completes reads in the place of an I/O worker */
 extern bool io_acts_as_worker;

@@ -12,9 +12,8 @@
 #include "utils/wait_event.h"
 
 const IoMethodOps *io_server_ops;
+const IoInterceptor *io_interceptor;
 const IoListener *io_listener;
-
-static const IoInterceptor *io_interceptor;
 static IoMethodOps our_ops;
 
 bool

@@ -238,8 +238,8 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 }
 
 /*
- * IoStageHook: has a synchronous read that is to be intercepted take the way of
- * the others.  Its reader does not expect the read to be left in a batch.
+ * IoInterceptor.intercept_synchronous: has a synchronous read that is to be intercepted
+ * take the way of the others.  Its reader does not expect the read to be left in a batch.
  *
  * The server executes a read itself, without asking the I/O method, if the
  * reader has flagged it as synchronous, since it is going to wait at once.
@@ -249,7 +249,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 void
 gate_intercept_synchronous(PgAioHandle *ioh)
 {
-	if (gate == NULL || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
+	if (!gate_sees_synchronous || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
 		return;
 
 	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;

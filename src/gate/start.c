@@ -36,6 +36,7 @@ static bool reach_synchronous_reads = true;
 
 static const IoInterceptor interceptor = {
 	.intercept = gate_intercept,
+	.intercept_synchronous = gate_intercept_synchronous,
 	.has_intercepted = gate_has_intercepted,
 	.has_delayed = gate_has_delayed,
 	.submit = gate_submit,
@@ -126,7 +127,7 @@ gate_init(void)
 
 	if (reach_synchronous_reads)
 	{
-		reason = io_on_stage(gate_intercept_synchronous);
+		reason = io_see_synchronous();
 		gate_sees_synchronous = reason == NULL;
 		if (reason != NULL)
 			ereport(LOG,

@@ -215,12 +215,13 @@ executor_of(PgAioHandle *ioh)
 }
 
 /*
- * The callback of md.c is the first that learns of a completion.
+ * IoListener.completion_begins: the callback of md.c is the first that learns of a
+ * completion.
  */
-static void
-callbacks_begin(PgAioHandle *ioh, PgAioResult result)
+void
+trace_completion_begins(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
 	if (record == NULL)
 		return;
@@ -235,43 +236,17 @@ callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 }
 
 /*
- * The buffer manager has looked at the pages, which settles how the read has ended; for
- * temporary tables the owner does that.
+ * IoListener.completion_ends: the buffer manager has looked at the pages, which settles
+ * how the read has ended; for temporary tables the owner does that.
  */
-static void
-callbacks_end(PgAioHandle *ioh, PgAioResult result)
+void
+trace_completion_ends(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
 	if (record == NULL)
 		return;
 	if (result.status != PGAIO_RS_UNKNOWN)
 		record->status = result.status;
 	SpinLockRelease(&record->mutex);
-}
-
-/*
- * IoStageHook: begins a record for a synchronous read, which is executed
- * next.
- */
-static void
-see_synchronous(PgAioHandle *ioh)
-{
-	if (trace != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
-		trace_staged(ioh, true);
-}
-
-/*
- * Takes part in the server's callbacks.  Returns why not, or NULL.
- */
-const char *
-trace_see_completions(void)
-{
-	static const IoCompletionHooks hooks = {
-		.begins = callbacks_begin,
-		.ends = callbacks_end,
-	};
-	const char *reason = io_on_stage(see_synchronous);
-
-	return reason != NULL ? reason : io_on_completion(&hooks);
 }

@@ -20,6 +20,8 @@ static const IoListener listener = {
 	.submitting = trace_submitting,
 	.wait_begins = trace_wait_begins,
 	.wait_ends = trace_wait_ends,
+	.completion_begins = trace_completion_begins,
+	.completion_ends = trace_completion_ends,
 };
 
 /*
@@ -42,11 +44,6 @@ Subsystem	trace_subsystem = {
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O trace in this server"),
 };
 
-/*
- * Prepares the trace.  Called when the library is preloaded, after gate_init(): the
- * gate's stage hook runs first, and a synchronous read that it intercepts is traced
- * as an asynchronous one.
- */
 void
 trace_init(void)
 {
@@ -65,24 +62,21 @@ trace_init(void)
 							NULL, NULL, NULL);
 	if (trace_size == 0)
 	{
-		subsystem_disable(&trace_subsystem, "\"test_aio.trace_size\" is 0",
-						  "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
-		return;
+		reason = "\"test_aio.trace_size\" is 0";
+		hint = "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.";
 	}
-
-	reason = io_method_unavailable(&hint);
-	if (reason == NULL)
+	else if ((reason = io_method_unavailable(&hint)) == NULL)
 	{
-		reason = trace_see_completions();
 		hint = NULL;
-	}
-	if (reason != NULL)
-	{
-		subsystem_disable(&trace_subsystem, reason, hint);
-		return;
+		reason = io_see_synchronous();
+		if (reason == NULL)
+			reason = io_see_completions();
 	}
 
-	subsystem_register(&trace_subsystem);
+	if (reason != NULL)
+		subsystem_disable(&trace_subsystem, reason, hint);
+	else
+		subsystem_register(&trace_subsystem);
 }
 
 /*

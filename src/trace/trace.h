@@ -142,7 +142,8 @@ extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait);
 extern void trace_wait_ends(const IoWait *wait);
-extern const char *trace_see_completions(void);
+extern void trace_completion_begins(PgAioHandle *ioh, PgAioResult result);
+extern void trace_completion_ends(PgAioHandle *ioh, PgAioResult result);
 
 /* start.c */
 extern Subsystem trace_subsystem;
