@@ -38,10 +38,8 @@ flag_names(BufferState state)
 	int			n = 0;
 
 	for (size_t i = 0; i < lengthof(buffer_flags); i++)
-	{
 		if (state & buffer_flags[i].flag)
 			names[n++] = CStringGetTextDatum(buffer_flags[i].name);
-	}
 
 	return construct_array_builtin(names, n, TEXTOID);
 }

@@ -17,9 +17,8 @@ PG_FUNCTION_INFO_V1(invalidate_rel_block);
 PG_FUNCTION_INFO_V1(buffer_create_toy);
 
 /*
- * How often to try before a buffer that changes under our hands counts as in
- * use.  Each try follows a wait for something to end, so only a busy relation
- * gets anywhere near.
+ * How often to try before a block that changes under our hands counts as in use.  Only a
+ * busy relation gets anywhere near.
  */
 #define EVICT_TRIES 100
 
@@ -35,7 +34,7 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 typedef enum Eviction
 {
 	BLOCK_EVICTED,
-	BLOCK_MOVED,				/* not in this buffer any more */
+	BLOCK_CHANGED,				/* look again where it is */
 	BLOCK_PINNED,				/* perhaps for a moment only */
 	BLOCK_STAYS,				/* waiting is of no use */
 } Eviction;
@@ -87,52 +86,36 @@ wait_for_buffer_io(BufferDesc *desc)
 }
 
 /*
- * Removes a block from a shared buffer, writing it first if it is dirty.
+ * Removes a block from a shared buffer, writing it first if it is dirty, or waits for
+ * I/O that keeps it there.
  */
 static Eviction
 evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 {
-	bool		has_tried = false;
+	BufferState state = LockBufHdr(desc);
+	bool		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
+	PgAioWaitRef iow = desc->io_wref;
+	bool		flushed;
 
-	for (int i = 0; i < EVICT_TRIES; i++)
+	buffer_header_unlock(desc, state, 0, 0, 0);
+
+	if (!is_there)
+		return BLOCK_CHANGED;
+	if (BUF_STATE_GET_REFCOUNT(state) == 0)
 	{
-		BufferState state;
-		PgAioWaitRef iow;
-		bool		is_there;
-
-		CHECK_FOR_INTERRUPTS();
-
-		state = LockBufHdr(desc);
-		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
-		iow = desc->io_wref;
-		buffer_header_unlock(desc, state, 0, 0, 0);
-
-		if (!is_there)
-			return has_tried ? BLOCK_EVICTED : BLOCK_MOVED;
-
-		if (BUF_STATE_GET_REFCOUNT(state) == 0)
-		{
-			bool		flushed;
-
-			has_tried = true;
-			if (state & BM_VALID)
-				(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
-			else
-				drop_invalid_buffer(desc, tag);
-		}
-		else if (pgaio_wref_valid(&iow))
-		{
-			if (!wait_for_buffer_aio(&iow))
-				return BLOCK_STAYS;
-		}
-		else if (!(state & BM_IO_IN_PROGRESS))
-			return BLOCK_PINNED;
-		else if (buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) ||
-				 !wait_for_buffer_io(desc))
-			return BLOCK_STAYS;
+		if (state & BM_VALID)
+			(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
+		else
+			drop_invalid_buffer(desc, tag);
+		return BLOCK_CHANGED;
 	}
+	if (pgaio_wref_valid(&iow))
+		return wait_for_buffer_aio(&iow) ? BLOCK_CHANGED : BLOCK_STAYS;
+	if (!(state & BM_IO_IN_PROGRESS))
+		return BLOCK_PINNED;
 
-	return BLOCK_PINNED;
+	return !buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) && wait_for_buffer_io(desc) ?
+		BLOCK_CHANGED : BLOCK_STAYS;
 }
 
 /*
@@ -143,13 +126,10 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 static Eviction
 evict_local_buffer(BufferDesc *desc)
 {
-	if (pgaio_wref_valid(&desc->io_wref))
-	{
-		PgAioWaitRef iow = desc->io_wref;
+	PgAioWaitRef iow = desc->io_wref;
 
-		if (!wait_for_buffer_aio(&iow))
-			return BLOCK_STAYS;
-	}
+	if (pgaio_wref_valid(&iow) && !wait_for_buffer_aio(&iow))
+		return BLOCK_STAYS;
 
 	/* pinned by the session, or by an I/O of it */
 	if (BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
@@ -234,24 +214,18 @@ lookup_buffer(Relation rel, const BufferTag *tag)
 
 /*
  * Removes one block from the buffer pool, writing it first if it is dirty.
- * Returns true if it is not in the pool afterwards, false if it stays: pinned,
- * or part of I/O that does not end by itself.
  */
-static bool
-evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
+static Eviction
+evict_block(Relation rel, const BufferTag *tag)
 {
-	IoTime		begin = io_now();
-	BufferTag	tag;
-
-	InitBufferTag(&tag, &rel->rd_locator, forknum, blockno);
-
-	for (;;)
+	for (int i = 0; i < EVICT_TRIES; i++)
 	{
-		BufferDesc *desc = lookup_buffer(rel, &tag);
+		BufferDesc *desc = lookup_buffer(rel, tag);
 		Eviction	outcome;
 
+		CHECK_FOR_INTERRUPTS();
 		if (desc == NULL)
-			return true;
+			return BLOCK_EVICTED;
 
 		/*
 		 * We may have to wait for somebody who waits for I/O that this
@@ -260,12 +234,33 @@ evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
 		pgaio_submit_staged();
 
 		outcome = RelationUsesLocalBuffers(rel) ?
-			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
-		if (outcome == BLOCK_MOVED)
-			continue;
-		if (outcome != BLOCK_PINNED || !wait_for_pins(begin))
-			return outcome == BLOCK_EVICTED;
+			evict_local_buffer(desc) : evict_shared_buffer(desc, tag);
+		if (outcome != BLOCK_CHANGED)
+			return outcome;
 	}
+
+	return BLOCK_PINNED;
+}
+
+/*
+ * Removes one block of the main fork from the buffer pool.  Returns true if it is not in
+ * the pool afterwards, false if it stays: pinned, or part of I/O that does not end by
+ * itself.
+ */
+static bool
+is_evicted(Relation rel, BlockNumber blockno)
+{
+	IoTime		begin = io_now();
+	BufferTag	tag;
+	Eviction	outcome;
+
+	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
+	do
+	{
+		outcome = evict_block(rel, &tag);
+	} while (outcome == BLOCK_PINNED && wait_for_pins(begin));
+
+	return outcome == BLOCK_EVICTED;
 }
 
 pg_noreturn static void
@@ -285,20 +280,8 @@ raise_block_in_use(Relation rel, BlockNumber blockno)
 void
 require_evicted(Relation rel, BlockNumber blockno)
 {
-	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+	if (!is_evicted(rel, blockno))
 		raise_block_in_use(rel, blockno);
-}
-
-/*
- * Returns whether this descriptor holds a block of this relation.  Looks
- * without a lock: the caller checks a match again, and a block that comes in
- * later need not be found.
- */
-static bool
-holds_block_of(BufferDesc *desc, Relation rel)
-{
-	return (buffer_state_read(desc) & BM_TAG_VALID) &&
-		BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator);
 }
 
 /*
@@ -316,22 +299,24 @@ evict_blocks(Relation rel, bool *pinned)
 	for (int bufid = 0; bufid < nbuffers; bufid++)
 	{
 		BufferDesc *desc = local ? GetLocalBufferDescriptor(bufid) : GetBufferDescriptor(bufid);
+		BufferTag	tag;
+		Eviction	outcome;
+		bool		flushed;
 
 		CHECK_FOR_INTERRUPTS();
 
-		if (holds_block_of(desc, rel))
-		{
-			BufferTag	tag = desc->tag;
-			bool		flushed;
-			Eviction	outcome;
-
-			/* nearly all are valid and not pinned */
-			if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
-				continue;
-			outcome = local ? evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
-			stay += outcome == BLOCK_PINNED || outcome == BLOCK_STAYS;
-			*pinned |= outcome == BLOCK_PINNED;
-		}
+		/* without lock: a block that comes in later need not be found */
+		if (!(buffer_state_read(desc) & BM_TAG_VALID) ||
+			!BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator))
+			continue;
+		tag = desc->tag;
+		/* nearly all are valid and not pinned */
+		if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
+			continue;
+		/* looking up a local buffer is slow, and nobody else can move it */
+		outcome = local ? evict_local_buffer(desc) : evict_block(rel, &tag);
+		stay += outcome != BLOCK_EVICTED;
+		*pinned |= outcome == BLOCK_PINNED;
 	}
 
 	return stay;
@@ -384,7 +369,7 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 
 	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
-	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+	if (!is_evicted(rel, blockno))
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",

@@ -4,10 +4,8 @@
  */
 #include "test_aio.h"
 
-#include "catalog/pg_type.h"
 #include "filters/filters.h"
 #include "pgstat.h"
-#include "utils/array.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -223,21 +221,13 @@ static void
 put_started_read(Row *row, const StartedRead *read, BlockNumber start,
 				 const Buffer *buffers)
 {
-	Datum		numbers[MAX_IO_COMBINE_LIMIT];
-	ArrayType  *array;
-
-	for (int i = 0; i < read->nblocks; i++)
-		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
-	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
-
 	row_set(row, "blockoff", Int32GetDatum(read->offset));
 	row_set(row, "blocknum", Int32GetDatum(start + read->offset));
 	row_set(row, "io_reqd", BoolGetDatum(read->io_reqd));
 	row_set(row, "foreign_io", BoolGetDatum(read->foreign_io));
 	row_set(row, "nblocks", Int32GetDatum(read->nblocks));
-	row_set(row, "buf", PointerGetDatum(array));
+	row_set_ints(row, "buf", buffers + read->offset, read->nblocks);
 	row_put(row);
-	pfree(array);
 }
 
 /* Is nobody in possession of an advisory lock? */

@@ -7,7 +7,9 @@
 #include "test_aio.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
@@ -79,8 +81,25 @@ row_set_if(Row *row, const char *column, bool known, Datum value)
 void
 row_set_text(Row *row, const char *column, const char *text)
 {
-	if (text !=NULL)
+	if (text != NULL)
 		row_set(row, column, CStringGetTextDatum(text));
+}
+
+void
+row_set_ints(Row *row, const char *column, const int *values, int n)
+{
+	Datum	   *elements = palloc_array(Datum, n);
+
+	for (int i = 0; i < n; i++)
+		elements[i] = Int32GetDatum(values[i]);
+	row_set(row, column, PointerGetDatum(construct_array_builtin(elements, n, INT4OID)));
+	pfree(elements);
+}
+
+void
+row_set_ms(Row *row, const char *column, bool known, IoTime length)
+{
+	row_set_if(row, column, known, Float8GetDatum((double) length / NS_PER_MS));
 }
 
 void

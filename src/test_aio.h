@@ -38,6 +38,8 @@ extern Row *row_begin(FunctionCallInfo fcinfo);
 extern void row_set(Row *row, const char *column, Datum value);
 extern void row_set_if(Row *row, const char *column, bool known, Datum value);
 extern void row_set_text(Row *row, const char *column, const char *text);
+extern void row_set_ints(Row *row, const char *column, const int *values, int n);
+extern void row_set_ms(Row *row, const char *column, bool known, IoTime length);
 extern void row_set_file(Row *row, bool known, const RelFileLocator *rlocator);
 extern void row_put(Row *row);
 extern Datum row_result(Row *row);

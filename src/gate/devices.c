@@ -117,7 +117,7 @@ gate_show_device(const Filter *device, Row *row)
 	by_worker = queue.reads - queue.by_waiters;
 	in_progress = Min(queue.in_flight, device->speed.depth);
 
-	row_set(row, "latency", Float8GetDatum((double) device->speed.latency / NS_PER_MS));
+	row_set_ms(row, "latency", true, device->speed.latency);
 	row_set(row, "queue_depth", Int32GetDatum(device->speed.depth));
 	row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
 	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));

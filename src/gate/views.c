@@ -3,11 +3,8 @@
  */
 #include "gate/gate.h"
 
-#include "catalog/pg_type_d.h"
 #include "storage/proclist.h"
 #include "storage/spin.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
@@ -93,10 +90,6 @@ put_handle(Row *row, HandleCopy *copy)
 {
 	PgAioHandle *ioh = &copy->handle;
 	const PgAioTargetData *target = &ioh->target_data;
-	Datum	   *waiters = palloc_array(Datum, Max(copy->nwaiters, 1));
-
-	for (int i = 0; i < copy->nwaiters; i++)
-		waiters[i] = Int32GetDatum(copy->waiters[i]);
 
 	row_set(row, "pid", Int32GetDatum(copy->pid));
 	row_set(row, "io_id", Int32GetDatum(copy->io_id));
@@ -115,13 +108,13 @@ put_handle(Row *row, HandleCopy *copy)
 	}
 	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
 	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
-	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(waiters, copy->nwaiters, INT4OID)));
+	row_set_ints(row, "waiters", copy->waiters, copy->nwaiters);
 	if (copy->io.phase == GATE_QUEUED && copy->io.effect.device_filter != 0 && copy->io.generation == ioh->generation)
 	{
 		row_set(row, "device", Int32GetDatum(copy->io.effect.device_filter));
 		/* without a time when its device has ended, or the server stops */
-		row_set_if(row, "service_time", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - copy->io.submitted) / NS_PER_MS));
-		row_set_if(row, "due_in", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - io_now()) / NS_PER_MS));
+		row_set_ms(row, "service_time", copy->io.due != 0, copy->io.due - copy->io.submitted);
+		row_set_ms(row, "due_in", copy->io.due != 0, copy->io.due - io_now());
 	}
 	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
 

@@ -78,12 +78,6 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
 }
 
-static double
-milliseconds(IoTime time)
-{
-	return (double) time / NS_PER_MS;
-}
-
 /*
  * Returns what pg_stat_activity calls backend_type.  Of a background worker
  * that has ended nothing more is known than that it was one.
@@ -108,7 +102,7 @@ add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
-	Datum		pids[TRACE_MAX_WAITS];
+	int			pids[TRACE_MAX_WAITS];
 	Datum		starts[TRACE_MAX_WAITS];
 	Datum		lengths[TRACE_MAX_WAITS];
 	bool		nulls[TRACE_MAX_WAITS];
@@ -119,15 +113,15 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	{
 		const TraceWait *wait = &record->waits[i];
 
-		pids[i] = Int32GetDatum(wait->pid);
+		pids[i] = wait->pid;
 		starts[i] = TimestampTzGetDatum(clock_offset + wait->start / 1000);
-		lengths[i] = Float8GetDatum(milliseconds(wait->length));
+		lengths[i] = Float8GetDatum((double) wait->length / NS_PER_MS);
 		nulls[i] = wait->length < 0;
 	}
 
 	row_set(row, "waits", Int32GetDatum(record->nwaits));
-	row_set(row, "wait_time", Float8GetDatum(milliseconds(record->wait_time)));
-	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
+	row_set_ms(row, "wait_time", true, record->wait_time);
+	row_set_ints(row, "waiters", pids, n);
 	row_set(row, "wait_starts", PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
 																FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 	row_set(row, "wait_times", PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
@@ -167,7 +161,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	add_time(row, "staged_at", record->staged, clock_offset);
 	add_time(row, "submitted_at", record->submitted, clock_offset);
 	add_time(row, "completed_at", record->completed, clock_offset);
-	row_set_if(row, "latency", completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
+	row_set_ms(row, "latency", completed, record->completed - record->submitted);
 	row_set_if(row, "in_progress", submitted, Int32GetDatum(record->in_progress));
 	row_set_if(row, "lookahead_distance", submitted, Int32GetDatum(record->lookahead));
 	row_set_if(row, "executed_by", completed && record->executor != 0, Int32GetDatum(record->executor));
