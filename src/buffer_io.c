@@ -81,15 +81,20 @@ unlock_table(StartedTable *table)
 		LWLockRelease(table->lock);
 }
 
-static void
-check_buffer_number(Buffer buffer)
+static Buffer
+buffer_arg(FunctionCallInfo fcinfo)
 {
+	Buffer		buffer = PG_GETARG_INT32(0);
+
+	require_superuser(fcinfo);
 	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("buffer number %d is out of range", buffer),
 				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
 						   NBuffers, NLocBuffer)));
+
+	return buffer;
 }
 
 static BufferTag
@@ -195,13 +200,13 @@ end_started(int pid, IoTime now)
 		if (io.buffer <= 0 || (pid != 0 && io.pid != pid))
 			continue;
 		if (io.limit > now)
-			next = Min(next, io.limit);
-		else
 		{
-			table->ios[i].buffer = InvalidBuffer;
-			end_io(io.buffer, BM_IO_ERROR, true);
+			next = Min(next, io.limit);
+			continue;
 		}
-		if (io.limit <= now && pid == 0)
+		table->ios[i].buffer = InvalidBuffer;
+		end_io(io.buffer, BM_IO_ERROR, true);
+		if (pid == 0)
 			ereport(LOG,
 					(errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
 					 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
@@ -229,6 +234,7 @@ static void
 add_entry(Buffer buffer, bool for_input)
 {
 	static bool registered = false;
+	StartedIO	entry = {buffer, for_input, MyProcPid, io_now() + filters_hold_timeout()};
 	StartedTable *table;
 	StartedIO  *io;
 
@@ -242,10 +248,7 @@ add_entry(Buffer buffer, bool for_input)
 	if (io == NULL)
 		io = find_entry(table, InvalidBuffer, 0);
 	if (io != NULL)
-		*io = (StartedIO)
-	{
-		.buffer = buffer,.for_input = for_input,.pid = MyProcPid,.limit = io_now() + filters_hold_timeout()
-	};
+		*io = entry;
 	unlock_table(table);
 	gate_wake_worker();
 
@@ -300,15 +303,11 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		wait = PG_GETARG_BOOL(2);
+	BufferTag	tag = require_block(buffer);
 	bool		is_ours;
-	BufferTag	tag;
-
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
-	tag = require_block(buffer);
 
 	/* others may wait for what we have staged while we wait for them */
 	if (wait)
@@ -362,7 +361,7 @@ write_ended(Buffer buffer, const BufferTag *tag)
 Datum
 buffer_call_terminate_io(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		succeed = PG_GETARG_BOOL(2);
 	bool		io_error = PG_GETARG_BOOL(3);
@@ -370,15 +369,10 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	PGIOAlignedBlock block;
 	BufferTag	tag;
 
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
 	require_started(buffer, for_input, false);
 	tag = require_block(buffer);
 
-	/*
-	 * a read's reference and end are not ours; shared buffers would have made
-	 * it wait
-	 */
+	/* a read's reference and end are not ours; shared buffers make it wait */
 	if (BufferIsLocal(buffer) && pgaio_wref_valid(&get_buffer_descriptor(buffer)->io_wref))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -406,15 +400,13 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 Datum
 buffer_call_read(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	BufferTag	tag;
 	Oid			relid;
 	Relation	rel;
 	PgAioHandle *ioh;
 	PgAioWaitRef iow;
 
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
 	require_started(buffer, true, false);
 	tag = require_block(buffer);
 	relid = BufferIsLocal(buffer) || tag.dbOid != MyDatabaseId || BufTagGetForkNum(&tag) != MAIN_FORKNUM ?

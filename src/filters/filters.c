@@ -22,9 +22,7 @@ static const char *const kind_names[] = {
 	[FILTER_REOPEN] = "reopen",
 };
 
-/*
- * Reads an optional number that is at least "minimum", or returns "missing".
- */
+/* Reads an optional number that is at least "minimum", or returns "missing". */
 static int64
 count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
 {
@@ -69,25 +67,22 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 Datum
 io_hold(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_HOLD);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_HOLD);
 
-	require_filter_kind(fcinfo, filter.kind);
 	filter_match_args(fcinfo, 0, 1, &filter);
 
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
 /*
- * Gives matching reads this result from now on: a number of bytes, if they
- * have read more (the rest is zeroed), or a negative errno.  Returns the
- * filter's number.
+ * Gives matching reads this result from now on: a number of bytes, if they have read
+ * more (the rest is zeroed), or a negative errno.  Returns the filter's number.
  */
 Datum
 io_fail(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_FAIL);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_FAIL);
 
-	require_filter_kind(fcinfo, filter.kind);
 	check_not_null("result", PG_ARGISNULL(1));
 	filter.has_result = true;
 	filter.result = PG_GETARG_INT32(1);
@@ -171,7 +166,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 				   Int64GetDatum(filter->longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
 		if (filter->kind == FILTER_DEVICE)
-			filters_handler()->show_device(filter, row);
+			filters_handler->show_device(filter, row);
 
 		row_put(row);
 	}

@@ -72,8 +72,7 @@ typedef struct FilterEffect
 	int32		result;
 	int			device_filter;
 	int			queue;			/* of the device */
-	IoTime		longest;		/* as of the hold, or else the device */
-	IoTime		patience;		/* likewise */
+	IoTime		patience;		/* as of the hold, or else the device */
 } FilterEffect;
 
 /* Why a matching read was not intercepted, or not held; the texts are in table.c. */
@@ -117,9 +116,8 @@ typedef struct FilterHandler
 } FilterHandler;
 
 /* table.c: for carriers, which name themselves once shared memory is set up */
+extern const FilterHandler *filters_handler;	/* NULL: there is no gate */
 extern LWLock *filters_lock(void);
-extern const FilterHandler *filters_handler(void);
-extern void filters_set_handler(const FilterHandler *gate);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
 extern bool filters_any(void);
@@ -132,7 +130,7 @@ extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found
 /* table.c: for SQL functions */
 extern Subsystem filters_subsystem;
 extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
-extern Filter filter_of_kind(FilterKind kind);
+extern Filter filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_put(Filter *filter);
 extern int	filters_end(FilterKind kind, int id, bool made_here);
 extern void filters_end_with_session(void);

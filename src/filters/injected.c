@@ -15,9 +15,9 @@ PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
 static Filter
-make_filter(FilterKind kind)
+make_filter(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	Filter		filter = filter_of_kind(kind);
+	Filter		filter = filter_of_kind(fcinfo, kind);
 
 	filter.holder = 0;
 
@@ -41,9 +41,7 @@ end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 Datum
 inj_io_completion_wait(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_COMPLETION_WAIT);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_COMPLETION_WAIT);
 
 	io_match_pid_arg(fcinfo, 0, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
@@ -60,16 +58,13 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
 }
 
 /*
- * Gives matching reads this result from now on: a number of bytes below what
- * was read (the rest is zeroed), or a negative errno.  NULL leaves the result
- * as it is.
+ * Gives matching reads this result from now on: a number of bytes below what was read
+ * (the rest is zeroed), or a negative errno.  NULL leaves the result as it is.
  */
 Datum
 inj_io_short_read_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_SHORT_READ);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_SHORT_READ);
 
 	io_match_pid_arg(fcinfo, 1, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
@@ -97,9 +92,7 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_REOPEN);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_REOPEN);
 
 	if (io_method != IOMETHOD_WORKER)
 		ereport(ERROR,

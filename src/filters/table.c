@@ -44,8 +44,7 @@ static FilterTable *table;
 static uint32 my_version;
 static Filter my_filters[MAX_FILTERS];
 
-/* the gate, if there is one */
-static const FilterHandler *handler;
+const FilterHandler *filters_handler;
 static FilterCarrier carriers[FILTER_KINDS];
 static const Unavailable *kinds_unavailable[FILTER_KINDS];
 
@@ -84,23 +83,13 @@ filters_init(void)
 	DefineCustomIntVariable("test_aio.hold_timeout",
 							"Longest time for which a read is held, or delayed by a device, or I/O on a buffer stays started.",
 							"After this time the read is performed, or the I/O ended; the server's log says so.  A filter or a device keeps the value that it was made with.",
-							&hold_timeout,
-							60000,
-							1,
-							INT_MAX,
-							PGC_SUSET,
-							GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&hold_timeout, 60000, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("test_aio.uninterruptible_timeout",
 							"Longest time for which a process that cannot be interrupted waits for a held or delayed read.",
 							"Such a process may have locked a page, so others wait for it that cannot be interrupted, either.  It then performs the read.",
-							&uninterruptible_timeout,
-							1000,
-							0,
-							INT_MAX,
-							PGC_SUSET,
-							GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&uninterruptible_timeout, 1000, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	subsystem_register(&filters_subsystem);
 }
@@ -115,18 +104,6 @@ LWLock *
 filters_lock(void)
 {
 	return table->lock;
-}
-
-void
-filters_set_handler(const FilterHandler *gate)
-{
-	handler = gate;
-}
-
-const FilterHandler *
-filters_handler(void)
-{
-	return handler;
 }
 
 void
@@ -162,15 +139,6 @@ filters_any(void)
 	return table != NULL && table->nfilters > 0;
 }
 
-static void
-renew_copy(void)
-{
-	LWLockAcquire(table->lock, LW_SHARED);
-	memcpy(my_filters, table->filters, sizeof(my_filters));
-	my_version = table->version;
-	LWLockRelease(table->lock);
-}
-
 /* Returns whether any filter is in force, of which this process then has a copy. */
 static bool
 look_at_filters(void)
@@ -178,7 +146,12 @@ look_at_filters(void)
 	if (!filters_any())
 		return false;
 	if (my_version != table->version)
-		renew_copy();
+	{
+		LWLockAcquire(table->lock, LW_SHARED);
+		memcpy(my_filters, table->filters, sizeof(my_filters));
+		my_version = table->version;
+		LWLockRelease(table->lock);
+	}
 	return true;
 }
 
@@ -207,6 +180,12 @@ filter_fires(const Filter *filter)
 	return true;
 }
 
+static bool
+is_made_here(const Filter *filter)
+{
+	return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
+}
+
 /*
  * Returns whether a synchronous read of the session that has made a filter could
  * be one that it needs to end the filter, such as of a catalog.
@@ -214,8 +193,7 @@ filter_fires(const Filter *filter)
 static bool
 may_serve_maker(const Filter *filter, bool synchronous)
 {
-	return synchronous && filter->kind != FILTER_DEVICE &&
-		filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp &&
+	return synchronous && filter->kind != FILTER_DEVICE && is_made_here(filter) &&
 		!filter->match.has_rel && filter->match.pid == 0;
 }
 
@@ -264,7 +242,6 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			effect->hold_filter = filter->id;
 			effect->injected = filter->kind == FILTER_COMPLETION_WAIT;
 			effect->holder = filter->holder;
-			effect->longest = filter->longest;
 			effect->patience = filter->patience;
 		}
 		else if (filter->kind == FILTER_REOPEN || filter->has_result)
@@ -379,32 +356,22 @@ static void
 announce_change(int exiting)
 {
 	ConditionVariableBroadcast(&table->changed);
-	if (handler != NULL)
-		handler->changed(exiting);
+	if (filters_handler != NULL)
+		filters_handler->changed(exiting);
 }
 
-/* Which filters are to end. */
-typedef enum FilterOwner
-{
-	OF_ANY_SESSION,
-	MADE_BY_THIS_SESSION,
-	HELD_BY_THIS_SESSION,
-} FilterOwner;
-
 static bool
-is_of(const Filter *filter, FilterOwner owner)
+is_held_here(const Filter *filter)
 {
-	if (owner == MADE_BY_THIS_SESSION)
-		return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
-	return owner == OF_ANY_SESSION || filter->holder == MyProcPid;
+	return filter->holder == MyProcPid;
 }
 
 /*
  * Ends the filters of a kind (FILTER_NONE: of every kind), with this number unless it
- * is 0.  Returns how many.
+ * is 0, for which a function says so unless it is NULL.  Returns how many.
  */
 static int
-end_filters(FilterKind kind, int id, FilterOwner owner)
+end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 {
 	int			ended = 0;
 
@@ -415,7 +382,7 @@ end_filters(FilterKind kind, int id, FilterOwner owner)
 
 		if (filter->kind == FILTER_NONE ||
 			(kind != FILTER_NONE && filter->kind != kind) ||
-			(id != 0 && filter->id != id) || !is_of(filter, owner))
+			(id != 0 && filter->id != id) || (ends != NULL && !ends(filter)))
 			continue;
 		filter->kind = FILTER_NONE;
 		table->nfilters--;
@@ -434,7 +401,7 @@ end_filters(FilterKind kind, int id, FilterOwner owner)
 int
 filters_end(FilterKind kind, int id, bool made_here)
 {
-	int			ended = end_filters(kind, id, made_here ? MADE_BY_THIS_SESSION : OF_ANY_SESSION);
+	int			ended = end_filters(kind, id, made_here ? is_made_here : NULL);
 
 	announce_change(0);
 
@@ -444,7 +411,7 @@ filters_end(FilterKind kind, int id, bool made_here)
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_filters(FILTER_NONE, 0, HELD_BY_THIS_SESSION);
+	(void) end_filters(FILTER_NONE, 0, is_held_here);
 	announce_change(MyProcPid);
 }
 
@@ -462,10 +429,15 @@ filters_end_with_session(void)
 	registered = true;
 }
 
-/* Returns a filter of this kind that matches all, of this session, with the settings of now. */
+/*
+ * Returns a filter of this kind that matches all, of this session, with the settings of
+ * now.  Raises an error unless the caller may make it and it can be carried out.
+ */
 Filter
-filter_of_kind(FilterKind kind)
+filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
+	require_filter_kind(fcinfo, kind);
+
 	return (Filter)
 	{
 		.kind = kind,
@@ -480,7 +452,10 @@ filter_of_kind(FilterKind kind)
 	};
 }
 
-/* Does a new filter take the place of this one?  There is one of each inj_ function, and one device for a relation. */
+/*
+ * Does a new filter take the place of this one?  There is one of each inj_ function, and
+ * one device for a relation.
+ */
 static bool
 is_replaced_by(const Filter *filter, const Filter *new_filter)
 {
@@ -532,7 +507,7 @@ filters_put(Filter *filter)
 	int			place;
 
 	if (filter->kind < FILTER_COMPLETION_WAIT)
-		handler->tell_unseen();
+		filters_handler->tell_unseen();
 	if (filter->holder != 0)
 		filters_end_with_session();
 

@@ -63,10 +63,8 @@ require_worker(void)
 Datum
 io_device(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_DEVICE);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_DEVICE);
 	DeviceSpeed *speed = &filter.speed;
-
-	require_filter_kind(fcinfo, filter.kind);
 
 	speed->latency = latency_arg(fcinfo, 1);
 	check_not_null("queue_depth and jitter", PG_ARGISNULL(2) || PG_ARGISNULL(3));
@@ -88,18 +86,14 @@ io_device(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
-/*
- * Ends devices; see filters_end_by_args().  Their reads are due at once.
- */
+/* Ends devices; see filters_end_by_args().  Their reads are due at once. */
 Datum
 io_device_end(PG_FUNCTION_ARGS)
 {
 	return filters_end_by_args(fcinfo, FILTER_DEVICE);
 }
 
-/*
- * FilterHandler.show: sets the columns about a device and its queue.
- */
+/* FilterHandler.show: sets the columns about a device and its queue. */
 void
 gate_show_device(const Filter *device, Row *row)
 {

@@ -1,10 +1,9 @@
 /*
- * The I/O gate: holds, fails and delays reads on servers as they are
- * packaged.
+ * The I/O gate: holds, fails and delays reads on servers as they are packaged.
  *
  * The gate intercepts reads between the AIO subsystem and the I/O method (see
- * aio/aio.h): those that a filter matches.  The method never sees them.  The
- * process that releases a read, or for which it is due, performs and completes it.
+ * aio/aio.h): those that a filter matches.  The method never sees them.  The process
+ * that releases a read, or for which it is due, performs and completes it.
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
@@ -185,10 +184,13 @@ extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation);
 extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 
-/* claim.c */
+/* hold.c */
+extern const FilterHandler gate_handler;
 extern void gate_start_hold(GateIo *io, const Filter *filter);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
+extern PgAioHandle *gate_claim_released(IoTime now);
+extern void gate_close(void);
 
 /* queue.c */
 extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device);
@@ -196,11 +198,6 @@ extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern bool gate_next_due(IoTime *due);
 extern PgAioHandle *gate_first_due(IoTime until);
 extern void gate_make_due(void);
-
-/* release.c */
-extern const FilterHandler gate_handler;
-extern PgAioHandle *gate_claim_released(IoTime now);
-extern void gate_close(void);
 
 /* devices.c */
 extern void gate_show_device(const Filter *device, Row *row);

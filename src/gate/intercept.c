@@ -19,9 +19,7 @@ static uint64 refused_generation;
 /* the batch that an intercepted synchronous read was staged in goes on */
 static bool batch_interrupted;
 
-/*
- * Returns why reads of this process may not be intercepted now, or BYPASS_NONE.
- */
+/* Returns why reads of this process may not be intercepted now, or BYPASS_NONE. */
 static FilterBypass
 reason_to_bypass(void)
 {
@@ -60,9 +58,7 @@ gate_has_delayed(PgAioHandle *ioh)
 	return effect->hold_filter != 0 || effect->device_filter != 0;
 }
 
-/*
- * IoInterceptor.intercept: returns whether to intercept this staged read.
- */
+/* IoInterceptor.intercept: returns whether to intercept this staged read. */
 bool
 gate_intercept(PgAioHandle *ioh)
 {
@@ -115,9 +111,7 @@ gate_intercept(PgAioHandle *ioh)
 	return true;
 }
 
-/*
- * Looks up which effects of a read are still in force.  The caller has the lock.
- */
+/* Looks up which effects of a read are still in force.  The caller has the lock. */
 static void
 renew_effect(PgAioHandle *ioh, GateIo *io, const Filter **hold, const Filter **device)
 {

@@ -31,10 +31,8 @@ schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 	IoTime		end;
 
 	for (int i = 1; i < speed->depth; i++)
-	{
 		if (queue->slot_free[i] < queue->slot_free[slot])
 			slot = i;
-	}
 
 	if (speed->jitter > 0)
 		deviation = speed->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);

@@ -61,7 +61,7 @@ begin(void)
 	bool		sees_none = io_method == IOMETHOD_SYNC && !gate_sees_synchronous;
 
 	io_set_interceptor(&interceptor);
-	filters_set_handler(&gate_handler);
+	filters_handler = &gate_handler;
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{
 		bool		injected = filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS;
@@ -80,20 +80,13 @@ define_settings(void)
 							 "Enables the I/O gate, which holds, fails and delays reads.",
 							 "If off, the library leaves all reads to the server's I/O method.  If try, the gate and the trace"
 							 " also work in a major version that test_aio does not know, if everything that can be checked is as expected.",
-							 &gate_mode,
-							 GATE_ON,
-							 gate_modes,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
+							 &gate_mode, GATE_ON, gate_modes,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("test_aio.reach_synchronous_reads",
 							 "Enables the I/O gate for synchronous reads, too.",
 							 "This changes a table of functions that the server means to be constant.",
-							 &reach_synchronous_reads,
-							 true,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
+							 &reach_synchronous_reads, true,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
 void

@@ -73,18 +73,14 @@ gate_wake_worker(void)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
 }
 
-/*
- * Wakeups are no longer held: everybody goes on.  The caller has the lock.
- */
+/* Wakeups are no longer held: everybody goes on.  The caller has the lock. */
 void
 gate_release_wakeups(void)
 {
 	gate->wakeups_holder = 0;
 	for (int i = 0; i < gate->nwakeups; i++)
-	{
 		if (gate->wakeups[i].held)
 			SetLatch(&GetPGProcByNumber(i)->procLatch);
-	}
 }
 
 /*

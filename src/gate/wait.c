@@ -63,9 +63,7 @@ look_again(Wait *wait, const GateIo *io)
 		wait->until = Min(wait->until, wait->began + io->effect.patience);
 }
 
-/*
- * Decides what a process that waits for a held read does next.
- */
+/* Decides what a process that waits for a held read does next. */
 static WaitAction
 look_at_held(Wait *wait, GateIo *io, IoTime now)
 {

@@ -137,15 +137,14 @@ gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 Datum
 io_hold_wakeups(PG_FUNCTION_ARGS)
 {
-	Filter		settings = filter_of_kind(FILTER_HOLD);
+	Filter		settings;
 	bool		on;
 	bool		was_on;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-
 	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
-
+	settings = filter_of_kind(fcinfo, FILTER_HOLD);
 	if (on)
 		filters_end_with_session();
 
@@ -172,7 +171,6 @@ io_wake(PG_FUNCTION_ARGS)
 	bool		found = false;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-
 	check_not_null("pid", PG_ARGISNULL(0));
 	pid = PG_GETARG_INT32(0);
 

@@ -50,9 +50,7 @@ gate_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/*
- * Returns when there is something to do.  The caller has the lock.
- */
+/* Returns when there is something to do.  The caller has the lock. */
 static IoTime
 next_event(void)
 {
@@ -163,9 +161,7 @@ arm_timer(int timer pg_attribute_unused(), IoTime when pg_attribute_unused())
 #endif
 }
 
-/*
- * Learns from how late we were woken: up at once, down slowly.
- */
+/* Learns from how late we were woken: up at once, down slowly. */
 static void
 adjust_lead(IoTime late)
 {

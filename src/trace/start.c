@@ -24,9 +24,7 @@ static const IoListener listener = {
 	.completion_ends = trace_completion_ends,
 };
 
-/*
- * Subsystem.begin: has the I/O methods tell the trace what happens to each read.
- */
+/* Subsystem.begin: has the I/O methods tell the trace what happens to each read. */
 static void
 begin(void)
 {
@@ -53,13 +51,8 @@ trace_init(void)
 	DefineCustomIntVariable("test_aio.trace_size",
 							"Number of reads that the I/O trace has room for.",
 							"Zero disables the trace.",
-							&trace_size,
-							16384,
-							0,
-							MAX_TRACE_SIZE,
-							PGC_POSTMASTER,
-							0,
-							NULL, NULL, NULL);
+							&trace_size, 16384, 0, MAX_TRACE_SIZE,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	if (trace_size == 0)
 	{
 		reason = "\"test_aio.trace_size\" is 0";
@@ -117,8 +110,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 }
 
 /*
- * Records no more reads.  Reads that have a record already go on to add to
- * it.
+ * Records no more reads.  Reads that have a record already go on to add to it.
  */
 Datum
 io_trace_stop(PG_FUNCTION_ARGS)
