@@ -56,11 +56,10 @@ grow_rel(PG_FUNCTION_ARGS)
 }
 
 /*
- * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed,
- * with an impossible header, with a wrong checksum, or merely with the right
- * one (PageSetChecksum).  A copy in the buffer pool is written before if it is
- * dirty, and dropped.  The change is not WAL-logged, and stays when the
- * transaction aborts.
+ * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed, with an
+ * impossible header, with a wrong checksum, or merely with the right one
+ * (PageSetChecksum).  A copy in the buffer pool is written before if it is dirty, and
+ * dropped.  The change is not WAL-logged, and stays when the transaction aborts.
  */
 Datum
 modify_rel_block(PG_FUNCTION_ARGS)

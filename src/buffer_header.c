@@ -7,9 +7,7 @@
  */
 #include "test_aio.h"
 
-/*
- * Returns the descriptor of a buffer in either pool.
- */
+/* Returns the descriptor of a buffer in either pool. */
 BufferDesc *
 get_buffer_descriptor(Buffer buffer)
 {
@@ -94,9 +92,7 @@ unset_buffer_valid(Buffer buffer)
 	return is_ours;
 }
 
-/*
- * Marks a valid shared buffer as one whose read has failed.
- */
+/* Marks a valid shared buffer as one whose read has failed. */
 void
 mark_buffer_failed(BufferDesc *desc)
 {

@@ -119,9 +119,8 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 }
 
 /*
- * Removes a block from a local buffer, writing it first if it is dirty.  Only
- * this session has pins on the buffer, so none of them goes away while it
- * waits.
+ * Removes a block from a local buffer, writing it first if it is dirty.  Only this
+ * session has pins on the buffer, so none of them goes away while it waits.
  */
 static Eviction
 evict_local_buffer(BufferDesc *desc)
@@ -212,9 +211,7 @@ lookup_buffer(Relation rel, const BufferTag *tag)
 		lookup_local_buffer(tag) : lookup_shared_buffer(tag);
 }
 
-/*
- * Removes one block from the buffer pool, writing it first if it is dirty.
- */
+/* Removes one block from the buffer pool, writing it first if it is dirty. */
 static Eviction
 evict_block(Relation rel, const BufferTag *tag)
 {

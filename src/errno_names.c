@@ -35,10 +35,8 @@ errno_from_string(PG_FUNCTION_ARGS)
 	require_superuser(fcinfo);
 
 	for (size_t i = 0; i < lengthof(errno_names); i++)
-	{
 		if (strcmp(errno_names[i].name, name) == 0)
 			PG_RETURN_INT32(errno_names[i].number);
-	}
 
 	initStringInfo(&known);
 	for (size_t i = 0; i < lengthof(errno_names); i++)

@@ -1,13 +1,12 @@
 /*
- * Carries out the filters of the inj_ functions at the server's injection
- * points, where the gate does not.
+ * Carries out the filters of the inj_ functions at the server's injection points,
+ * where the gate does not.
  *
- * The injection points see the completion of every I/O, synchronous ones
- * included, but only a server built with --enable-injection-points has them.
- * The process that completes a read looks at the filters: an I/O worker, the
- * issuing backend, or with io_uring the process that finds the completion in the
- * ring.  That happens in a critical section, where nothing may be allocated and
- * no error raised.
+ * The injection points see the completion of every I/O, synchronous ones included,
+ * but only a server built with --enable-injection-points has them.  The process that
+ * completes a read looks at the filters: an I/O worker, the issuing backend, or with
+ * io_uring the process that finds the completion in the ring.  That happens in a
+ * critical section, where nothing may be allocated and no error raised.
  */
 #include "test_aio.h"
 
@@ -74,9 +73,7 @@ hold_completion(PgAioHandle *ioh)
 	ConditionVariableCancelSleep();
 }
 
-/*
- * Replaces the result of a read by the one that a filter has chosen.
- */
+/* Replaces the result of a read by the one that a filter has chosen. */
 static void
 falsify_result(PgAioHandle *ioh)
 {
@@ -149,11 +146,9 @@ get_library_name(char *name, size_t size)
 	else
 	{
 		for (const char *p = pkglibdir; *p != '\0'; p++)
-		{
 			if (*p == '/')
-				appendStringInfoString(&path, path.len == 0 ? ".." : "/..");
-		}
-		appendStringInfoString(&path, library);
+				appendStringInfoString(&path, "../");
+		appendStringInfoString(&path, library + 1);
 	}
 
 	return strlcpy(name, path.data, size) < size;
@@ -202,9 +197,7 @@ attach_injection_points(void)
 
 #endif							/* USE_INJECTION_POINTS */
 
-/*
- * Subsystem.begin: attaches to the injection points, if the server has them.
- */
+/* Subsystem.begin: attaches to the injection points, if the server has them. */
 static void
 begin(void)
 {

@@ -331,9 +331,7 @@ end_range(RangeRead *range, bool wait, Row *row)
 	relation_close(range->rel, AccessShareLock);
 }
 
-/*
- * Reads a range of blocks; one row is one operation.
- */
+/* Reads a range of blocks; one row is one operation. */
 static Datum
 read_range(FunctionCallInfo fcinfo, bool wait)
 {

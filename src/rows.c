@@ -29,9 +29,7 @@ row_clear(Row *row)
 	memset(row->nulls, true, row->desc->natts * sizeof(bool));
 }
 
-/*
- * Begins the rows of the calling function: of a set, or the only one.
- */
+/* Begins the rows of the calling function: of a set, or the only one. */
 Row *
 row_begin(FunctionCallInfo fcinfo)
 {
@@ -110,9 +108,7 @@ row_set_file(Row *row, bool known, const RelFileLocator *rlocator)
 	row_set_if(row, "relfilenode", known, ObjectIdGetDatum(rlocator->relNumber));
 }
 
-/*
- * Adds the row to the set, and begins the next one.
- */
+/* Adds the row to the set, and begins the next one. */
 void
 row_put(Row *row)
 {

@@ -78,9 +78,7 @@ blocks_arg(FunctionCallInfo fcinfo, int arg, Relation rel, ForkNumber forknum)
 	return blocks;
 }
 
-/*
- * The byte at this offset of the data of the present run's block at this position.
- */
+/* The byte at this offset of the data of the present run's block at this position. */
 static inline char
 data_byte(const Walk *walk, int position, int offset)
 {
@@ -192,9 +190,7 @@ walk_on(Walk *walk, ReadStream *stream)
 	return buffer;
 }
 
-/*
- * Ends the stream.  Raises an error if it goes on after the last block.
- */
+/* Ends the stream.  Raises an error if it goes on after the last block. */
 static void
 end_walk(Walk *walk, ReadStream *stream, bool early)
 {
@@ -279,9 +275,7 @@ fork_arg(FunctionCallInfo fcinfo, int arg, Relation rel)
 	return forknum;
 }
 
-/*
- * Returns the ring of buffers for a context of pg_stat_io, NULL for "normal".
- */
+/* Returns the ring of buffers for a context of pg_stat_io, NULL for "normal". */
 static BufferAccessStrategy
 strategy_arg(FunctionCallInfo fcinfo, int context_arg, int size_arg)
 {

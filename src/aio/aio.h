@@ -11,9 +11,7 @@
 
 /* match.c: which reads a filter, a device or a trace concerns */
 
-/*
- * Begin with io_match_all(): for fork and temp_owner, zero does not match all.
- */
+/* Begin with io_match_all(): for fork and temp_owner, zero does not match all. */
 typedef struct IoMatch
 {
 	bool		has_rel;
@@ -78,9 +76,7 @@ typedef struct IoWait
 	int			place;
 } IoWait;
 
-/*
- * Is told what happens to reads.  It allocates nothing and raises no error.
- */
+/* Is told what happens to reads.  It allocates nothing and raises no error. */
 typedef struct IoListener
 {
 	/* this process has staged a read; a synchronous one is executed next */

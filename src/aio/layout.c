@@ -25,9 +25,7 @@ const char *const io_compile_anew_hint = "Compile test_aio anew with this server
 /* how many handles shared memory has been requested for */
 static uint32 expected_handles;
 
-/*
- * Returns the server's version as it is shown to users, for example "19rc1".
- */
+/* Returns the server's version as it is shown to users, for example "19rc1". */
 const char *
 io_server_version(void)
 {
@@ -118,8 +116,7 @@ is_servers_function(void *function)
 }
 
 /*
- * Returns whether a variable of the server's is as large as its declaration
- * says.
+ * Returns whether a variable of the server's is as large as its declaration says.
  */
 static bool
 has_size(const void *variable, size_t size)
@@ -145,9 +142,7 @@ has_known_layout(void)
 		 is_servers_function((void *) ops->needs_synchronous_execution));
 }
 
-/*
- * Returns whether a version is a release, not a beta or the like.
- */
+/* Returns whether a version is a release, not a beta or the like. */
 static bool
 is_release(const char *version)
 {
@@ -212,8 +207,7 @@ unknown_server(const char **hint)
 #endif							/* IO_METHOD_CAN_BE_CHECKED */
 
 /*
- * Returns why the table cannot be put into this server, and what mends that; or
- * NULL.
+ * Returns why the table cannot be put into this server, and what mends that; or NULL.
  */
 const char *
 io_method_unavailable(const char **hint)

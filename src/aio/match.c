@@ -12,9 +12,7 @@ io_is_read(PgAioHandle *ioh)
 	return ioh->op == PGAIO_OP_READV && ioh->target == PGAIO_TID_SMGR;
 }
 
-/*
- * Returns whether a read of a relation's blocks matches.  Allocates nothing.
- */
+/* Returns whether a read of a relation's blocks matches.  Allocates nothing. */
 bool
 io_matches(const IoMatch *match, PgAioHandle *ioh)
 {
@@ -46,9 +44,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	return true;
 }
 
-/*
- * Returns whether two matches name the same relation, or both name none.
- */
+/* Returns whether two matches name the same relation, or both name none. */
 bool
 io_match_is_same(const IoMatch *a, const IoMatch *b)
 {
@@ -85,9 +81,7 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 	return match;
 }
 
-/*
- * Reads the process id of the backend that issues the reads.
- */
+/* Reads the process id of the backend that issues the reads. */
 void
 io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 {

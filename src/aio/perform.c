@@ -15,9 +15,7 @@
 
 bool		io_acts_as_worker = false;
 
-/*
- * Zeroes what lies beyond the first "length" bytes of a read.
- */
+/* Zeroes what lies beyond the first "length" bytes of a read. */
 void
 io_zero_rest(PgAioHandle *ioh, size_t length)
 {
@@ -42,9 +40,7 @@ check_io_result(int32 result)
 				 errdetail("The smallest errno is %d.", -MAX_ERRNO)));
 }
 
-/*
- * Copies what io_log_hold_expired() needs to know of a read.
- */
+/* Copies what io_log_hold_expired() needs to know of a read. */
 void
 io_describe(PgAioHandle *ioh, IoDescription *description)
 {

@@ -42,9 +42,8 @@ is_same_fork(const PgAioTargetData *a, const PgAioTargetData *b)
 }
 
 /*
- * Returns the number of blocks of a fork that this process has submitted
- * reads for and not yet looked at: their handles are in the list for that
- * long.
+ * Returns the number of blocks of a fork that this process has submitted reads for
+ * and not yet looked at: their handles are in the list for that long.
  */
 static int
 blocks_ahead(const PgAioTargetData *target)
@@ -64,9 +63,8 @@ blocks_ahead(const PgAioTargetData *target)
 }
 
 /*
- * IoListener.staged: begins a record if the read is to be traced.  A
- * synchronous read is executed right away, and neither submitted nor waited
- * for.
+ * IoListener.staged: begins a record if the read is to be traced.  A synchronous read
+ * is executed right away, and neither submitted nor waited for.
  */
 void
 trace_staged(PgAioHandle *ioh, bool synchronous)
@@ -129,10 +127,8 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 			target = &ioh->target_data;
 			ahead = blocks_ahead(target);
 			for (int j = 0; j < i; j++)
-			{
 				if (is_same_fork(target, &staged_ios[j]->target_data))
 					ahead += staged_ios[j]->target_data.smgr.nblocks;
-			}
 		}
 		ahead += ioh->target_data.smgr.nblocks;
 

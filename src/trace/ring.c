@@ -20,9 +20,7 @@ trace_shmem_size(uint32 nhandles)
 	return add_size(size, mul_size(trace_size, sizeof(TraceRecord)));
 }
 
-/*
- * Prepares the shared memory of the trace, as "trace" says where it is.
- */
+/* Prepares the shared memory of the trace, as "trace" says where it is. */
 void
 trace_init_ring(uint32 nhandles, LWLock *lock)
 {
@@ -90,9 +88,7 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 	return NULL;
 }
 
-/*
- * Locks the record with this number, or returns NULL if there is none any more.
- */
+/* Locks the record with this number, or returns NULL if there is none any more. */
 TraceRecord *
 trace_lock(uint64 seq)
 {
@@ -106,9 +102,7 @@ trace_lock(uint64 seq)
 	return NULL;
 }
 
-/*
- * Copies the record with this number.  Returns false if there is none any more.
- */
+/* Copies the record with this number.  Returns false if there is none any more. */
 bool
 trace_read(uint64 seq, TraceRecord *copy)
 {
@@ -123,9 +117,8 @@ trace_read(uint64 seq, TraceRecord *copy)
 }
 
 /*
- * Returns the range of the numbers of records that exist.  Some of the
- * records may be overwritten before they are read.  Gets the time of day where IoTime
- * is 0, too.
+ * Returns the range of the numbers of records that exist.  Some of the records may be
+ * overwritten before they are read.  Gets the time of day where IoTime is 0, too.
  */
 void
 trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset)

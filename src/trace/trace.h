@@ -33,9 +33,7 @@ typedef struct TraceWait
 	IoTime		length;			/* < 0: not over, or ended by an error */
 } TraceWait;
 
-/*
- * What every read writes to comes first, to keep that in few cache lines.
- */
+/* What every read writes to comes first, to keep that in few cache lines. */
 typedef struct TraceRecord
 {
 	slock_t		mutex;
@@ -73,9 +71,7 @@ typedef struct TraceRecord
 /* the bytes that are set when a record begins: all before the waits */
 #define TRACE_RECORD_HEAD	offsetof(TraceRecord, waits)
 
-/*
- * "next" is written to by every read, the rest hardly ever.
- */
+/* "next" is written to by every read, the rest hardly ever. */
 typedef struct TraceRing
 {
 	pg_atomic_uint64 next;		/* number of the next record, from 1 */

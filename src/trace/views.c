@@ -27,9 +27,7 @@ static const char *const state_names[] = {
 	[TRACE_COMPLETED] = "COMPLETED",
 };
 
-/*
- * Returns the temporary relation, of any session, that has this file.
- */
+/* Returns the temporary relation, of any session, that has this file. */
 static Oid
 temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 {
@@ -96,9 +94,7 @@ add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 	row_set_if(row, column, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }
 
-/*
- * Adds the columns about waits: the processes, the beginnings, the lengths.
- */
+/* Adds the columns about waits: the processes, the beginnings, the lengths. */
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
