@@ -187,8 +187,8 @@ end_io(Buffer buffer, BufferState set, bool release_aio)
  * Ends what a session, or with 0 any session, has started on shared buffers and has not
  * ended by this time.  Returns when to look again.
  */
-static IoTime
-end_started(int pid, IoTime now)
+IoTime
+buffer_io_end(int pid, IoTime now)
 {
 	StartedTable *table = lock_table(1);
 	IoTime		next = IO_TIME_NEVER;
@@ -216,17 +216,10 @@ end_started(int pid, IoTime now)
 	return next;
 }
 
-/* Ends, in the gate's worker, what was started for too long.  Returns when to look again. */
-IoTime
-end_overdue_buffer_io(IoTime now)
-{
-	return shared_table != NULL ? end_started(0, now) : IO_TIME_NEVER;
-}
-
 static void
 end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_started(MyProcPid, IO_TIME_NEVER);
+	(void) buffer_io_end(MyProcPid, IO_TIME_NEVER);
 }
 
 /* Makes an entry for I/O that this session has started, or ends the I/O if there is no room. */

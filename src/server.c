@@ -25,6 +25,24 @@ library_path(void)
 }
 
 /*
+ * Reads a small file, as a string.  Returns false if there is none.  Allocates nothing.
+ */
+bool
+read_small_file(const char *path, char *contents, size_t size)
+{
+	int			fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t		length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, contents, size - 1);
+	close(fd);
+	contents[Max(length, 0)] = '\0';
+
+	return true;
+}
+
+/*
  * Returns whether the postmaster has begun to stop the server.  It says so in
  * its pid file.  Called in critical sections too, so this allocates nothing.
  */
@@ -33,15 +51,10 @@ server_is_stopping(void)
 {
 	char		contents[3 * MAXPGPATH];	/* two of its lines are paths */
 	const char *line = contents;
-	ssize_t		length;
-	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);
 
 	/* it goes away with the postmaster */
-	if (fd < 0)
+	if (!read_small_file("postmaster.pid", contents, sizeof(contents)))
 		return errno == ENOENT;
-	length = read(fd, contents, sizeof(contents) - 1);
-	close(fd);
-	contents[Max(length, 0)] = '\0';
 
 	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
 	{

@@ -7,9 +7,6 @@
  */
 #include "test_aio.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(io_settle);
@@ -31,18 +28,12 @@ switches_of_sleeper(int pid)
 {
 	char		path[64];
 	char		status[4096];
-	ssize_t		length;
 	const char *voluntary;
 	const char *involuntary;
-	int			fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (!read_small_file(path, status, sizeof(status)))
 		return -1;
-	length = read(fd, status, sizeof(status) - 1);
-	close(fd);
-	status[Max(length, 0)] = '\0';
 
 	voluntary = strstr(status, "\nvoluntary_ctxt_switches:\t");
 	involuntary = strstr(status, "\nnonvoluntary_ctxt_switches:\t");

@@ -21,6 +21,7 @@
 /* server.c: the library and the server around it */
 extern const char *library_path(void);
 extern bool server_is_stopping(void);
+extern bool read_small_file(const char *path, char *contents, size_t size);
 
 /* arguments.c: who may call, the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
@@ -60,7 +61,7 @@ extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
 /* buffer_io.c: buffer I/O that sessions have started by SQL */
 extern bool buffer_io_is_ours(Buffer buffer);
-extern IoTime end_overdue_buffer_io(IoTime now);
+extern IoTime buffer_io_end(int pid, IoTime now);
 
 /* reads.c: reads that are built by hand */
 extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,

@@ -113,10 +113,9 @@ extern uint32 io_expected_handles(void);
 
 /* in the postmaster: once shared memory is set up */
 extern const char *io_handles_unavailable(void);
-extern void io_set_interceptor(const IoInterceptor *interceptor);
-extern void io_set_listener(const IoListener *listener);
+extern void io_install(const IoInterceptor *interceptor, const IoListener *listener);
 
-extern bool io_is_intercepted(PgAioHandle *ioh);
+extern bool io_is_intercepted(PgAioHandle *ioh, uint64 generation);
 extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
 
 /*

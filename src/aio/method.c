@@ -17,16 +17,15 @@ const IoListener *io_listener;
 static IoMethodOps our_ops;
 
 bool
-io_is_intercepted(PgAioHandle *ioh)
+io_is_intercepted(PgAioHandle *ioh, uint64 generation)
 {
-	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, ioh->generation);
+	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation);
 }
 
 bool
 io_is_delayed(PgAioHandle *ioh, uint64 generation)
 {
-	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation) &&
-		io_interceptor->has_delayed(ioh);
+	return io_is_intercepted(ioh, generation) && io_interceptor->has_delayed(ioh);
 }
 
 static bool
@@ -72,7 +71,7 @@ wait_for_method(PgAioHandle *ioh, uint64 generation)
 static void
 wait_for_read(PgAioHandle *ioh, uint64 generation)
 {
-	if (io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation))
+	if (io_is_intercepted(ioh, generation))
 		io_interceptor->wait(ioh, generation);
 	else if (io_server_ops->wait_one != NULL)
 		io_server_ops->wait_one(ioh, generation);
@@ -85,8 +84,7 @@ static void
 wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
 	IoWait		wait;
-	bool		is_told = io_listener != NULL &&
-		io_listener->wait_begins(ioh, ref_generation, &wait);
+	bool		is_told = io_listener != NULL && io_listener->wait_begins(ioh, ref_generation, &wait);
 
 	wait_for_read(ioh, ref_generation);
 	if (is_told)
@@ -97,21 +95,23 @@ wait_one(PgAioHandle *ioh, uint64 ref_generation)
 static void
 check_one(PgAioHandle *ioh, uint64 ref_generation)
 {
-	bool		intercepted = io_interceptor != NULL &&
-		io_interceptor->has_intercepted(ioh, ref_generation);
-
-	if (io_server_ops->check_one != NULL && !intercepted)
+	if (io_server_ops->check_one != NULL && !io_is_intercepted(ioh, ref_generation))
 		io_server_ops->check_one(ioh, ref_generation);
 }
 #endif
 
 /*
- * Installs our table of functions instead of the server's.  Our table begins as a
- * copy: shared memory callbacks and properties stay what they are.
+ * Has an interceptor or a listener (NULL: as before) take part.  Installs our table of
+ * functions, which begins as a copy of the server's: shared memory callbacks and
+ * properties stay what they are.
  */
-static void
-install(void)
+void
+io_install(const IoInterceptor *interceptor, const IoListener *listener)
 {
+	if (interceptor != NULL)
+		io_interceptor = interceptor;
+	if (listener != NULL)
+		io_listener = listener;
 	if (io_server_ops != NULL)
 		return;
 
@@ -132,18 +132,4 @@ install(void)
 				(errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
 						io_server_version(), PG_TEST_AIO_LAST_KNOWN),
 				 errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected.")));
-}
-
-void
-io_set_interceptor(const IoInterceptor *interceptor)
-{
-	io_interceptor = interceptor;
-	install();
-}
-
-void
-io_set_listener(const IoListener *listener)
-{
-	io_listener = listener;
-	install();
 }

@@ -136,7 +136,6 @@ extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
 extern void gate_release_wakeups(void);
-extern void gate_tell_unseen(void);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)

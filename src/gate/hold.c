@@ -143,8 +143,24 @@ filters_changed(int exiting)
 		perform_released();
 }
 
+/*
+ * FilterHandler.tell_unseen: tells the user which reads pass the filter that he makes.
+ */
+static void
+tell_unseen(void)
+{
+	if (gate_sees_synchronous)
+		return;
+	ereport(NOTICE,
+			(errmsg("the I/O gate does not see synchronous reads on this server"),
+			 io_method == IOMETHOD_SYNC ?
+			 errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
+			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
+			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
+}
+
 const FilterHandler gate_handler = {
-	.tell_unseen = gate_tell_unseen,
+	.tell_unseen = tell_unseen,
 	.show_device = gate_show_device,
 	.changed = filters_changed,
 };

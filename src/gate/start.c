@@ -60,7 +60,7 @@ begin(void)
 	};
 	bool		sees_none = io_method == IOMETHOD_SYNC && !gate_sees_synchronous;
 
-	io_set_interceptor(&interceptor);
+	io_install(&interceptor, NULL);
 	filters_handler = &gate_handler;
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{

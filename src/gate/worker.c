@@ -298,7 +298,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 		if (ShutdownRequestPending && may_end())
 			break;
 
-		started_until = end_overdue_buffer_io(io_now());
+		started_until = buffer_io_end(0, io_now());
 		while ((ioh = gate_claim_released(io_now())) != NULL)
 			gate_complete(ioh, 0);
 		if (complete_due(&next))

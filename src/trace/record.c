@@ -15,22 +15,18 @@ static int	nstaged;
 static uint32 my_filter;
 static IoMatch my_match;
 
-static void
-refresh_filter(void)
-{
-	LWLockAcquire(trace->lock, LW_SHARED);
-	my_match = trace->match;
-	my_filter = trace->filter;
-	LWLockRelease(trace->lock);
-}
-
 static bool
 is_asked_for(PgAioHandle *ioh)
 {
 	if (!io_is_read(ioh))
 		return false;
 	if (my_filter != trace->filter)
-		refresh_filter();
+	{
+		LWLockAcquire(trace->lock, LW_SHARED);
+		my_match = trace->match;
+		my_filter = trace->filter;
+		LWLockRelease(trace->lock);
+	}
 	return my_filter != 0 && io_matches(&my_match, ioh);
 }
 
@@ -204,7 +200,7 @@ executor_of(PgAioHandle *ioh)
 #ifdef IOMETHOD_IO_URING_ENABLED
 	if (io_method == IOMETHOD_IO_URING &&
 		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
-		!io_is_intercepted(ioh))
+		!io_is_intercepted(ioh, ioh->generation))
 		return 0;
 #endif
 	return MyProcPid;

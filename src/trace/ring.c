@@ -42,6 +42,12 @@ trace_init_ring(uint32 nhandles, LWLock *lock)
 		SpinLockInit(&trace->records[i].mutex);
 }
 
+static TraceRecord *
+slot(uint64 seq)
+{
+	return &trace->records[seq % trace->nrecords];
+}
+
 /*
  * Begins a record about a read that this process has just staged: "head" is
  * what it is to begin with.  A process that completes or
@@ -51,7 +57,7 @@ void
 trace_begin(PgAioHandle *ioh, TraceRecord *head)
 {
 	uint64		seq = pg_atomic_fetch_add_u64(&trace->next, 1);
-	TraceRecord *record = trace_slot(seq);
+	TraceRecord *record = slot(seq);
 	const size_t begin = offsetof(TraceRecord, flags);
 
 	head->seq = seq;
@@ -72,14 +78,13 @@ TraceRecord *
 trace_lock_io(PgAioHandle *ioh, uint64 generation)
 {
 	uint32		io = ioh - pgaio_ctl->io_handles;
-	uint64		seq;
-	TraceRecord *record;
+	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
+	TraceRecord *record = slot(seq);
 
-	if (!trace_may_have(ioh, generation))
+	/* without the record's lock, which is enough for handles that are not traced */
+	if (seq == 0 || record->generation != generation || record->io != io)
 		return NULL;
 
-	seq = pg_atomic_read_u64(&trace->seqs[io]);
-	record = trace_slot(seq);
 	SpinLockAcquire(&record->mutex);
 	if (record->seq == seq && record->generation == generation && record->io == io)
 		return record;
@@ -92,7 +97,7 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 TraceRecord *
 trace_lock(uint64 seq)
 {
-	TraceRecord *record = trace_slot(seq);
+	TraceRecord *record = slot(seq);
 
 	SpinLockAcquire(&record->mutex);
 	if (record->seq == seq)

@@ -28,7 +28,7 @@ static const IoListener listener = {
 static void
 begin(void)
 {
-	io_set_listener(&listener);
+	io_install(NULL, &listener);
 }
 
 Subsystem	trace_subsystem = {

@@ -108,31 +108,6 @@ extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern bool trace_read(uint64 seq, TraceRecord *copy);
 extern void trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset);
 
-static inline TraceRecord *
-trace_slot(uint64 seq)
-{
-	return &trace->records[seq % trace->nrecords];
-}
-
-/*
- * Returns whether there is a record about this use of a handle.  Looks
- * without the record's lock, which is enough for handles that are not traced;
- * the record may be overwritten at any time.
- */
-static inline bool
-trace_may_have(PgAioHandle *ioh, uint64 generation)
-{
-	uint32		io = ioh - pgaio_ctl->io_handles;
-	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
-	const TraceRecord *record;
-
-	if (seq == 0)
-		return false;
-	record = trace_slot(seq);
-
-	return record->generation == generation && record->io == io;
-}
-
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
