@@ -88,11 +88,10 @@ buffer_arg(FunctionCallInfo fcinfo)
 
 	require_superuser(fcinfo);
 	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("buffer number %d is out of range", buffer),
-				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
-						   NBuffers, NLocBuffer)));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("buffer number %d is out of range", buffer),
+				errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
+						  NBuffers, NLocBuffer));
 
 	return buffer;
 }
@@ -103,10 +102,9 @@ require_block(Buffer buffer)
 	BufferTag	tag;
 
 	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d holds no block", buffer),
-				 errhint("Use a number returned by buffer_create_toy().")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("buffer %d holds no block", buffer),
+				errhint("Use a number returned by buffer_create_toy()."));
 
 	return tag;
 }
@@ -153,15 +151,13 @@ require_started(Buffer buffer, bool for_input, bool take)
 	unlock_table(table);
 
 	if (found.buffer == InvalidBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no I/O on buffer %d has been started by this session", buffer),
-				 errhint("Start it with buffer_call_start_io().")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no I/O on buffer %d has been started by this session", buffer),
+				errhint("Start it with buffer_call_start_io()."));
 	if (found.for_input != for_input)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("I/O on buffer %d has been started for %s",
-						buffer, found.for_input ? "input" : "output")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("I/O on buffer %d has been started for %s",
+					   buffer, found.for_input ? "input" : "output"));
 }
 
 /* Ends I/O whose entry this process has taken, or not made. */
@@ -208,8 +204,8 @@ buffer_io_end(int pid, IoTime now)
 		end_io(io.buffer, BM_IO_ERROR, true);
 		if (pid == 0)
 			ereport(LOG,
-					(errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
-					 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
+					errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
+					errdetail("It has been ended, after \"test_aio.hold_timeout\"."));
 	}
 	unlock_table(table);
 
@@ -248,10 +244,9 @@ add_entry(Buffer buffer, bool for_input)
 	if (io != NULL)
 		return;
 	end_io(buffer, 0, !BufferIsLocal(buffer));
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("there are too many buffer I/Os already"),
-			 errdetail("At most %d can be started at once.", MAX_STARTED)));
+	ereport(ERROR, errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			errmsg("there are too many buffer I/Os already"),
+			errdetail("At most %d can be started at once.", MAX_STARTED));
 }
 
 static void
@@ -268,9 +263,8 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
 	if (!refer_to_buffer(get_buffer_descriptor(buffer), tag))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d has been given to another block", buffer)));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("buffer %d has been given to another block", buffer));
 	PG_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
 	{
 		is_ours = start_buffer_io(buffer, for_input, wait);
@@ -326,9 +320,8 @@ read_started(Buffer buffer, const BufferTag *tag, char *page)
 	smgrread(smgropen(BufTagGetRelFileLocator(tag), backend), BufTagGetForkNum(tag),
 			 tag->blockNum, page);
 	if (!PageIsVerified(page, tag->blockNum, 0, &checksum_failure))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("invalid page in block %u of the relation of buffer %d", tag->blockNum, buffer)));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("invalid page in block %u of the relation of buffer %d", tag->blockNum, buffer));
 }
 
 /* Writes a block whose output has been started, and ended, by this session. */
@@ -367,12 +360,14 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 
 	/* a read's reference and end are not ours; shared buffers make it wait */
 	if (BufferIsLocal(buffer) && pgaio_wref_valid(&get_buffer_descriptor(buffer)->io_wref))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("buffer %d is being read", buffer),
-				 errdetail("This session has begun to read into it since the I/O was started.")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("buffer %d is being read", buffer),
+				errdetail("This session has begun to read into it since the I/O was started."));
 
-	/* not into the buffer: the worker may end the I/O meanwhile, and others read */
+	/*
+	 * not into the buffer: the worker may end the I/O meanwhile, and others
+	 * read
+	 */
 	if (succeed && for_input)
 		read_started(buffer, &tag, block.data);
 	require_started(buffer, for_input, true);
@@ -405,9 +400,8 @@ buffer_call_read(PG_FUNCTION_ARGS)
 	relid = BufferIsLocal(buffer) || tag.dbOid != MyDatabaseId || BufTagGetForkNum(&tag) != MAIN_FORKNUM ?
 		InvalidOid : RelidByRelfilenumber(tag.spcOid, BufTagGetRelNumber(&tag));
 	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("buffer %d is not a shared buffer with a block of a main fork of this database", buffer)));
+		ereport(ERROR, errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				errmsg("buffer %d is not a shared buffer with a block of a main fork of this database", buffer));
 
 	/* what may wait, and fail, comes before the I/O is taken from the table */
 	rel = open_relation_for_io(fcinfo, relid, AccessShareLock);

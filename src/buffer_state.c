@@ -76,8 +76,8 @@ buffer_state(PG_FUNCTION_ARGS)
 		row_set(row, "buffer", Int32GetDatum(buffer));
 		row_set(row, "flags", PointerGetDatum(flag_names(state)));
 		row_set(row, "refcount", Int32GetDatum(BufferIsLocal(buffer) ?
-									LocalRefCount[-buffer - 1] :
-									(int32) BUF_STATE_GET_REFCOUNT(state)));
+											   LocalRefCount[-buffer - 1] :
+											   (int32) BUF_STATE_GET_REFCOUNT(state)));
 		row_set(row, "usage_count", Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state)));
 	}
 

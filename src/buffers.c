@@ -263,11 +263,10 @@ is_evicted(Relation rel, BlockNumber blockno)
 pg_noreturn static void
 raise_block_in_use(Relation rel, BlockNumber blockno)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("block %u of relation \"%s\" is in use",
-					blockno, RelationGetRelationName(rel)),
-			 errdetail("It is pinned by this or by another session.")));
+	ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+			errmsg("block %u of relation \"%s\" is in use",
+				   blockno, RelationGetRelationName(rel)),
+			errdetail("It is pinned by this or by another session."));
 }
 
 /*
@@ -343,11 +342,10 @@ evict_rel(PG_FUNCTION_ARGS)
 	} while (may_pass && wait_for_pins(begin));
 
 	if (pinned > 0)
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg_plural("%d block of relation \"%s\" is pinned and stays in the buffer pool",
-							   "%d blocks of relation \"%s\" are pinned and stay in the buffer pool",
-							   pinned, pinned, RelationGetRelationName(rel))));
+		ereport(WARNING, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg_plural("%d block of relation \"%s\" is pinned and stays in the buffer pool",
+							  "%d blocks of relation \"%s\" are pinned and stay in the buffer pool",
+							  pinned, pinned, RelationGetRelationName(rel)));
 
 	relation_close(rel, AccessShareLock);
 
@@ -367,10 +365,9 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
 	if (!is_evicted(rel, blockno))
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",
-						blockno, RelationGetRelationName(rel))));
+		ereport(WARNING, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",
+					   blockno, RelationGetRelationName(rel)));
 
 	relation_close(rel, AccessShareLock);
 

@@ -42,9 +42,8 @@ errno_from_string(PG_FUNCTION_ARGS)
 	for (size_t i = 0; i < lengthof(errno_names); i++)
 		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", errno_names[i].name);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unrecognized errno name: \"%s\"", name),
-			 errdetail("Known names are %s.", known.data)));
+	ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			errmsg("unrecognized errno name: \"%s\"", name),
+			errdetail("Known names are %s.", known.data));
 	PG_RETURN_NULL();			/* keep compiler quiet */
 }

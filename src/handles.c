@@ -46,10 +46,9 @@ handle_release_last(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
 	if (last_handle == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no handle"),
-				 errhint("Call handle_get() first.")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no handle"),
+				errhint("Call handle_get() first."));
 
 	/*
 	 * The server compares pointers only.  If the same handle has been handed
@@ -108,10 +107,9 @@ batch_end(PG_FUNCTION_ARGS)
 	require_superuser(fcinfo);
 	/* the server has but an assertion */
 	if (!pgaio_my_backend->in_batchmode)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no batch in progress"),
-				 errhint("Call batch_start() first, in the same transaction.")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no batch in progress"),
+				errhint("Call batch_start() first, in the same transaction."));
 
 	pgaio_exit_batchmode();
 

@@ -118,7 +118,7 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 
 	if (is_filtered(FILTER_REOPEN, ioh) && filters_first_match(FILTER_REOPEN, ioh, &filter))
 		ereport(ERROR,
-				(errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()")));
+				errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()"));
 }
 
 /*

@@ -63,10 +63,9 @@ start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nbloc
 		/* before the client is told, which may not read */
 		for (int j = 0; j < i && !BufferIsLocal(buffers[j]); j++)
 			TerminateBufferIO(get_buffer_descriptor(buffers[j]), false, 0, true, false);
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %u of relation \"%s\" is being read by another session",
-						first + i, RelationGetRelationName(rel))));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("block %u of relation \"%s\" is being read by another session",
+					   first + i, RelationGetRelationName(rel)));
 	}
 }
 
@@ -77,11 +76,10 @@ check_combinable(Relation rel, int32 blockno, int32 nblocks)
 	check_block_range(rel, MAIN_FORKNUM, blockno, nblocks);
 
 	if (smgrmaxcombine(RelationGetSmgr(rel), MAIN_FORKNUM, blockno) < (uint32) nblocks)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("blocks %d..%d of relation \"%s\" cannot be read by one I/O",
-						blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
-				 errdetail("A segment of the relation ends in between.")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("blocks %d..%d of relation \"%s\" cannot be read by one I/O",
+					   blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
+				errdetail("A segment of the relation ends in between."));
 }
 
 static void
@@ -123,9 +121,8 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 
 	check_combinable(rel, blockno, nblocks);
 	if (leaves_batch && !enters_batch && !pgaio_my_backend->in_batchmode)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no batch in progress")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no batch in progress"));
 
 	/*
 	 * The server writes the result when this session learns of the

@@ -79,7 +79,7 @@ row_set_if(Row *row, const char *column, bool known, Datum value)
 void
 row_set_text(Row *row, const char *column, const char *text)
 {
-	if (text != NULL)
+	if (text !=NULL)
 		row_set(row, column, CStringGetTextDatum(text));
 }
 

@@ -21,11 +21,10 @@ static shmem_startup_hook_type prev_shmem_startup_hook;
 void
 raise_unavailable(const Unavailable *unavailable)
 {
-	ereport(ERROR,
-			(errcode(unavailable->sqlerrcode),
-			 errmsg("%s", unavailable->message),
-			 unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
-			 unavailable->hint ? errhint("%s", unavailable->hint) : 0));
+	ereport(ERROR, errcode(unavailable->sqlerrcode),
+			errmsg("%s", unavailable->message),
+			unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
+			unavailable->hint ? errhint("%s", unavailable->hint) : 0);
 }
 
 /*
@@ -38,8 +37,7 @@ subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
 	/* what is allocated here now, other processes lose */
 	subsystem->unavailable.reason = MemoryContextStrdup(TopMemoryContext, reason);
 	subsystem->unavailable.hint = hint;
-	ereport(LOG,
-			(errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason)));
+	ereport(LOG, errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason));
 }
 
 static Size

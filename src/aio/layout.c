@@ -172,10 +172,10 @@ version_mismatch(void)
 
 	if (!warned)
 		ereport(WARNING,
-				(errmsg("test_aio was compiled for PostgreSQL %s, and this server is %s",
-						compiled_for, server),
-				 errdetail("The I/O gate and the I/O trace rely on the server's internal structures."),
-				 errhint("%s", io_compile_anew_hint)));
+				errmsg("test_aio was compiled for PostgreSQL %s, and this server is %s",
+					   compiled_for, server),
+				errdetail("The I/O gate and the I/O trace rely on the server's internal structures."),
+				errhint("%s", io_compile_anew_hint));
 	warned = true;
 	return NULL;
 }

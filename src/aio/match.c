@@ -91,8 +91,7 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 	match->pid = PG_GETARG_INT32(arg);
 	check_range("pid", match->pid, 1, PG_INT32_MAX);
 	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
-		ereport(NOTICE,
-				(errmsg("PID %d is not a PostgreSQL backend process", match->pid)));
+		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", match->pid));
 }
 
 void

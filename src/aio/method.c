@@ -129,7 +129,7 @@ io_install(const IoInterceptor *interceptor, const IoListener *listener)
 
 	if (!IO_METHOD_KNOWS_SERVER)
 		ereport(LOG,
-				(errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
-						io_server_version(), PG_TEST_AIO_LAST_KNOWN),
-				 errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected.")));
+				errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
+					   io_server_version(), PG_TEST_AIO_LAST_KNOWN),
+				errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected."));
 }

@@ -34,10 +34,9 @@ void
 check_io_result(int32 result)
 {
 	if (result < -MAX_ERRNO)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("result must be a number of bytes or a negative errno"),
-				 errdetail("The smallest errno is %d.", -MAX_ERRNO)));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("result must be a number of bytes or a negative errno"),
+				errdetail("The smallest errno is %d.", -MAX_ERRNO));
 }
 
 /* Copies what io_log_hold_expired() needs to know of a read. */
@@ -58,11 +57,11 @@ io_log_hold_expired(const IoDescription *description)
 	const PgAioTargetData *td = &description->target;
 
 	ereport(LOG_SERVER_ONLY,
-			(errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
-					td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
-					td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
-					td->smgr.rlocator.relNumber, description->owner),
-			 errdetail("It is performed now, after the \"test_aio.hold_timeout\" of the hold.")));
+			errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
+				   td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
+				   td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
+				   td->smgr.rlocator.relNumber, description->owner),
+			errdetail("It is performed now, after the \"test_aio.hold_timeout\" of the hold."));
 }
 
 /*

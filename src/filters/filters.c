@@ -54,10 +54,9 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 	if (flag_arg(fcinfo, first_arg + 5))
 		filter->holder = 0;
 	if (!filter->match.has_rel && filter->match.pid == 0 && !flag_arg(fcinfo, first_arg + 6))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("neither a relation nor a process is named"),
-				 errhint("Set \"everybody\" to true for the reads of all relations by all processes.")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("neither a relation nor a process is named"),
+				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
 }
 
 /*
@@ -89,8 +88,8 @@ io_fail(PG_FUNCTION_ARGS)
 	check_io_result(filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
-				(errmsg("matching reads end after %d bytes", filter.result),
-				 errhint("For an error, negate its number: -errno_from_string('EIO').")));
+				errmsg("matching reads end after %d bytes", filter.result),
+				errhint("For an error, negate its number: -errno_from_string('EIO')."));
 	filter_match_args(fcinfo, 0, 2, &filter);
 
 	PG_RETURN_INT32(filters_put(&filter));

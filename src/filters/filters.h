@@ -43,7 +43,8 @@ typedef struct Filter
 {
 	FilterKind	kind;
 	int			id;
-	int			holder;			/* pid of the session that it ends with; 0: none */
+	int			holder;			/* pid of the session that it ends with; 0:
+								 * none */
 	int			maker;			/* pid of the session that has made it … */
 	TimestampTz maker_start;	/* … and when that session started */
 	IoMatch		match;

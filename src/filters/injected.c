@@ -95,9 +95,8 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 	Filter		filter = make_filter(fcinfo, FILTER_REOPEN);
 
 	if (io_method != IOMETHOD_WORKER)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("files are reopened only with \"io_method\" set to \"worker\"")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("files are reopened only with \"io_method\" set to \"worker\""));
 	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();

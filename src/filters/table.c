@@ -530,11 +530,10 @@ filters_put(Filter *filter)
 	LWLockRelease(table->lock);
 
 	if (place < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("there are too many filters already"),
-				 errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
-				 errhint("See the view \"io_filters\".")));
+		ereport(ERROR, errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				errmsg("there are too many filters already"),
+				errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
+				errhint("See the view \"io_filters\"."));
 	announce_change(0);
 
 	return filter->id;

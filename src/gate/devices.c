@@ -25,14 +25,12 @@ latency_arg(FunctionCallInfo fcinfo, int arg)
 	check_not_null("latency", PG_ARGISNULL(arg));
 	value = text_to_cstring(PG_GETARG_TEXT_PP(arg));
 	if ((strpbrk(value, "ms") == NULL && strcmp(value, "0") != 0) || !parse_real(value, &latency, GUC_UNIT_MS, &hint))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("latency \"%s\" is not a time with a unit", value),
-				 errhint("For example \"100us\", \"1.5 ms\" or \"2s\".")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("latency \"%s\" is not a time with a unit", value),
+				errhint("For example \"100us\", \"1.5 ms\" or \"2s\"."));
 	if (!(latency >= 0 && latency <= MAX_LATENCY_MS))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("latency must be between 0 and %d seconds", MAX_LATENCY_MS / 1000)));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("latency must be between 0 and %d seconds", MAX_LATENCY_MS / 1000));
 
 	return latency * NS_PER_MS;
 }
@@ -44,10 +42,9 @@ require_worker(void)
 	for (int i = 0; gate->worker == INVALID_PROC_NUMBER; i++)
 	{
 		if (i == 500)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the background worker of the I/O gate is not running"),
-					 errhint("\"max_worker_processes\" may be too low.")));
+			ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the background worker of the I/O gate is not running"),
+					errhint("\"max_worker_processes\" may be too low."));
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(10000L);
 	}
@@ -72,9 +69,8 @@ io_device(PG_FUNCTION_ARGS)
 	speed->depth = PG_GETARG_INT32(2);
 	speed->jitter = PG_GETARG_FLOAT8(3);
 	if (!(speed->jitter >= 0 && speed->jitter <= 1))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("jitter must be between 0 and 1")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("jitter must be between 0 and 1"));
 	if (!PG_ARGISNULL(4))
 	{
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);

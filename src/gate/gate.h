@@ -47,7 +47,8 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	FilterEffect effect;		/* a filter that has ended by the submission is 0 */
+	FilterEffect effect;		/* a filter that has ended by the submission
+								 * is 0 */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* the hold has ended: whoever looks next

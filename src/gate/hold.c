@@ -152,11 +152,11 @@ tell_unseen(void)
 	if (gate_sees_synchronous)
 		return;
 	ereport(NOTICE,
-			(errmsg("the I/O gate does not see synchronous reads on this server"),
-			 io_method == IOMETHOD_SYNC ?
-			 errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
-			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
-			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
+			errmsg("the I/O gate does not see synchronous reads on this server"),
+			io_method == IOMETHOD_SYNC ?
+			errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
+			errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
+			errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server."));
 }
 
 const FilterHandler gate_handler = {

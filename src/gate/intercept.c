@@ -29,7 +29,11 @@ reason_to_bypass(void)
 		return BYPASS_EXIT;
 	if (CritSectionCount > 0)
 		return BYPASS_CRITICAL;
-	/* auxiliary processes, for example the startup process and the checkpointer */
+
+	/*
+	 * auxiliary processes, for example the startup process and the
+	 * checkpointer
+	 */
 	if (!IsUnderPostmaster || MyProcNumber >= MaxBackends || gate->worker_pid == MyProcPid)
 		return BYPASS_PROCESS;
 

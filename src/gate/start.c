@@ -124,7 +124,7 @@ gate_init(void)
 		gate_sees_synchronous = reason == NULL;
 		if (reason != NULL)
 			ereport(LOG,
-					(errmsg("test_aio: the I/O gate does not see synchronous reads: %s", reason)));
+					errmsg("test_aio: the I/O gate does not see synchronous reads: %s", reason));
 	}
 
 	gate_register_worker();

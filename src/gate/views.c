@@ -36,7 +36,7 @@ io_waiters(PgAioHandle *ioh, int *pids, int max)
 	SpinLockAcquire(&ioh->cv.mutex);
 	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
 		if (n < max)
-			pids[n++] = GetPGProcByNumber(iter.cur)->pid;
+		pids[n++] = GetPGProcByNumber(iter.cur)->pid;
 	SpinLockRelease(&ioh->cv.mutex);
 
 	return n;

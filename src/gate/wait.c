@@ -15,7 +15,8 @@ typedef enum WaitAction
 	WAIT_HELD,					/* sleep: the read is held */
 	WAIT_SPIN,					/* it is completed in a moment */
 	WAIT_PERFORM,				/* this process has claimed the read */
-	WAIT_BYPASS,				/* likewise, since others wait for this process */
+	WAIT_BYPASS,				/* likewise, since others wait for this
+								 * process */
 } WaitAction;
 
 /* A process's wait, and what was decided last about it. */
@@ -75,7 +76,11 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 
 	if (!io->effect.injected)
 		wait->wait_event = gate->wait_event_held;
-	/* the worker shows it if another process than the owner may perform the read */
+
+	/*
+	 * the worker shows it if another process than the owner may perform the
+	 * read
+	 */
 	else if (is_owner && (gate_is_local(ioh) || io_method == IOMETHOD_SYNC))
 		wait->wait_event = gate->wait_event_completion;
 

@@ -99,8 +99,8 @@ wait_for_wake(void)
 		{
 			/* perhaps interrupts are held, and the client does not read */
 			ereport(LOG_SERVER_ONLY,
-					(errmsg("the wakeup of process %d was held for too long", MyProcPid),
-					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups.")));
+					errmsg("the wakeup of process %d was held for too long", MyProcPid),
+					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
 		}
 		if (left <= 0)
 			return;

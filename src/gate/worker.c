@@ -79,7 +79,10 @@ next_event(void)
 static bool
 complete_due(IoTime *next)
 {
-	/* the lateness of the read before: counted now, to take the lock only once */
+	/*
+	 * the lateness of the read before: counted now, to take the lock only
+	 * once
+	 */
 	static IoTime late = 0;
 	static GateIo last;
 	PgAioHandle *ioh;
@@ -155,9 +158,8 @@ arm_timer(int timer pg_attribute_unused(), IoTime when pg_attribute_unused())
 		spec.it_value.tv_nsec = when % NS_PER_S;
 	}
 	if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not set a timer: %m")));
+		ereport(ERROR, errcode_for_file_access(),
+				errmsg("could not set a timer: %m"));
 #endif
 }
 
@@ -268,9 +270,8 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	timer = make_timer();
 	if (timer < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not create a timer: %m")));
+		ereport(ERROR, errcode_for_file_access(),
+				errmsg("could not create a timer: %m"));
 	set = CreateWaitEventSet(NULL, 3);
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);

@@ -81,7 +81,10 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
 	TraceRecord *record = slot(seq);
 
-	/* without the record's lock, which is enough for handles that are not traced */
+	/*
+	 * without the record's lock, which is enough for handles that are not
+	 * traced
+	 */
 	if (seq == 0 || record->generation != generation || record->io != io)
 		return NULL;
 

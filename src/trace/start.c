@@ -103,8 +103,8 @@ io_trace_start(PG_FUNCTION_ARGS)
 
 	if (recorded > 0)
 		ereport(NOTICE,
-				(errmsg("the trace still has " UINT64_FORMAT " reads that were recorded before", recorded),
-				 errhint("io_trace_reset() forgets them.")));
+				errmsg("the trace still has " UINT64_FORMAT " reads that were recorded before", recorded),
+				errhint("io_trace_reset() forgets them."));
 
 	PG_RETURN_VOID();
 }

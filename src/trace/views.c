@@ -165,7 +165,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_set(row, "joined", BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
 	row_set(row, "held", BoolGetDatum(completed ? record->held : submitted &&
-							  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
+									  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
 	row_set_text(row, "backend_type", trace_process_type(record->issuer, record->issuer_type));
 }
 
