@@ -43,8 +43,7 @@ grow_rel(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 
 		(void) ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0,
-								   Min(GROW_REL_CHUNK, nblocks - done),
-								   buffers, &extended);
+								   Min(GROW_REL_CHUNK, nblocks - done), buffers, &extended);
 		for (uint32 i = 0; i < extended; i++)
 			ReleaseBuffer(buffers[i]);
 		done += extended;

@@ -13,8 +13,7 @@ get_buffer_descriptor(Buffer buffer)
 {
 	Assert(BufferIsValid(buffer));
 
-	return BufferIsLocal(buffer) ?
-		GetLocalBufferDescriptor(-buffer - 1) :
+	return BufferIsLocal(buffer) ? GetLocalBufferDescriptor(-buffer - 1) :
 		GetBufferDescriptor(buffer - 1);
 }
 
@@ -86,8 +85,7 @@ unset_buffer_valid(Buffer buffer)
 
 	state = LockBufHdr(desc);
 	is_ours = BUF_STATE_GET_REFCOUNT(state) == 1 && !(state & BM_DIRTY);
-	buffer_header_unlock(desc, state, 0,
-						 is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
+	buffer_header_unlock(desc, state, 0, is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
 
 	return is_ours;
 }
@@ -116,14 +114,12 @@ drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
 	state = LockBufHdr(desc);
 
 	/* with both locks held nobody can pin it, so this decides */
-	if ((state & BM_TAG_VALID) &&
-		BufferTagsEqual(&desc->tag, tag) &&
+	if ((state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag) &&
 		BUF_STATE_GET_REFCOUNT(state) == 0 &&
 		!(state & (BM_VALID | BM_DIRTY | BM_IO_IN_PROGRESS)))
 	{
 		ClearBufferTag(&desc->tag);
-		buffer_header_unlock(desc, state, 0,
-							 BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
+		buffer_header_unlock(desc, state, 0, BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
 		BufTableDelete(&mapped, hash);
 	}
 	else

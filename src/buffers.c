@@ -191,8 +191,7 @@ lookup_local_buffer(const BufferTag *tag)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
 
-		if ((buffer_state_read(desc) & BM_TAG_VALID) &&
-			BufferTagsEqual(&desc->tag, tag))
+		if ((buffer_state_read(desc) & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag))
 			return desc;
 	}
 
@@ -410,8 +409,7 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 	require_evicted(rel, blockno);
 
 	/* the only way to a buffer for a block without reading it */
-	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno,
-								RBM_ZERO_AND_LOCK, NULL);
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno, RBM_ZERO_AND_LOCK, NULL);
 
 	if (!unset_buffer_valid(buffer))
 	{

@@ -22,8 +22,7 @@
 extern PGDLLEXPORT void test_aio_before_shared_completion(const char *name,
 														  const void *private_data,
 														  void *arg);
-extern PGDLLEXPORT void test_aio_after_reopen(const char *name,
-											  const void *private_data,
+extern PGDLLEXPORT void test_aio_after_reopen(const char *name, const void *private_data,
 											  void *arg);
 
 /*
@@ -96,8 +95,7 @@ falsify_result(PgAioHandle *ioh)
 /* InjectionPointCallback: an I/O has ended, nobody has been told yet */
 void
 test_aio_before_shared_completion(const char *name pg_attribute_unused(),
-								  const void *private_data pg_attribute_unused(),
-								  void *arg)
+								  const void *private_data pg_attribute_unused(), void *arg)
 {
 	PgAioHandle *ioh = arg;
 
@@ -110,8 +108,7 @@ test_aio_before_shared_completion(const char *name pg_attribute_unused(),
 /* InjectionPointCallback: an I/O worker has reopened a file */
 void
 test_aio_after_reopen(const char *name pg_attribute_unused(),
-					  const void *private_data pg_attribute_unused(),
-					  void *arg)
+					  const void *private_data pg_attribute_unused(), void *arg)
 {
 	PgAioHandle *ioh = arg;
 	Filter		filter;

@@ -26,8 +26,7 @@ extern bool read_small_file(const char *path, char *contents, size_t size);
 /* arguments.c: who may call, the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
-extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid,
-									 LOCKMODE lockmode);
+extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode);
 extern void check_block_range(Relation rel, ForkNumber forknum,
 							  int64 startblock, int64 nblocks);
 extern void check_not_null(const char *name, bool is_null);

@@ -158,8 +158,7 @@ io_silence_client(void)
 
 extern void io_describe(PgAioHandle *ioh, IoDescription *description);
 extern void io_log_hold_expired(const IoDescription *description);
-extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result,
-					   IoTime not_before);
+extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);
 extern void check_io_result(int32 result);

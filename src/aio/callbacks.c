@@ -130,8 +130,7 @@ replace_pointer(const void *where, const void *pointer)
 		mprotect((void *) first, page_size, protection | PROT_WRITE) != 0)
 		return psprintf("the server's tables of callbacks cannot be written to: %m");
 	memcpy((void *) where, &pointer, sizeof(pointer));
-	if (!(protection & PROT_WRITE) &&
-		mprotect((void *) first, page_size, protection) != 0)
+	if (!(protection & PROT_WRITE) && mprotect((void *) first, page_size, protection) != 0)
 		return psprintf("the server's tables of callbacks cannot be protected again: %m");
 
 	return NULL;

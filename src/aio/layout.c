@@ -70,11 +70,9 @@ io_handles_unavailable(void)
 	{
 		const PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
 
-		if (ioh->state != PGAIO_HS_IDLE || ioh->flags != 0 ||
-			ioh->generation != 1 ||
+		if (ioh->state != PGAIO_HS_IDLE || ioh->flags != 0 || ioh->generation != 1 ||
 			ioh->owner_procno != (int32) (i / io_max_concurrency) ||
-			ioh->iovec_off != i * io_max_combine_limit ||
-			ioh->report_return != NULL)
+			ioh->iovec_off != i * io_max_combine_limit || ioh->report_return != NULL)
 			return "the server's AIO handles do not have the layout this library was compiled for";
 	}
 
@@ -110,8 +108,7 @@ is_servers_function(void *function)
 	Dl_info		info;
 	Dl_info		server;
 
-	return dladdr(function, &info) != 0 &&
-		dladdr((void *) &pgaio_ctl, &server) != 0 &&
+	return dladdr(function, &info) != 0 && dladdr((void *) &pgaio_ctl, &server) != 0 &&
 		info.dli_fbase == server.dli_fbase;
 }
 
@@ -136,8 +133,7 @@ has_known_layout(void)
 	return has_size(ops, sizeof(IoMethodOps)) &&
 		has_size(&aio_shared_buffer_readv_cb, sizeof(PgAioHandleCallbacks)) &&
 		is_servers_function((void *) ops->submit) &&
-		(ops->wait_one == NULL ||
-		 is_servers_function((void *) ops->wait_one)) &&
+		(ops->wait_one == NULL || is_servers_function((void *) ops->wait_one)) &&
 		(ops->needs_synchronous_execution == NULL ||
 		 is_servers_function((void *) ops->needs_synchronous_execution));
 }

@@ -22,8 +22,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	{
 		if (!RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
 			return false;
-		if (td->smgr.is_temp !=
-			(match->temp_owner != INVALID_PROC_NUMBER))
+		if (td->smgr.is_temp != (match->temp_owner != INVALID_PROC_NUMBER))
 			return false;
 		if (td->smgr.is_temp && match->temp_owner != ioh->owner_procno)
 			return false;
@@ -37,8 +36,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		(match->block < td->smgr.blockNum ||
 		 match->block >= td->smgr.blockNum + td->smgr.nblocks))
 		return false;
-	if (match->pid != 0 &&
-		match->pid != GetPGProcByNumber(ioh->owner_procno)->pid)
+	if (match->pid != 0 && match->pid != GetPGProcByNumber(ioh->owner_procno)->pid)
 		return false;
 
 	return true;
@@ -68,8 +66,7 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (!PG_ARGISNULL(arg))
 	{
-		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg),
-											   AccessShareLock);
+		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg), AccessShareLock);
 
 		match.has_rel = true;
 		match.rlocator = rel->rd_locator;

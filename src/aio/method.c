@@ -62,8 +62,7 @@ wait_for_method(PgAioHandle *ioh, uint64 generation)
 	PgAioHandleState state;
 
 	ConditionVariablePrepareToSleep(&ioh->cv);
-	while (!pgaio_io_was_recycled(ioh, generation, &state) &&
-		   state == PGAIO_HS_SUBMITTED)
+	while (!pgaio_io_was_recycled(ioh, generation, &state) && state == PGAIO_HS_SUBMITTED)
 		ConditionVariableSleep(&ioh->cv, WAIT_EVENT_AIO_IO_COMPLETION);
 	ConditionVariableCancelSleep();
 }

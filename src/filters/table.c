@@ -380,8 +380,7 @@ end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 	{
 		Filter	   *filter = &table->filters[i];
 
-		if (filter->kind == FILTER_NONE ||
-			(kind != FILTER_NONE && filter->kind != kind) ||
+		if (filter->kind == FILTER_NONE || (kind != FILTER_NONE && filter->kind != kind) ||
 			(id != 0 && filter->id != id) || (ends != NULL && !ends(filter)))
 			continue;
 		filter->kind = FILTER_NONE;

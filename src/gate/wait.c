@@ -231,8 +231,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		WaitAction	action;
 
 		ConditionVariablePrepareToSleep(&ioh->cv);
-		if (pgaio_io_was_recycled(ioh, generation, &state) ||
-			state != PGAIO_HS_SUBMITTED)
+		if (pgaio_io_was_recycled(ioh, generation, &state) || state != PGAIO_HS_SUBMITTED)
 			break;
 
 		action = look(&wait, now);

@@ -198,8 +198,7 @@ static int
 executor_of(PgAioHandle *ioh)
 {
 #ifdef IOMETHOD_IO_URING_ENABLED
-	if (io_method == IOMETHOD_IO_URING &&
-		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
+	if (io_method == IOMETHOD_IO_URING && !(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
 		!io_is_intercepted(ioh, ioh->generation))
 		return 0;
 #endif

@@ -45,8 +45,7 @@ temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 				F_OIDEQ, ObjectIdGetDatum(rlocator->relNumber));
 
 	pg_class = table_open(RelationRelationId, AccessShareLock);
-	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true,
-							  NULL, 2, keys);
+	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true, NULL, 2, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_class class = (Form_pg_class) GETSTRUCT(tuple);
