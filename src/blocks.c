@@ -3,9 +3,7 @@
  */
 #include "test_aio.h"
 
-#include "miscadmin.h"
 #include "storage/checksum.h"
-#include "storage/smgr.h"
 #include "tcop/utility.h"
 
 PG_FUNCTION_INFO_V1(grow_rel);
@@ -45,8 +43,7 @@ grow_rel(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 
 		(void) ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0,
-								   Min(GROW_REL_CHUNK, nblocks - done),
-								   buffers, &extended);
+								   Min(GROW_REL_CHUNK, nblocks - done), buffers, &extended);
 		for (uint32 i = 0; i < extended; i++)
 			ReleaseBuffer(buffers[i]);
 		done += extended;
@@ -58,11 +55,10 @@ grow_rel(PG_FUNCTION_ARGS)
 }
 
 /*
- * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed,
- * with an impossible header, with a wrong checksum, or merely with the right
- * one (PageSetChecksum).  A copy in the buffer pool is written before if it is
- * dirty, and dropped.  The change is not WAL-logged, and stays when the
- * transaction aborts.
+ * Rewrites one block of the main fork on disk (smgrread, smgrwrite): zeroed, with an
+ * impossible header, with a wrong checksum, or merely with the right one
+ * (PageSetChecksum).  A copy in the buffer pool is written before if it is dirty, and
+ * dropped.  The change is not WAL-logged, and stays when the transaction aborts.
  */
 Datum
 modify_rel_block(PG_FUNCTION_ARGS)

@@ -7,26 +7,17 @@
  */
 #include "test_aio.h"
 
-#include "storage/lwlock.h"
-#include "storage/proc.h"
-
-/*
- * Returns the descriptor of a buffer in either pool.
- */
+/* Returns the descriptor of a buffer in either pool. */
 BufferDesc *
 get_buffer_descriptor(Buffer buffer)
 {
 	Assert(BufferIsValid(buffer));
 
-	return BufferIsLocal(buffer) ?
-		GetLocalBufferDescriptor(-buffer - 1) :
+	return BufferIsLocal(buffer) ? GetLocalBufferDescriptor(-buffer - 1) :
 		GetBufferDescriptor(buffer - 1);
 }
 
-/*
- * Returns the state of a buffer in either pool, and gets the tag that it has at that
- * moment.
- */
+/* Returns the state of a buffer in either pool, and gets the tag of that moment. */
 BufferState
 read_buffer_header(BufferDesc *desc, BufferTag *tag)
 {
@@ -40,10 +31,7 @@ read_buffer_header(BufferDesc *desc, BufferTag *tag)
 	return state;
 }
 
-/*
- * Refers to a shared buffer, so that it keeps its block.  Returns false if it holds
- * another block, or none.
- */
+/* Has a shared buffer keep its block.  Returns false if it holds another, or none. */
 bool
 refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
 {
@@ -55,10 +43,7 @@ refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
 	return is_there;
 }
 
-/*
- * Drops a reference, and wakes LockBufferForCleanup(), which waits for the last pin
- * but its own.
- */
+/* Drops a reference, and wakes LockBufferForCleanup(), which waits for others' pins. */
 void
 drop_buffer_reference(BufferDesc *desc)
 {
@@ -91,15 +76,12 @@ unset_buffer_valid(Buffer buffer)
 
 	state = LockBufHdr(desc);
 	is_ours = BUF_STATE_GET_REFCOUNT(state) == 1 && !(state & BM_DIRTY);
-	buffer_header_unlock(desc, state, 0,
-						 is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
+	buffer_header_unlock(desc, state, 0, is_ours ? BM_VALID | BM_IO_ERROR : 0, 0);
 
 	return is_ours;
 }
 
-/*
- * Marks a valid shared buffer as one whose read has failed.
- */
+/* Marks a valid shared buffer as one whose read has failed. */
 void
 mark_buffer_failed(BufferDesc *desc)
 {
@@ -107,9 +89,8 @@ mark_buffer_failed(BufferDesc *desc)
 }
 
 /*
- * Forgets a shared buffer that has a tag but no valid content, for example
- * after a read that failed or was never started.  The server has no function
- * for that; it waits until the buffer is chosen as a victim.
+ * Forgets a shared buffer that has a tag but no valid content, for example after a
+ * read that failed.  The server waits until it chooses the buffer as a victim.
  */
 void
 drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
@@ -123,14 +104,12 @@ drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
 	state = LockBufHdr(desc);
 
 	/* with both locks held nobody can pin it, so this decides */
-	if ((state & BM_TAG_VALID) &&
-		BufferTagsEqual(&desc->tag, tag) &&
+	if ((state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag) &&
 		BUF_STATE_GET_REFCOUNT(state) == 0 &&
 		!(state & (BM_VALID | BM_DIRTY | BM_IO_IN_PROGRESS)))
 	{
 		ClearBufferTag(&desc->tag);
-		buffer_header_unlock(desc, state, 0,
-							 BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
+		buffer_header_unlock(desc, state, 0, BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
 		BufTableDelete(&mapped, hash);
 	}
 	else

@@ -9,14 +9,10 @@
  * table ends the I/O.  A shared buffer keeps its block meanwhile by a reference that
  * belongs to no backend.
  */
-#include "buffer_io.h"
+#include "test_aio.h"
 
-#include "filters/filters.h"
 #include "gate/gate.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "reads.h"
-#include "storage/smgr.h"
 #include "tcop/utility.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
@@ -45,16 +41,9 @@ typedef struct StartedTable
 static StartedTable *shared_table;
 static StartedTable own_table;
 
-static Size
-table_size(uint32 nhandles pg_attribute_unused())
-{
-	return sizeof(StartedTable);
-}
-
 static void
 set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 {
-	memset(shared_table, 0, sizeof(*shared_table));
 	shared_table->lock = lock;
 }
 
@@ -66,7 +55,7 @@ buffer_io_init(void)
 		.memory = "test_aio buffer I/O",
 		.has_lock = true,
 		.address = (void **) &shared_table,
-		.size = table_size,
+		.size = sizeof(StartedTable),
 		.set_up = set_up_table,
 	};
 
@@ -92,15 +81,19 @@ unlock_table(StartedTable *table)
 		LWLockRelease(table->lock);
 }
 
-static void
-check_buffer_number(Buffer buffer)
+static Buffer
+buffer_arg(FunctionCallInfo fcinfo)
 {
+	Buffer		buffer = PG_GETARG_INT32(0);
+
+	require_superuser(fcinfo);
 	if (buffer == InvalidBuffer || buffer > NBuffers || buffer < -NLocBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("buffer number %d is out of range", buffer),
-				 errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
-						   NBuffers, NLocBuffer)));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("buffer number %d is out of range", buffer),
+				errdetail("Shared buffers have the numbers 1 to %d; this session has %d local buffers, with negative numbers.",
+						  NBuffers, NLocBuffer));
+
+	return buffer;
 }
 
 static BufferTag
@@ -109,10 +102,9 @@ require_block(Buffer buffer)
 	BufferTag	tag;
 
 	if (!(read_buffer_header(get_buffer_descriptor(buffer), &tag) & BM_TAG_VALID))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d holds no block", buffer),
-				 errhint("Use a number returned by buffer_create_toy().")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("buffer %d holds no block", buffer),
+				errhint("Use a number returned by buffer_create_toy()."));
 
 	return tag;
 }
@@ -159,15 +151,13 @@ require_started(Buffer buffer, bool for_input, bool take)
 	unlock_table(table);
 
 	if (found.buffer == InvalidBuffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no I/O on buffer %d has been started by this session", buffer),
-				 errhint("Start it with buffer_call_start_io().")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no I/O on buffer %d has been started by this session", buffer),
+				errhint("Start it with buffer_call_start_io()."));
 	if (found.for_input != for_input)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("I/O on buffer %d has been started for %s",
-						buffer, found.for_input ? "input" : "output")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("I/O on buffer %d has been started for %s",
+					   buffer, found.for_input ? "input" : "output"));
 }
 
 /* Ends I/O whose entry this process has taken, or not made. */
@@ -193,8 +183,8 @@ end_io(Buffer buffer, BufferState set, bool release_aio)
  * Ends what a session, or with 0 any session, has started on shared buffers and has not
  * ended by this time.  Returns when to look again.
  */
-static IoTime
-end_started(int pid, IoTime now)
+IoTime
+buffer_io_end(int pid, IoTime now)
 {
 	StartedTable *table = lock_table(1);
 	IoTime		next = IO_TIME_NEVER;
@@ -206,33 +196,26 @@ end_started(int pid, IoTime now)
 		if (io.buffer <= 0 || (pid != 0 && io.pid != pid))
 			continue;
 		if (io.limit > now)
-			next = Min(next, io.limit);
-		else
 		{
-			table->ios[i].buffer = InvalidBuffer;
-			end_io(io.buffer, BM_IO_ERROR, true);
+			next = Min(next, io.limit);
+			continue;
 		}
-		if (io.limit <= now && pid == 0)
+		table->ios[i].buffer = InvalidBuffer;
+		end_io(io.buffer, BM_IO_ERROR, true);
+		if (pid == 0)
 			ereport(LOG,
-					(errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
-					 errdetail("It has been ended, after \"test_aio.hold_timeout\".")));
+					errmsg("I/O on buffer %d was started for too long by process %d", io.buffer, io.pid),
+					errdetail("It has been ended, after \"test_aio.hold_timeout\"."));
 	}
 	unlock_table(table);
 
 	return next;
 }
 
-/* Ends, in the gate's worker, what was started for too long.  Returns when to look again. */
-IoTime
-end_overdue_buffer_io(IoTime now)
-{
-	return shared_table != NULL ? end_started(0, now) : IO_TIME_NEVER;
-}
-
 static void
 end_all_at_exit(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_started(MyProcPid, IO_TIME_NEVER);
+	(void) buffer_io_end(MyProcPid, IO_TIME_NEVER);
 }
 
 /* Makes an entry for I/O that this session has started, or ends the I/O if there is no room. */
@@ -240,6 +223,7 @@ static void
 add_entry(Buffer buffer, bool for_input)
 {
 	static bool registered = false;
+	StartedIO	entry = {buffer, for_input, MyProcPid, io_now() + filters_hold_timeout()};
 	StartedTable *table;
 	StartedIO  *io;
 
@@ -253,20 +237,16 @@ add_entry(Buffer buffer, bool for_input)
 	if (io == NULL)
 		io = find_entry(table, InvalidBuffer, 0);
 	if (io != NULL)
-		*io = (StartedIO)
-	{
-		.buffer = buffer,.for_input = for_input,.pid = MyProcPid,.limit = io_now() + filters_hold_timeout()
-	};
+		*io = entry;
 	unlock_table(table);
 	gate_wake_worker();
 
 	if (io != NULL)
 		return;
 	end_io(buffer, 0, !BufferIsLocal(buffer));
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("there are too many buffer I/Os already"),
-			 errdetail("At most %d can be started at once.", MAX_STARTED)));
+	ereport(ERROR, errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			errmsg("there are too many buffer I/Os already"),
+			errdetail("At most %d can be started at once.", MAX_STARTED));
 }
 
 static void
@@ -283,9 +263,8 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
 	if (!refer_to_buffer(get_buffer_descriptor(buffer), tag))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("buffer %d has been given to another block", buffer)));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("buffer %d has been given to another block", buffer));
 	PG_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
 	{
 		is_ours = start_buffer_io(buffer, for_input, wait);
@@ -311,15 +290,11 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		wait = PG_GETARG_BOOL(2);
+	BufferTag	tag = require_block(buffer);
 	bool		is_ours;
-	BufferTag	tag;
-
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
-	tag = require_block(buffer);
 
 	/* others may wait for what we have staged while we wait for them */
 	if (wait)
@@ -332,10 +307,7 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_ours);
 }
 
-/*
- * Reads the block of started input, so that a buffer that becomes valid has what is
- * in the file.
- */
+/* Reads the block of started input: a buffer becomes valid with what is in the file. */
 static void
 read_started(Buffer buffer, const BufferTag *tag, char *page)
 {
@@ -345,9 +317,8 @@ read_started(Buffer buffer, const BufferTag *tag, char *page)
 	smgrread(smgropen(BufTagGetRelFileLocator(tag), backend), BufTagGetForkNum(tag),
 			 tag->blockNum, page);
 	if (!PageIsVerified(page, tag->blockNum, 0, &checksum_failure))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("invalid page in block %u of the relation of buffer %d", tag->blockNum, buffer)));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("invalid page in block %u of the relation of buffer %d", tag->blockNum, buffer));
 }
 
 /* Writes a block whose output has been started, and ended, by this session. */
@@ -373,7 +344,7 @@ write_ended(Buffer buffer, const BufferTag *tag)
 Datum
 buffer_call_terminate_io(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	bool		for_input = PG_GETARG_BOOL(1);
 	bool		succeed = PG_GETARG_BOOL(2);
 	bool		io_error = PG_GETARG_BOOL(3);
@@ -381,22 +352,16 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 	PGIOAlignedBlock block;
 	BufferTag	tag;
 
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
 	require_started(buffer, for_input, false);
 	tag = require_block(buffer);
 
-	/*
-	 * a read's reference and end are not ours; shared buffers would have made
-	 * it wait
-	 */
+	/* a read's reference and end are not ours; shared buffers make it wait */
 	if (BufferIsLocal(buffer) && pgaio_wref_valid(&get_buffer_descriptor(buffer)->io_wref))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("buffer %d is being read", buffer),
-				 errdetail("This session has begun to read into it since the I/O was started.")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("buffer %d is being read", buffer),
+				errdetail("This session has begun to read into it since the I/O was started."));
 
-	/* not into the buffer: the worker may end the I/O meanwhile, and others read */
+	/* not into the buffer: the worker may end the I/O meanwhile */
 	if (succeed && for_input)
 		read_started(buffer, &tag, block.data);
 	require_started(buffer, for_input, true);
@@ -417,23 +382,20 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 Datum
 buffer_call_read(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = PG_GETARG_INT32(0);
+	Buffer		buffer = buffer_arg(fcinfo);
 	BufferTag	tag;
 	Oid			relid;
 	Relation	rel;
 	PgAioHandle *ioh;
 	PgAioWaitRef iow;
 
-	require_superuser(fcinfo);
-	check_buffer_number(buffer);
 	require_started(buffer, true, false);
 	tag = require_block(buffer);
 	relid = BufferIsLocal(buffer) || tag.dbOid != MyDatabaseId || BufTagGetForkNum(&tag) != MAIN_FORKNUM ?
 		InvalidOid : RelidByRelfilenumber(tag.spcOid, BufTagGetRelNumber(&tag));
 	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("buffer %d is not a shared buffer with a block of a main fork of this database", buffer)));
+		ereport(ERROR, errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				errmsg("buffer %d is not a shared buffer with a block of a main fork of this database", buffer));
 
 	/* what may wait, and fail, comes before the I/O is taken from the table */
 	rel = open_relation_for_io(fcinfo, relid, AccessShareLock);

@@ -7,9 +7,6 @@
 #include "test_aio.h"
 
 #include "catalog/pg_type_d.h"
-#include "common/relpath.h"
-#include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
@@ -41,10 +38,8 @@ flag_names(BufferState state)
 	int			n = 0;
 
 	for (size_t i = 0; i < lengthof(buffer_flags); i++)
-	{
 		if (state & buffer_flags[i].flag)
 			names[n++] = CStringGetTextDatum(buffer_flags[i].name);
-	}
 
 	return construct_array_builtin(names, n, TEXTOID);
 }
@@ -81,8 +76,8 @@ buffer_state(PG_FUNCTION_ARGS)
 		row_set(row, "buffer", Int32GetDatum(buffer));
 		row_set(row, "flags", PointerGetDatum(flag_names(state)));
 		row_set(row, "refcount", Int32GetDatum(BufferIsLocal(buffer) ?
-									LocalRefCount[-buffer - 1] :
-									(int32) BUF_STATE_GET_REFCOUNT(state)));
+											   LocalRefCount[-buffer - 1] :
+											   (int32) BUF_STATE_GET_REFCOUNT(state)));
 		row_set(row, "usage_count", Int32GetDatum(BUF_STATE_GET_USAGECOUNT(state)));
 	}
 
@@ -92,8 +87,8 @@ buffer_state(PG_FUNCTION_ARGS)
 }
 
 /*
- * Returns the shared buffers that have a flag, and hold a block of this file of this
- * database, or of any file.
+ * Returns the shared buffers with a flag and a block of this file here, or of any
+ * file.
  */
 static Datum
 put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumber)
@@ -136,10 +131,7 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 	return (Datum) 0;
 }
 
-/*
- * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
- * buffers have no such mark.
- */
+/* Returns the shared buffers with I/O in progress; local ones have no such mark. */
 Datum
 buffers_in_progress(PG_FUNCTION_ARGS)
 {

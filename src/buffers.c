@@ -6,14 +6,9 @@
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
  */
-#include "buffer_io.h"
+#include "test_aio.h"
 
-#include "miscadmin.h"
 #include "filters/filters.h"
-#include "storage/condition_variable.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
-#include "storage/smgr.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
@@ -22,9 +17,8 @@ PG_FUNCTION_INFO_V1(invalidate_rel_block);
 PG_FUNCTION_INFO_V1(buffer_create_toy);
 
 /*
- * How often to try before a buffer that changes under our hands counts as in
- * use.  Each try follows a wait for something to end, so only a busy relation
- * gets anywhere near.
+ * How often to try before a block that changes under our hands counts as in use.  Only a
+ * busy relation gets anywhere near.
  */
 #define EVICT_TRIES 100
 
@@ -40,7 +34,7 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 typedef enum Eviction
 {
 	BLOCK_EVICTED,
-	BLOCK_MOVED,				/* not in this buffer any more */
+	BLOCK_CHANGED,				/* look again where it is */
 	BLOCK_PINNED,				/* perhaps for a moment only */
 	BLOCK_STAYS,				/* waiting is of no use */
 } Eviction;
@@ -57,12 +51,11 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	uint64		generation = ((uint64) iow->generation_upper) << 32 |
 		iow->generation_lower;
 	PgAioHandleState state;
-	Filter		filter;
 
 	if (pgaio_io_was_recycled(ioh, generation, &state))
 		return true;
 	if (state < PGAIO_HS_SUBMITTED ||
-		(io_is_read(ioh) && filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter)))
+		(io_is_read(ioh) && filters_first_match(FILTER_COMPLETION_WAIT, ioh) != NULL))
 		return false;
 
 	pgaio_wref_wait(iow);
@@ -92,69 +85,49 @@ wait_for_buffer_io(BufferDesc *desc)
 }
 
 /*
- * Removes a block from a shared buffer, writing it first if it is dirty.
+ * Removes a block from a shared buffer, writing it first if it is dirty, or waits for
+ * I/O that keeps it there.
  */
 static Eviction
 evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 {
-	bool		has_tried = false;
+	BufferState state = LockBufHdr(desc);
+	bool		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
+	PgAioWaitRef iow = desc->io_wref;
+	bool		flushed;
 
-	for (int i = 0; i < EVICT_TRIES; i++)
+	buffer_header_unlock(desc, state, 0, 0, 0);
+
+	if (!is_there)
+		return BLOCK_CHANGED;
+	if (BUF_STATE_GET_REFCOUNT(state) == 0)
 	{
-		BufferState state;
-		PgAioWaitRef iow;
-		bool		is_there;
-
-		CHECK_FOR_INTERRUPTS();
-
-		state = LockBufHdr(desc);
-		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
-		iow = desc->io_wref;
-		buffer_header_unlock(desc, state, 0, 0, 0);
-
-		if (!is_there)
-			return has_tried ? BLOCK_EVICTED : BLOCK_MOVED;
-
-		if (BUF_STATE_GET_REFCOUNT(state) == 0)
-		{
-			bool		flushed;
-
-			has_tried = true;
-			if (state & BM_VALID)
-				(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
-			else
-				drop_invalid_buffer(desc, tag);
-		}
-		else if (pgaio_wref_valid(&iow))
-		{
-			if (!wait_for_buffer_aio(&iow))
-				return BLOCK_STAYS;
-		}
-		else if (!(state & BM_IO_IN_PROGRESS))
-			return BLOCK_PINNED;
-		else if (buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) ||
-				 !wait_for_buffer_io(desc))
-			return BLOCK_STAYS;
+		if (state & BM_VALID)
+			(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
+		else
+			drop_invalid_buffer(desc, tag);
+		return BLOCK_CHANGED;
 	}
+	if (pgaio_wref_valid(&iow))
+		return wait_for_buffer_aio(&iow) ? BLOCK_CHANGED : BLOCK_STAYS;
+	if (!(state & BM_IO_IN_PROGRESS))
+		return BLOCK_PINNED;
 
-	return BLOCK_PINNED;
+	return !buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) && wait_for_buffer_io(desc) ?
+		BLOCK_CHANGED : BLOCK_STAYS;
 }
 
 /*
- * Removes a block from a local buffer, writing it first if it is dirty.  Only
- * this session has pins on the buffer, so none of them goes away while it
- * waits.
+ * Removes a block from a local buffer, writing it first if it is dirty.  Only this
+ * session has pins on the buffer, so none of them goes away while it waits.
  */
 static Eviction
 evict_local_buffer(BufferDesc *desc)
 {
-	if (pgaio_wref_valid(&desc->io_wref))
-	{
-		PgAioWaitRef iow = desc->io_wref;
+	PgAioWaitRef iow = desc->io_wref;
 
-		if (!wait_for_buffer_aio(&iow))
-			return BLOCK_STAYS;
-	}
+	if (pgaio_wref_valid(&iow) && !wait_for_buffer_aio(&iow))
+		return BLOCK_STAYS;
 
 	/* pinned by the session, or by an I/O of it */
 	if (BUF_STATE_GET_REFCOUNT(buffer_state_read(desc)) > 0)
@@ -174,7 +147,7 @@ evict_local_buffer(BufferDesc *desc)
 }
 
 /*
- * Waits a little for pins to be given back.  Returns false once the patience is
+ * Waits a little for pins to be given back.  Returns false once patience is
  * exhausted.
  */
 static bool
@@ -207,8 +180,8 @@ lookup_shared_buffer(const BufferTag *tag)
 }
 
 /*
- * Returns the local buffer that has this tag, or NULL.  The server's hash
- * table is out of reach, so this looks at all local buffers.
+ * Returns the local buffer of a tag, or NULL.  The server's hash table is out of
+ * reach.
  */
 static BufferDesc *
 lookup_local_buffer(const BufferTag *tag)
@@ -217,8 +190,7 @@ lookup_local_buffer(const BufferTag *tag)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
 
-		if ((buffer_state_read(desc) & BM_TAG_VALID) &&
-			BufferTagsEqual(&desc->tag, tag))
+		if ((buffer_state_read(desc) & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag))
 			return desc;
 	}
 
@@ -237,73 +209,70 @@ lookup_buffer(Relation rel, const BufferTag *tag)
 		lookup_local_buffer(tag) : lookup_shared_buffer(tag);
 }
 
-/*
- * Removes one block from the buffer pool, writing it first if it is dirty.
- * Returns true if it is not in the pool afterwards, false if it stays: pinned,
- * or part of I/O that does not end by itself.
- */
-static bool
-evict_block(Relation rel, ForkNumber forknum, BlockNumber blockno)
+/* Removes one block from the buffer pool, writing it first if it is dirty. */
+static Eviction
+evict_block(Relation rel, const BufferTag *tag)
 {
-	IoTime		begin = io_now();
-	BufferTag	tag;
-
-	InitBufferTag(&tag, &rel->rd_locator, forknum, blockno);
-
-	for (;;)
+	for (int i = 0; i < EVICT_TRIES; i++)
 	{
-		BufferDesc *desc = lookup_buffer(rel, &tag);
+		BufferDesc *desc = lookup_buffer(rel, tag);
 		Eviction	outcome;
 
+		CHECK_FOR_INTERRUPTS();
 		if (desc == NULL)
-			return true;
+			return BLOCK_EVICTED;
 
 		/*
-		 * We may have to wait for somebody who waits for I/O that this
-		 * session has staged, and writing a page knows nothing of batches.
+		 * somebody may wait for what we have staged, and writing a page knows
+		 * nothing of batches
 		 */
 		pgaio_submit_staged();
 
 		outcome = RelationUsesLocalBuffers(rel) ?
-			evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
-		if (outcome == BLOCK_MOVED)
-			continue;
-		if (outcome != BLOCK_PINNED || !wait_for_pins(begin))
-			return outcome == BLOCK_EVICTED;
+			evict_local_buffer(desc) : evict_shared_buffer(desc, tag);
+		if (outcome != BLOCK_CHANGED)
+			return outcome;
 	}
+
+	return BLOCK_PINNED;
+}
+
+/*
+ * Removes one block of the main fork from the buffer pool.  Returns true if it is not in
+ * the pool afterwards, false if it stays: pinned, or part of I/O that does not end by
+ * itself.
+ */
+static bool
+is_evicted(Relation rel, BlockNumber blockno)
+{
+	IoTime		begin = io_now();
+	BufferTag	tag;
+	Eviction	outcome;
+
+	InitBufferTag(&tag, &rel->rd_locator, MAIN_FORKNUM, blockno);
+	do
+	{
+		outcome = evict_block(rel, &tag);
+	} while (outcome == BLOCK_PINNED && wait_for_pins(begin));
+
+	return outcome == BLOCK_EVICTED;
 }
 
 pg_noreturn static void
 raise_block_in_use(Relation rel, BlockNumber blockno)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("block %u of relation \"%s\" is in use",
-					blockno, RelationGetRelationName(rel)),
-			 errdetail("It is pinned by this or by another session.")));
+	ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+			errmsg("block %u of relation \"%s\" is in use",
+				   blockno, RelationGetRelationName(rel)),
+			errdetail("It is pinned by this or by another session."));
 }
 
-/*
- * Removes a block of the main fork from the buffer pool.  Raises an error if
- * the block stays.
- */
+/* Removes a block of the main fork, or raises an error if it stays. */
 void
 require_evicted(Relation rel, BlockNumber blockno)
 {
-	if (!evict_block(rel, MAIN_FORKNUM, blockno))
+	if (!is_evicted(rel, blockno))
 		raise_block_in_use(rel, blockno);
-}
-
-/*
- * Returns whether this descriptor holds a block of this relation.  Looks
- * without a lock: the caller checks a match again, and a block that comes in
- * later need not be found.
- */
-static bool
-holds_block_of(BufferDesc *desc, Relation rel)
-{
-	return (buffer_state_read(desc) & BM_TAG_VALID) &&
-		BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator);
 }
 
 /*
@@ -321,22 +290,24 @@ evict_blocks(Relation rel, bool *pinned)
 	for (int bufid = 0; bufid < nbuffers; bufid++)
 	{
 		BufferDesc *desc = local ? GetLocalBufferDescriptor(bufid) : GetBufferDescriptor(bufid);
+		BufferTag	tag;
+		Eviction	outcome;
+		bool		flushed;
 
 		CHECK_FOR_INTERRUPTS();
 
-		if (holds_block_of(desc, rel))
-		{
-			BufferTag	tag = desc->tag;
-			bool		flushed;
-			Eviction	outcome;
-
-			/* nearly all are valid and not pinned */
-			if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
-				continue;
-			outcome = local ? evict_local_buffer(desc) : evict_shared_buffer(desc, &tag);
-			stay += outcome == BLOCK_PINNED || outcome == BLOCK_STAYS;
-			*pinned |= outcome == BLOCK_PINNED;
-		}
+		/* without lock: a block that comes in later need not be found */
+		if (!(buffer_state_read(desc) & BM_TAG_VALID) ||
+			!BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator))
+			continue;
+		tag = desc->tag;
+		/* nearly all are valid and not pinned */
+		if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
+			continue;
+		/* looking up a local buffer is slow, and nobody else can move it */
+		outcome = local ? evict_local_buffer(desc) : evict_block(rel, &tag);
+		stay += outcome != BLOCK_EVICTED;
+		*pinned |= outcome == BLOCK_PINNED;
 	}
 
 	return stay;
@@ -366,11 +337,10 @@ evict_rel(PG_FUNCTION_ARGS)
 	} while (may_pass && wait_for_pins(begin));
 
 	if (pinned > 0)
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg_plural("%d block of relation \"%s\" is pinned and stays in the buffer pool",
-							   "%d blocks of relation \"%s\" are pinned and stay in the buffer pool",
-							   pinned, pinned, RelationGetRelationName(rel))));
+		ereport(WARNING, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg_plural("%d block of relation \"%s\" is pinned and stays in the buffer pool",
+							  "%d blocks of relation \"%s\" are pinned and stay in the buffer pool",
+							  pinned, pinned, RelationGetRelationName(rel)));
 
 	relation_close(rel, AccessShareLock);
 
@@ -389,11 +359,10 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 
 	check_block_range(rel, MAIN_FORKNUM, blockno, 1);
 
-	if (!evict_block(rel, MAIN_FORKNUM, blockno))
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",
-						blockno, RelationGetRelationName(rel))));
+	if (!is_evicted(rel, blockno))
+		ereport(WARNING, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("block %d of relation \"%s\" is pinned and stays in the buffer pool",
+					   blockno, RelationGetRelationName(rel)));
 
 	relation_close(rel, AccessShareLock);
 
@@ -436,8 +405,7 @@ pin_block_as_invalid(Relation rel, BlockNumber blockno)
 	require_evicted(rel, blockno);
 
 	/* the only way to a buffer for a block without reading it */
-	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno,
-								RBM_ZERO_AND_LOCK, NULL);
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, blockno, RBM_ZERO_AND_LOCK, NULL);
 
 	if (!unset_buffer_valid(buffer))
 	{

@@ -17,7 +17,6 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/read_stream.h"
-#include "utils/array.h"
 
 #if PG_VERSION_NUM < 180000
 #error "test_aio needs PostgreSQL 18 or later"

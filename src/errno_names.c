@@ -7,6 +7,8 @@
 
 PG_FUNCTION_INFO_V1(errno_from_string);
 
+#define NAMED(number) {#number, number}
+
 static const struct
 {
 	const char *name;
@@ -14,25 +16,10 @@ static const struct
 }			errno_names[] =
 
 {
-	{"EACCES", EACCES},
-	{"EAGAIN", EAGAIN},
-	{"EBADF", EBADF},
-	{"ECANCELED", ECANCELED},
-	{"EFAULT", EFAULT},
-	{"EINTR", EINTR},
-	{"EINVAL", EINVAL},
-	{"EIO", EIO},
-	{"EMFILE", EMFILE},
-	{"ENFILE", ENFILE},
-	{"ENODEV", ENODEV},
-	{"ENOENT", ENOENT},
-	{"ENOMEM", ENOMEM},
-	{"ENOSPC", ENOSPC},
-	{"ENXIO", ENXIO},
-	{"EPERM", EPERM},
-	{"EROFS", EROFS},
-	{"ESTALE", ESTALE},
-	{"ETIMEDOUT", ETIMEDOUT},
+	NAMED(EACCES), NAMED(EAGAIN), NAMED(EBADF), NAMED(ECANCELED), NAMED(EFAULT), NAMED(EINTR),
+	NAMED(EINVAL), NAMED(EIO), NAMED(EMFILE), NAMED(ENFILE), NAMED(ENODEV), NAMED(ENOENT),
+	NAMED(ENOMEM), NAMED(ENOSPC), NAMED(ENXIO), NAMED(EPERM), NAMED(EROFS), NAMED(ESTALE),
+	NAMED(ETIMEDOUT),
 };
 
 /*
@@ -48,18 +35,15 @@ errno_from_string(PG_FUNCTION_ARGS)
 	require_superuser(fcinfo);
 
 	for (size_t i = 0; i < lengthof(errno_names); i++)
-	{
 		if (strcmp(errno_names[i].name, name) == 0)
 			PG_RETURN_INT32(errno_names[i].number);
-	}
 
 	initStringInfo(&known);
 	for (size_t i = 0; i < lengthof(errno_names); i++)
 		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", errno_names[i].name);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unrecognized errno name: \"%s\"", name),
-			 errdetail("Known names are %s.", known.data)));
+	ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			errmsg("unrecognized errno name: \"%s\"", name),
+			errdetail("Known names are %s.", known.data));
 	PG_RETURN_NULL();			/* keep compiler quiet */
 }

@@ -2,17 +2,10 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "reads.h"
+#include "test_aio.h"
 
-#include "catalog/pg_type.h"
 #include "filters/filters.h"
-#include "funcapi.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/smgr.h"
-#include "utils/array.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -30,36 +23,6 @@ PG_FUNCTION_INFO_V1(stage_reads);
 /* how often to look at an advisory lock, in milliseconds */
 #define LOCK_LOOK_EVERY 10
 
-/*
- * Stages one read of consecutive blocks into pinned buffers with I/O started, which
- * then belong to the AIO subsystem.  What completes the read, perhaps in another
- * process, learns of this session's settings by the callback's flags.
- */
-void
-stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
-		   int nblocks, bool zero_on_error, PgAioWaitRef *iow)
-{
-	bool		is_temp = RelationUsesLocalBuffers(rel);
-	uint8		flags = (zero_on_error || zero_damaged_pages ? READ_BUFFERS_ZERO_ON_ERROR : 0) |
-		(ignore_checksum_failure ? READ_BUFFERS_IGNORE_CHECKSUM_FAILURES : 0);
-	uint32		numbers[MAX_IO_COMBINE_LIMIT];
-	void	   *pages[MAX_IO_COMBINE_LIMIT];
-
-	pgaio_io_get_wref(ioh, iow);
-	if (is_temp)
-		pgaio_io_set_flag(ioh, PGAIO_HF_REFERENCES_LOCAL);
-	pgaio_io_register_callbacks(ioh, is_temp ? PGAIO_HCB_LOCAL_BUFFER_READV :
-								PGAIO_HCB_SHARED_BUFFER_READV, flags);
-
-	for (int i = 0; i < nblocks; i++)
-	{
-		numbers[i] = (uint32) buffers[i];
-		pages[i] = BufferGetBlock(buffers[i]);
-	}
-	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
-	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
-}
-
 static void
 start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks)
 {
@@ -70,10 +33,9 @@ start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nbloc
 		/* before the client is told, which may not read */
 		for (int j = 0; j < i && !BufferIsLocal(buffers[j]); j++)
 			TerminateBufferIO(get_buffer_descriptor(buffers[j]), false, 0, true, false);
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("block %u of relation \"%s\" is being read by another session",
-						first + i, RelationGetRelationName(rel))));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("block %u of relation \"%s\" is being read by another session",
+					   first + i, RelationGetRelationName(rel)));
 	}
 }
 
@@ -84,11 +46,10 @@ check_combinable(Relation rel, int32 blockno, int32 nblocks)
 	check_block_range(rel, MAIN_FORKNUM, blockno, nblocks);
 
 	if (smgrmaxcombine(RelationGetSmgr(rel), MAIN_FORKNUM, blockno) < (uint32) nblocks)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("blocks %d..%d of relation \"%s\" cannot be read by one I/O",
-						blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
-				 errdetail("A segment of the relation ends in between.")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("blocks %d..%d of relation \"%s\" cannot be read by one I/O",
+					   blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
+				errdetail("A segment of the relation ends in between."));
 }
 
 static void
@@ -130,9 +91,8 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 
 	check_combinable(rel, blockno, nblocks);
 	if (leaves_batch && !enters_batch && !pgaio_my_backend->in_batchmode)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no batch in progress")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("no batch in progress"));
 
 	/*
 	 * The server writes the result when this session learns of the
@@ -147,9 +107,8 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
 	/*
-	 * All pins come first: whoever has one may want a block that has I/O
-	 * started.  The handle comes next, as getting one may wait for other
-	 * reads.
+	 * Pins come first: whoever has one may want a block with I/O started;
+	 * then the handle, as getting one may wait for other reads.
 	 */
 	for (int i = 0; i < nblocks; i++)
 		buffers[i] = pin_block_as_invalid(rel, blockno + i);
@@ -183,10 +142,7 @@ typedef struct StartedRead
 	bool		foreign_io;
 } StartedRead;
 
-/*
- * Calls StartReadBuffers() for as many blocks of a range as it takes from "offset"
- * on.
- */
+/* Calls StartReadBuffers() from "offset" on, for as many blocks as it takes. */
 static StartedRead *
 start_read(Relation rel, BlockNumber start, int offset, int nblocks, Buffer *buffers)
 {
@@ -206,10 +162,7 @@ start_read(Relation rel, BlockNumber start, int offset, int nblocks, Buffer *buf
 	return read;
 }
 
-/*
- * Makes sure that the server does not write the result of a read to the
- * operation, which nobody will look at.
- */
+/* Has the server not write the result of a read to the operation, which is to go. */
 static void
 abandon_read(ReadBuffersOperation *operation)
 {
@@ -228,21 +181,13 @@ static void
 put_started_read(Row *row, const StartedRead *read, BlockNumber start,
 				 const Buffer *buffers)
 {
-	Datum		numbers[MAX_IO_COMBINE_LIMIT];
-	ArrayType  *array;
-
-	for (int i = 0; i < read->nblocks; i++)
-		numbers[i] = Int32GetDatum(buffers[read->offset + i]);
-	array = construct_array_builtin(numbers, read->nblocks, INT4OID);
-
 	row_set(row, "blockoff", Int32GetDatum(read->offset));
 	row_set(row, "blocknum", Int32GetDatum(start + read->offset));
 	row_set(row, "io_reqd", BoolGetDatum(read->io_reqd));
 	row_set(row, "foreign_io", BoolGetDatum(read->foreign_io));
 	row_set(row, "nblocks", Int32GetDatum(read->nblocks));
-	row_set(row, "buf", PointerGetDatum(array));
+	row_set_ints(row, "buf", buffers + read->offset, read->nblocks);
 	row_put(row);
-	pfree(array);
 }
 
 /* Is nobody in possession of an advisory lock? */
@@ -346,9 +291,7 @@ end_range(RangeRead *range, bool wait, Row *row)
 	relation_close(range->rel, AccessShareLock);
 }
 
-/*
- * Reads a range of blocks; one row is one operation.
- */
+/* Reads a range of blocks; one row is one operation. */
 static Datum
 read_range(FunctionCallInfo fcinfo, bool wait)
 {

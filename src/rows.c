@@ -7,7 +7,9 @@
 #include "test_aio.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
@@ -27,9 +29,7 @@ row_clear(Row *row)
 	memset(row->nulls, true, row->desc->natts * sizeof(bool));
 }
 
-/*
- * Begins the rows of the calling function: of a set, or the only one.
- */
+/* Begins the rows of the calling function: of a set, or the only one. */
 Row *
 row_begin(FunctionCallInfo fcinfo)
 {
@@ -84,6 +84,23 @@ row_set_text(Row *row, const char *column, const char *text)
 }
 
 void
+row_set_ints(Row *row, const char *column, const int *values, int n)
+{
+	Datum	   *elements = palloc_array(Datum, n);
+
+	for (int i = 0; i < n; i++)
+		elements[i] = Int32GetDatum(values[i]);
+	row_set(row, column, PointerGetDatum(construct_array_builtin(elements, n, INT4OID)));
+	pfree(elements);
+}
+
+void
+row_set_ms(Row *row, const char *column, bool known, IoTime length)
+{
+	row_set_if(row, column, known, Float8GetDatum((double) length / NS_PER_MS));
+}
+
+void
 row_set_file(Row *row, bool known, const RelFileLocator *rlocator)
 {
 	row_set_if(row, "reltablespace", known, ObjectIdGetDatum(rlocator->spcOid));
@@ -91,9 +108,7 @@ row_set_file(Row *row, bool known, const RelFileLocator *rlocator)
 	row_set_if(row, "relfilenode", known, ObjectIdGetDatum(rlocator->relNumber));
 }
 
-/*
- * Adds the row to the set, and begins the next one.
- */
+/* Adds the row to the set, and begins the next one. */
 void
 row_put(Row *row)
 {

@@ -13,8 +13,8 @@
 static const char this_library;
 
 /*
- * Returns the file that this library was loaded from: by the address of an object,
- * as another library may have a function of the same name.
+ * Returns the file of this library, by an object's address: other files may have its
+ * functions.
  */
 const char *
 library_path(void)
@@ -22,6 +22,24 @@ library_path(void)
 	Dl_info		info;
 
 	return dladdr(&this_library, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "test_aio";
+}
+
+/*
+ * Reads a small file, as a string.  Returns false if there is none.  Allocates nothing.
+ */
+bool
+read_small_file(const char *path, char *contents, size_t size)
+{
+	int			fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t		length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, contents, size - 1);
+	close(fd);
+	contents[Max(length, 0)] = '\0';
+
+	return true;
 }
 
 /*
@@ -33,15 +51,10 @@ server_is_stopping(void)
 {
 	char		contents[3 * MAXPGPATH];	/* two of its lines are paths */
 	const char *line = contents;
-	ssize_t		length;
-	int			fd = open("postmaster.pid", O_RDONLY | O_CLOEXEC);
 
 	/* it goes away with the postmaster */
-	if (fd < 0)
+	if (!read_small_file("postmaster.pid", contents, sizeof(contents)))
 		return errno == ENOENT;
-	length = read(fd, contents, sizeof(contents) - 1);
-	close(fd);
-	contents[Max(length, 0)] = '\0';
 
 	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
 	{

@@ -7,12 +7,6 @@
  */
 #include "test_aio.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "aio/clock.h"
-#include "miscadmin.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(io_settle);
@@ -25,27 +19,18 @@ PG_FUNCTION_INFO_V1(io_settle);
 /* of a wait event, the bits that tell its class */
 #define WAIT_EVENT_CLASS_MASK 0xFF000000U
 
-/*
- * Returns how often the kernel has switched to or from a process, or -1 unless the
- * process sleeps.
- */
+/* Returns how often the kernel has switched to or from a sleeping process, else -1. */
 static int64
 switches_of_sleeper(int pid)
 {
 	char		path[64];
 	char		status[4096];
-	ssize_t		length;
 	const char *voluntary;
 	const char *involuntary;
-	int			fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (!read_small_file(path, status, sizeof(status)))
 		return -1;
-	length = read(fd, status, sizeof(status) - 1);
-	close(fd);
-	status[Max(length, 0)] = '\0';
 
 	voluntary = strstr(status, "\nvoluntary_ctxt_switches:\t");
 	involuntary = strstr(status, "\nnonvoluntary_ctxt_switches:\t");
@@ -67,9 +52,9 @@ wakes_by_itself(uint32 wait_event)
 }
 
 /*
- * Returns how often the kernel has switched to or from the server's processes, or
- * -1 unless all but this one sleep until another process wakes them.  A process that is
- * woken no longer sleeps, even if it has not run yet.
+ * Returns the sum for the server's processes, or -1 unless all but this one sleep
+ * until another process wakes them.  One that is woken no longer sleeps, even if it
+ * has not run yet.
  */
 static int64
 switches_of_sleepers(void)

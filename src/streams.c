@@ -5,12 +5,8 @@
 #include "test_aio.h"
 
 #include "common/hashfn.h"
-#include "common/relpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/read_stream.h"
-#include "storage/smgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/pgstat_internal.h"
@@ -54,9 +50,8 @@ numbers_arg(FunctionCallInfo fcinfo, int arg, const char *element)
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(arg);
 
 	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("array of %ss must have one dimension", element)));
+		ereport(ERROR, errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				errmsg("array of %ss must have one dimension", element));
 	check_not_null(element, array_contains_nulls(array));
 
 	return (Numbers)
@@ -82,9 +77,7 @@ blocks_arg(FunctionCallInfo fcinfo, int arg, Relation rel, ForkNumber forknum)
 	return blocks;
 }
 
-/*
- * The byte at this offset of the data of the present run's block at this position.
- */
+/* The byte at this offset of the data of the present run's block at this position. */
 static inline char
 data_byte(const Walk *walk, int position, int offset)
 {
@@ -122,10 +115,7 @@ look_ahead(Walk *walk)
 		walk->pauses++;
 }
 
-/*
- * Returns the stream's next buffer, after a reset and the end of a pause if they are
- * due.
- */
+/* Returns the stream's next buffer, after a reset and the end of a pause if due. */
 static Buffer
 next_buffer(Walk *walk, ReadStream *stream, void **data)
 {
@@ -165,47 +155,40 @@ walk_on(Walk *walk, ReadStream *stream)
 	RelFileLocator file;
 
 	if (unlikely(!BufferIsValid(buffer)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("read stream ended after %d of %d blocks", walk->position, walk->blocks.n)));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("read stream ended after %d of %d blocks", walk->position, walk->blocks.n));
 
 	desc = get_buffer_descriptor(buffer);
 	state = buffer_state_read(desc);
 	file = BufTagGetRelFileLocator(&desc->tag);
 	if (unlikely(BUF_STATE_GET_REFCOUNT(state) == 0 || !(state & BM_VALID)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("read stream returned buffer %d %s", buffer,
-						state & BM_VALID ? "unpinned" : "not valid")));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("read stream returned buffer %d %s", buffer,
+					   state & BM_VALID ? "unpinned" : "not valid"));
 	if (unlikely(!RelFileLocatorEquals(file, walk->rel->rd_locator) ||
 				 BufTagGetForkNum(&desc->tag) != walk->forknum || desc->tag.blockNum != wanted))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("read stream returned buffer %d, which does not hold block %u of relation \"%s\"",
-						buffer, wanted, RelationGetRelationName(walk->rel)),
-				 errdetail("It holds block %u of fork \"%s\" of file %u/%u/%u.", desc->tag.blockNum,
-						   forkNames[BufTagGetForkNum(&desc->tag)], file.spcOid, file.dbOid, file.relNumber)));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("read stream returned buffer %d, which does not hold block %u of relation \"%s\"",
+					   buffer, wanted, RelationGetRelationName(walk->rel)),
+				errdetail("It holds block %u of fork \"%s\" of file %u/%u/%u.", desc->tag.blockNum,
+						  forkNames[BufTagGetForkNum(&desc->tag)], file.spcOid, file.dbOid, file.relNumber));
 	for (int i = 0; i < walk->data_size; i++)
 		if (unlikely(((char *) data)[i] != data_byte(walk, walk->position, i)))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("read stream returned wrong per-buffer data"),
-					 errdetail("Position %d, block %u, byte %d.", walk->position, wanted, i)));
+			ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+					errmsg("read stream returned wrong per-buffer data"),
+					errdetail("Position %d, block %u, byte %d.", walk->position, wanted, i));
 	walk->position++;
 
 	return buffer;
 }
 
-/*
- * Ends the stream.  Raises an error if it goes on after the last block.
- */
+/* Ends the stream.  Raises an error if it goes on after the last block. */
 static void
 end_walk(Walk *walk, ReadStream *stream, bool early)
 {
 	if (!early && BufferIsValid(next_buffer(walk, stream, NULL)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("read stream returned more than %d blocks", walk->blocks.n)));
+		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
+				errmsg("read stream returned more than %d blocks", walk->blocks.n));
 	read_stream_end(stream);
 }
 
@@ -236,7 +219,7 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 		int			position = walk.position;
 		Buffer		buffer = walk_on(&walk, stream);
 
-		/* in the order of the contract's columns: this is done a million times */
+		/* in the order of the columns: this is done a million times */
 		const Datum values[] = {Int32GetDatum(position),
 		Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum), Int32GetDatum(buffer)};
 
@@ -261,9 +244,8 @@ positions_arg(FunctionCallInfo fcinfo, int arg, const char *name, int most)
 		CHECK_FOR_INTERRUPTS();
 		check_range(name, positions.values[i], 0, most);
 		if (i > 0 && positions.values[i] <= positions.values[i - 1])
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("positions in %s must be in ascending order", name)));
+			ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("positions in %s must be in ascending order", name));
 	}
 
 	return positions;
@@ -275,17 +257,14 @@ fork_arg(FunctionCallInfo fcinfo, int arg, Relation rel)
 	ForkNumber	forknum = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 
 	if (!smgrexists(RelationGetSmgr(rel), forknum))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("relation \"%s\" has no fork \"%s\"",
-						RelationGetRelationName(rel), forkNames[forknum])));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("relation \"%s\" has no fork \"%s\"",
+					   RelationGetRelationName(rel), forkNames[forknum]));
 
 	return forknum;
 }
 
-/*
- * Returns the ring of buffers for a context of pg_stat_io, NULL for "normal".
- */
+/* Returns the ring of buffers for a context of pg_stat_io, NULL for "normal". */
 static BufferAccessStrategy
 strategy_arg(FunctionCallInfo fcinfo, int context_arg, int size_arg)
 {
@@ -300,16 +279,14 @@ strategy_arg(FunctionCallInfo fcinfo, int context_arg, int size_arg)
 	while (type < (int) lengthof(contexts) && strcmp(name, contexts[type]) != 0)
 		type++;
 	if (type == lengthof(contexts))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unrecognized context \"%s\"", name),
-				 errhint("Valid contexts are \"normal\", \"bulkread\", \"bulkwrite\" and \"vacuum\".")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("unrecognized context \"%s\"", name),
+				errhint("Valid contexts are \"normal\", \"bulkread\", \"bulkwrite\" and \"vacuum\"."));
 	if (size == 0)
 		return GetAccessStrategy(type);
 	if (type == BAS_NORMAL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("context \"normal\" has no ring, so ring_size must be 0")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("context \"normal\" has no ring, so ring_size must be 0"));
 	check_range("ring_size", size, BLCKSZ / 1024, MAX_RING_SIZE);
 
 	return GetAccessStrategyWithSize(type, size);
@@ -375,9 +352,8 @@ read_stream_run(PG_FUNCTION_ARGS)
 	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, walk.forknum);
 	walk.pause_at = positions_arg(fcinfo, 9, "pause_at", walk.blocks.n);
 	if (walk.pause_at.n > 0 && !STREAM_CAN_PAUSE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("read streams of this server cannot pause")));
+		ereport(ERROR, errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("read streams of this server cannot pause"));
 	walk.reset_at = positions_arg(fcinfo, 10, "reset_at", walk.blocks.n);
 	check_range("end_at", end_at, -1, walk.blocks.n);
 	strategy = strategy_arg(fcinfo, 12, 13);

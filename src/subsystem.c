@@ -6,9 +6,7 @@
  */
 #include "subsystem.h"
 
-#include "aio/method.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
+#include "aio/aio.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
@@ -23,25 +21,26 @@ static shmem_startup_hook_type prev_shmem_startup_hook;
 void
 raise_unavailable(const Unavailable *unavailable)
 {
-	ereport(ERROR,
-			(errcode(unavailable->sqlerrcode),
-			 errmsg("%s", unavailable->message),
-			 unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
-			 unavailable->hint ? errhint("%s", unavailable->hint) : 0));
+	ereport(ERROR, errcode(unavailable->sqlerrcode),
+			errmsg("%s", unavailable->message),
+			unavailable->reason ? errdetail("The reason is that %s.", unavailable->reason) : 0,
+			unavailable->hint ? errhint("%s", unavailable->hint) : 0);
 }
 
-/*
- * Records why a subsystem does not work in this server and what mends it, and logs
- * the reason.
- */
+/* Records and logs why a subsystem does not work in this server, and what mends it. */
 void
 subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
 {
 	/* what is allocated here now, other processes lose */
 	subsystem->unavailable.reason = MemoryContextStrdup(TopMemoryContext, reason);
 	subsystem->unavailable.hint = hint;
-	ereport(LOG,
-			(errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason)));
+	ereport(LOG, errmsg("test_aio: the %s is disabled: %s", subsystem->name, reason));
+}
+
+static Size
+memory_size(const Subsystem *subsystem, uint32 nhandles)
+{
+	return subsystem->size_for != NULL ? subsystem->size_for(nhandles) : subsystem->size;
 }
 
 static void
@@ -56,7 +55,7 @@ request_memory(void)
 
 		if (subsystem->memory == NULL)
 			continue;
-		RequestAddinShmemSpace(subsystem->size(subsystem->by_handles ? io_expected_handles() : 0));
+		RequestAddinShmemSpace(memory_size(subsystem, io_expected_handles()));
 		if (subsystem->has_lock)
 			RequestNamedLWLockTranche(subsystem->memory, 1);
 	}
@@ -69,8 +68,10 @@ request_memory(void)
 static bool
 set_up_memory(Subsystem *subsystem)
 {
-	const char *reason = subsystem->by_handles ? io_handles_unavailable() : NULL;
+	bool		by_handles = subsystem->size_for != NULL;
+	const char *reason = by_handles ? io_handles_unavailable() : NULL;
 	uint32		nhandles;
+	Size		size;
 	bool		found;
 
 	*subsystem->address = NULL;
@@ -80,12 +81,16 @@ set_up_memory(Subsystem *subsystem)
 		return false;
 	}
 
-	nhandles = subsystem->by_handles ? pgaio_ctl->io_handle_count : 0;
+	nhandles = by_handles ? pgaio_ctl->io_handle_count : 0;
+	size = memory_size(subsystem, nhandles);
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	*subsystem->address = ShmemInitStruct(subsystem->memory, subsystem->size(nhandles), &found);
+	*subsystem->address = ShmemInitStruct(subsystem->memory, size, &found);
 	if (!found)
+	{
+		memset(*subsystem->address, 0, size);
 		subsystem->set_up(nhandles, subsystem->has_lock ?
 						  &GetNamedLWLockTranche(subsystem->memory)->lock : NULL);
+	}
 	LWLockRelease(AddinShmemInitLock);
 
 	return true;
@@ -111,10 +116,7 @@ begin_subsystems(void)
 	}
 }
 
-/*
- * Registers a subsystem, which begins after those that were registered before.  Called
- * while the library is preloaded.
- */
+/* Registers a subsystem, which begins after the earlier ones, during preloading. */
 void
 subsystem_register(Subsystem *subsystem)
 {

@@ -1,13 +1,11 @@
 /*
- * Parts of the library that begin when shared memory is set up: the filters, the gate,
- * the trace.
+ * Parts of the library that begin when shared memory is set up.
  */
 #ifndef TEST_AIO_SUBSYSTEM_H
 #define TEST_AIO_SUBSYSTEM_H
 
 #include "test_aio.h"
 
-#include "storage/lwlock.h"
 
 #define MAX_SUBSYSTEMS 5
 
@@ -23,18 +21,13 @@ typedef struct Unavailable
 typedef struct Subsystem
 {
 	const char *name;			/* in messages, such as "I/O gate" */
-	const char *memory;			/* name of its shared memory, NULL if it has
-								 * none */
+	const char *memory;			/* name of its shared memory, or NULL */
 	bool		has_lock;		/* a lock of the same name, given to set_up() */
 	void	  **address;		/* where it keeps the address of that memory */
-
-	/*
-	 * does the size depend on the number of AIO handles?  Otherwise nhandles
-	 * is 0.
-	 */
-	bool		by_handles;
-	Size		(*size) (uint32 nhandles);
-	/* fills the memory in, once */
+	Size		size;			/* unless it depends on the number of AIO
+								 * handles */
+	Size		(*size_for) (uint32 nhandles);
+	/* fills the zeroed memory in, once; nhandles is 0 if it has a fixed size */
 	void		(*set_up) (uint32 nhandles, LWLock *lock);
 	/* called in the postmaster when the memory is there; or NULL */
 	void		(*begin) (void);

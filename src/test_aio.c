@@ -7,15 +7,12 @@
  */
 #include "test_aio.h"
 
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC_EXT(
 					.name = "test_aio",
 					.version = PG_TEST_AIO_VERSION
 );
-
-void		_PG_init(void);
 
 void
 _PG_init(void)

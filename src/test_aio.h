@@ -7,24 +7,26 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "aio/clock.h"
 #include "compat.h"
 #include "fmgr.h"
-#include "storage/aio_internal.h"
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/smgr.h"
 #include "utils/rel.h"
 
 /* server.c: the library and the server around it */
 extern const char *library_path(void);
 extern bool server_is_stopping(void);
+extern bool read_small_file(const char *path, char *contents, size_t size);
 
-/* privileges.c */
+/* arguments.c: who may call, the "rel" argument and what comes with it */
 extern void require_superuser(FunctionCallInfo fcinfo);
 extern void require_monitor(FunctionCallInfo fcinfo);
-
-/* arguments.c: the "rel" argument and what comes with it */
-extern Relation lock_and_open(Oid relid, LOCKMODE lockmode);
-extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid,
-									 LOCKMODE lockmode);
+extern Relation open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode);
 extern void check_block_range(Relation rel, ForkNumber forknum,
 							  int64 startblock, int64 nblocks);
 extern void check_not_null(const char *name, bool is_null);
@@ -36,6 +38,8 @@ extern Row *row_begin(FunctionCallInfo fcinfo);
 extern void row_set(Row *row, const char *column, Datum value);
 extern void row_set_if(Row *row, const char *column, bool known, Datum value);
 extern void row_set_text(Row *row, const char *column, const char *text);
+extern void row_set_ints(Row *row, const char *column, const int *values, int n);
+extern void row_set_ms(Row *row, const char *column, bool known, IoTime length);
 extern void row_set_file(Row *row, bool known, const RelFileLocator *rlocator);
 extern void row_put(Row *row);
 extern Datum row_result(Row *row);
@@ -54,7 +58,13 @@ extern void require_evicted(Relation rel, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* handles.c: batch mode around functions that wait for what they start */
+/* buffer_io.c: buffer I/O that sessions have started by SQL */
+extern bool buffer_io_is_ours(Buffer buffer);
+extern IoTime buffer_io_end(int pid, IoTime now);
+
+/* handles.c: a read for a handle, and batch mode around functions that wait for what they start */
+extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
+					   int nblocks, bool zero_on_error, PgAioWaitRef *iow);
 extern bool leave_batch(void);
 extern void enter_batch_again(bool was_open);
 

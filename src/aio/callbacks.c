@@ -1,16 +1,14 @@
 /*
  * Replaces functions in the server's tables of callbacks.
  *
- * The tables are constant, so their memory is made writable for a moment, in
- * the postmaster before it has any children, and only if a setting asks for it.
- * Afterwards it has the protection that it had before.
+ * The tables are constant, so their memory is made writable for a moment, in the
+ * postmaster before it has any children, and gets back the protection that it had.
  */
-#include "aio/callbacks.h"
+#include "aio/aio.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/bufmgr.h"
 #include "storage/md.h"
 
 static PgAioHandleCallbackStage server_stage_shared;
@@ -19,26 +17,31 @@ static PgAioHandleCallbackComplete server_complete_md;
 static PgAioHandleCallbackComplete server_complete_shared;
 static PgAioHandleCallbackComplete server_complete_local;
 
-/* the gate and the trace */
-static IoStageHook stage_hooks[2];
-static int	nstage_hooks;
-
-static const IoCompletionHooks *completion_hooks;
+/*
+ * The buffer manager has staged a read.  The interceptor comes first: a synchronous read
+ * that it takes is traced as an asynchronous one.
+ */
+static void
+has_staged(PgAioHandle *ioh)
+{
+	if (io_interceptor != NULL)
+		io_interceptor->intercept_synchronous(ioh);
+	if (io_listener != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
+		io_listener->staged(ioh, true);
+}
 
 static void
 stage_shared(PgAioHandle *ioh, uint8 cb_data)
 {
 	server_stage_shared(ioh, cb_data);
-	for (int i = 0; i < nstage_hooks; i++)
-		stage_hooks[i] (ioh);
+	has_staged(ioh);
 }
 
 static void
 stage_local(PgAioHandle *ioh, uint8 cb_data)
 {
 	server_stage_local(ioh, cb_data);
-	for (int i = 0; i < nstage_hooks; i++)
-		stage_hooks[i] (ioh);
+	has_staged(ioh);
 }
 
 static PgAioResult
@@ -46,8 +49,8 @@ complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_md(ioh, prior_result, cb_data);
 
-	completion_hooks->begins(ioh, result);
-
+	if (io_listener != NULL)
+		io_listener->completion_begins(ioh, result);
 	return result;
 }
 
@@ -56,8 +59,8 @@ complete_shared(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_shared(ioh, prior_result, cb_data);
 
-	completion_hooks->ends(ioh, result);
-
+	if (io_listener != NULL)
+		io_listener->completion_ends(ioh, result);
 	return result;
 }
 
@@ -66,15 +69,12 @@ complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
 	PgAioResult result = server_complete_local(ioh, prior_result, cb_data);
 
-	completion_hooks->ends(ioh, result);
-
+	if (io_listener != NULL)
+		io_listener->completion_ends(ioh, result);
 	return result;
 }
 
-/*
- * Returns the protection of the mapping that an address belongs to, as mprotect
- * takes it, or -1.
- */
+/* Returns the protection of an address, as mprotect takes it, or -1. */
 static int
 protection_of(uintptr_t address)
 {
@@ -126,46 +126,39 @@ replace_pointer(const void *where, const void *pointer)
 		mprotect((void *) first, page_size, protection | PROT_WRITE) != 0)
 		return psprintf("the server's tables of callbacks cannot be written to: %m");
 	memcpy((void *) where, &pointer, sizeof(pointer));
-	if (!(protection & PROT_WRITE) &&
-		mprotect((void *) first, page_size, protection) != 0)
+	if (!(protection & PROT_WRITE) && mprotect((void *) first, page_size, protection) != 0)
 		return psprintf("the server's tables of callbacks cannot be protected again: %m");
 
 	return NULL;
 }
 
 /*
- * Registers a function that is called whenever the buffer manager has staged
- * a read.  Returns why not, or NULL.
+ * Has the interceptor and the listener see synchronous reads.  Returns why not, or NULL.
  */
 const char *
-io_on_stage(IoStageHook hook)
+io_see_synchronous(void)
 {
 	static const char *reason = NULL;
 
-	if (server_stage_shared == NULL && reason == NULL)
-	{
-		server_stage_shared = aio_shared_buffer_readv_cb.stage;
-		server_stage_local = aio_local_buffer_readv_cb.stage;
-		if (server_stage_shared == NULL || server_stage_local == NULL)
-			return reason = "the server does not stage buffered reads by callbacks";
-
-		reason = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
-		if (reason == NULL)
-			reason = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
-	}
 	/* what did not succeed the first time is not tried again */
+	if (server_stage_shared != NULL || reason != NULL)
+		return reason;
+
+	server_stage_shared = aio_shared_buffer_readv_cb.stage;
+	server_stage_local = aio_local_buffer_readv_cb.stage;
+	if (server_stage_shared == NULL || server_stage_local == NULL)
+		return reason = "the server does not stage buffered reads by callbacks";
+
+	reason = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
 	if (reason == NULL)
-		stage_hooks[nstage_hooks++] = hook;
+		reason = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
 
 	return reason;
 }
 
-/*
- * Registers functions that are called whenever a buffered read completes, in
- * the process that completes it.  Returns why not, or NULL.
- */
+/* Has the listener see completions where they are.  Returns why not, or NULL. */
 const char *
-io_on_completion(const IoCompletionHooks *hooks)
+io_see_completions(void)
 {
 	const char *reason;
 
@@ -176,7 +169,6 @@ io_on_completion(const IoCompletionHooks *hooks)
 		server_complete_local == NULL)
 		return "the server does not complete buffered reads by the callbacks that test_aio knows";
 
-	completion_hooks = hooks;
 	reason = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
 	if (reason == NULL)
 		reason = replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);

@@ -1,19 +1,14 @@
 /*
- * Whether this server is one that the table of I/O method functions fits.
- *
- * Structures and functions are compared with those that this library was compiled
- * with, before anything is installed.
+ * Whether the table of I/O method functions fits this server: structures and
+ * functions are compared with those that this library was compiled with.
  */
-#include "aio/method.h"
+#include "aio/aio.h"
 
 #include <dlfcn.h>
 #ifdef __linux__
 #include <link.h>
 #endif
 
-#include "miscadmin.h"
-#include "storage/bufmgr.h"
-#include "storage/proc.h"
 #include "utils/guc.h"
 
 /* for a test to pretend otherwise */
@@ -28,9 +23,7 @@ const char *const io_compile_anew_hint = "Compile test_aio anew with this server
 /* how many handles shared memory has been requested for */
 static uint32 expected_handles;
 
-/*
- * Returns the server's version as it is shown to users, for example "19rc1".
- */
+/* Returns the server's version as it is shown to users, for example "19rc1". */
 const char *
 io_server_version(void)
 {
@@ -56,9 +49,8 @@ io_expected_handles(void)
 }
 
 /*
- * Returns why the handles are not where the structures say that this library was
- * compiled with, or NULL.  Called when shared memory is set up and no handle has
- * been used.
+ * Returns why the handles are not where this library's structures say, or NULL.
+ * Called when shared memory is set up and no handle has been used.
  */
 const char *
 io_handles_unavailable(void)
@@ -75,11 +67,9 @@ io_handles_unavailable(void)
 	{
 		const PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
 
-		if (ioh->state != PGAIO_HS_IDLE || ioh->flags != 0 ||
-			ioh->generation != 1 ||
+		if (ioh->state != PGAIO_HS_IDLE || ioh->flags != 0 || ioh->generation != 1 ||
 			ioh->owner_procno != (int32) (i / io_max_concurrency) ||
-			ioh->iovec_off != i * io_max_combine_limit ||
-			ioh->report_return != NULL)
+			ioh->iovec_off != i * io_max_combine_limit || ioh->report_return != NULL)
 			return "the server's AIO handles do not have the layout this library was compiled for";
 	}
 
@@ -115,14 +105,12 @@ is_servers_function(void *function)
 	Dl_info		info;
 	Dl_info		server;
 
-	return dladdr(function, &info) != 0 &&
-		dladdr((void *) &pgaio_ctl, &server) != 0 &&
+	return dladdr(function, &info) != 0 && dladdr((void *) &pgaio_ctl, &server) != 0 &&
 		info.dli_fbase == server.dli_fbase;
 }
 
 /*
- * Returns whether a variable of the server's is as large as its declaration
- * says.
+ * Returns whether a variable of the server's is as large as its declaration says.
  */
 static bool
 has_size(const void *variable, size_t size)
@@ -142,15 +130,12 @@ has_known_layout(void)
 	return has_size(ops, sizeof(IoMethodOps)) &&
 		has_size(&aio_shared_buffer_readv_cb, sizeof(PgAioHandleCallbacks)) &&
 		is_servers_function((void *) ops->submit) &&
-		(ops->wait_one == NULL ||
-		 is_servers_function((void *) ops->wait_one)) &&
+		(ops->wait_one == NULL || is_servers_function((void *) ops->wait_one)) &&
 		(ops->needs_synchronous_execution == NULL ||
 		 is_servers_function((void *) ops->needs_synchronous_execution));
 }
 
-/*
- * Returns whether a version is a release, not a beta or the like.
- */
+/* Returns whether a version is a release, not a beta or the like. */
 static bool
 is_release(const char *version)
 {
@@ -158,9 +143,9 @@ is_release(const char *version)
 }
 
 /*
- * Compares the version that the library was compiled for with the server's.
- * Two minor releases are rarely different in what matters here, so that is
- * worth a warning; two pre-releases often are.
+ * Compares the version that the library was compiled for with the server's.  Minor
+ * releases rarely differ in what matters here, so that is worth a warning;
+ * pre-releases do.
  */
 static const char *
 version_mismatch(void)
@@ -180,10 +165,10 @@ version_mismatch(void)
 
 	if (!warned)
 		ereport(WARNING,
-				(errmsg("test_aio was compiled for PostgreSQL %s, and this server is %s",
-						compiled_for, server),
-				 errdetail("The I/O gate and the I/O trace rely on the server's internal structures."),
-				 errhint("%s", io_compile_anew_hint)));
+				errmsg("test_aio was compiled for PostgreSQL %s, and this server is %s",
+					   compiled_for, server),
+				errdetail("The I/O gate and the I/O trace rely on the server's internal structures."),
+				errhint("%s", io_compile_anew_hint));
 	warned = true;
 	return NULL;
 }
@@ -215,8 +200,7 @@ unknown_server(const char **hint)
 #endif							/* IO_METHOD_CAN_BE_CHECKED */
 
 /*
- * Returns why the table cannot be put into this server, and what mends that; or
- * NULL.
+ * Returns why the table cannot be put into this server, and what mends that; or NULL.
  */
 const char *
 io_method_unavailable(const char **hint)

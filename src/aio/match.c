@@ -1,10 +1,8 @@
 /*
  * Matching reads, and the arguments that say which reads to match.
  */
-#include "aio/match.h"
+#include "aio/aio.h"
 
-#include "common/relpath.h"
-#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 
@@ -14,9 +12,7 @@ io_is_read(PgAioHandle *ioh)
 	return ioh->op == PGAIO_OP_READV && ioh->target == PGAIO_TID_SMGR;
 }
 
-/*
- * Returns whether a read of a relation's blocks matches.  Allocates nothing.
- */
+/* Returns whether a read of a relation's blocks matches.  Allocates nothing. */
 bool
 io_matches(const IoMatch *match, PgAioHandle *ioh)
 {
@@ -26,8 +22,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	{
 		if (!RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
 			return false;
-		if (td->smgr.is_temp !=
-			(match->temp_owner != INVALID_PROC_NUMBER))
+		if (td->smgr.is_temp != (match->temp_owner != INVALID_PROC_NUMBER))
 			return false;
 		if (td->smgr.is_temp && match->temp_owner != ioh->owner_procno)
 			return false;
@@ -41,16 +36,13 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		(match->block < td->smgr.blockNum ||
 		 match->block >= td->smgr.blockNum + td->smgr.nblocks))
 		return false;
-	if (match->pid != 0 &&
-		match->pid != GetPGProcByNumber(ioh->owner_procno)->pid)
+	if (match->pid != 0 && match->pid != io_owner_pid(ioh))
 		return false;
 
 	return true;
 }
 
-/*
- * Returns whether two matches are about the same reads.
- */
+/* Returns whether two matches are about the same reads. */
 bool
 io_match_is_same(const IoMatch *a, const IoMatch *b)
 {
@@ -77,8 +69,7 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (!PG_ARGISNULL(arg))
 	{
-		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg),
-											   AccessShareLock);
+		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg), AccessShareLock);
 
 		match.has_rel = true;
 		match.rlocator = rel->rd_locator;
@@ -90,9 +81,7 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 	return match;
 }
 
-/*
- * Reads the process id of the backend that issues the reads.
- */
+/* Reads the process id of the backend that issues the reads. */
 void
 io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 {
@@ -102,8 +91,7 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 	match->pid = PG_GETARG_INT32(arg);
 	check_range("pid", match->pid, 1, PG_INT32_MAX);
 	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
-		ereport(NOTICE,
-				(errmsg("PID %d is not a PostgreSQL backend process", match->pid)));
+		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", match->pid));
 }
 
 void
@@ -113,10 +101,7 @@ io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 }
 
-/*
- * Checks a block number argument, whose value the caller has read since its
- * type differs, and puts it into the match.
- */
+/* Puts a block number, read by the caller since its type differs, into the match. */
 void
 io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match)
 {

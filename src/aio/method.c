@@ -1,35 +1,29 @@
 /*
  * The table of I/O method functions that takes the place of the server's.
  *
- * The table relies on internal structures, whose layout no server version
- * promises to keep.  layout.c looks before the table is installed.
- *
- * It is installed once shared memory is set up.  Another library may then put a
- * table of its own in front of it, or have done so before.
+ * It relies on internal structures, at which layout.c looks first, and is installed
+ * once shared memory is set up.  Another library may put a table of its own in front
+ * of it, or have done so before.
  */
-#include "aio/method.h"
+#include "aio/aio.h"
 
-#include "storage/bufmgr.h"
-#include "storage/condition_variable.h"
 #include "utils/wait_event.h"
 
 const IoMethodOps *io_server_ops;
+const IoInterceptor *io_interceptor;
 const IoListener *io_listener;
-
-static const IoInterceptor *io_interceptor;
 static IoMethodOps our_ops;
 
 bool
-io_is_intercepted(PgAioHandle *ioh)
+io_is_intercepted(PgAioHandle *ioh, uint64 generation)
 {
-	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, ioh->generation);
+	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation);
 }
 
 bool
 io_is_delayed(PgAioHandle *ioh, uint64 generation)
 {
-	return io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation) &&
-		io_interceptor->has_delayed(ioh);
+	return io_is_intercepted(ioh, generation) && io_interceptor->has_delayed(ioh);
 }
 
 static bool
@@ -56,18 +50,14 @@ submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	return (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
 }
 
-/*
- * Waits for a read that an I/O method without wait_one executes: the method
- * completes it without our help.
- */
+/* Waits for a read that an I/O method without wait_one completes without our help. */
 static void
 wait_for_method(PgAioHandle *ioh, uint64 generation)
 {
 	PgAioHandleState state;
 
 	ConditionVariablePrepareToSleep(&ioh->cv);
-	while (!pgaio_io_was_recycled(ioh, generation, &state) &&
-		   state == PGAIO_HS_SUBMITTED)
+	while (!pgaio_io_was_recycled(ioh, generation, &state) && state == PGAIO_HS_SUBMITTED)
 		ConditionVariableSleep(&ioh->cv, WAIT_EVENT_AIO_IO_COMPLETION);
 	ConditionVariableCancelSleep();
 }
@@ -75,7 +65,7 @@ wait_for_method(PgAioHandle *ioh, uint64 generation)
 static void
 wait_for_read(PgAioHandle *ioh, uint64 generation)
 {
-	if (io_interceptor != NULL && io_interceptor->has_intercepted(ioh, generation))
+	if (io_is_intercepted(ioh, generation))
 		io_interceptor->wait(ioh, generation);
 	else if (io_server_ops->wait_one != NULL)
 		io_server_ops->wait_one(ioh, generation);
@@ -88,8 +78,7 @@ static void
 wait_one(PgAioHandle *ioh, uint64 ref_generation)
 {
 	IoWait		wait;
-	bool		is_told = io_listener != NULL &&
-		io_listener->wait_begins(ioh, ref_generation, &wait);
+	bool		is_told = io_listener != NULL && io_listener->wait_begins(ioh, ref_generation, &wait);
 
 	wait_for_read(ioh, ref_generation);
 	if (is_told)
@@ -100,21 +89,23 @@ wait_one(PgAioHandle *ioh, uint64 ref_generation)
 static void
 check_one(PgAioHandle *ioh, uint64 ref_generation)
 {
-	bool		intercepted = io_interceptor != NULL &&
-		io_interceptor->has_intercepted(ioh, ref_generation);
-
-	if (io_server_ops->check_one != NULL && !intercepted)
+	if (io_server_ops->check_one != NULL && !io_is_intercepted(ioh, ref_generation))
 		io_server_ops->check_one(ioh, ref_generation);
 }
 #endif
 
 /*
- * Installs our table of functions instead of the server's.  Our table begins as a
- * copy: shared memory callbacks and properties stay what they are.
+ * Has an interceptor or a listener (NULL: as before) take part.  Installs our table of
+ * functions, which begins as a copy of the server's: shared memory callbacks and
+ * properties stay what they are.
  */
-static void
-install(void)
+void
+io_install(const IoInterceptor *interceptor, const IoListener *listener)
 {
+	if (interceptor != NULL)
+		io_interceptor = interceptor;
+	if (listener != NULL)
+		io_listener = listener;
 	if (io_server_ops != NULL)
 		return;
 
@@ -132,21 +123,7 @@ install(void)
 
 	if (!IO_METHOD_KNOWS_SERVER)
 		ereport(LOG,
-				(errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
-						io_server_version(), PG_TEST_AIO_LAST_KNOWN),
-				 errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected.")));
-}
-
-void
-io_set_interceptor(const IoInterceptor *interceptor)
-{
-	io_interceptor = interceptor;
-	install();
-}
-
-void
-io_set_listener(const IoListener *listener)
-{
-	io_listener = listener;
-	install();
+				errmsg("test_aio tries PostgreSQL %s, and knows no version after %d",
+					   io_server_version(), PG_TEST_AIO_LAST_KNOWN),
+				errdetail("\"test_aio.gate\" is \"try\", and all that can be checked is as expected."));
 }

@@ -7,9 +7,6 @@
  */
 #include "filters/filters.h"
 
-#include "aio/perform.h"
-#include "common/relpath.h"
-
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
 PG_FUNCTION_INFO_V1(io_fail);
@@ -25,9 +22,7 @@ static const char *const kind_names[] = {
 	[FILTER_REOPEN] = "reopen",
 };
 
-/*
- * Reads an optional number that is at least "minimum", or returns "missing".
- */
+/* Reads an optional number that is at least "minimum", or returns "missing". */
 static int64
 count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
 {
@@ -44,8 +39,8 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * Reads which reads a filter is about: "rel", and from first_arg on blockno, fork, pid,
- * skip, times, keep, everybody.
+ * Reads "rel", and from first_arg on blockno, fork, pid, skip, times, keep,
+ * everybody.
  */
 void
 filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
@@ -59,46 +54,39 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 	if (flag_arg(fcinfo, first_arg + 5))
 		filter->holder = 0;
 	if (!filter->match.has_rel && filter->match.pid == 0 && !flag_arg(fcinfo, first_arg + 6))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("neither a relation nor a process is named"),
-				 errhint("Set \"everybody\" to true for the reads of all relations by all processes.")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("neither a relation nor a process is named"),
+				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
 }
 
-/*
- * Holds matching reads from now on, until they are released.  NULL matches all.
- * Returns the filter's number.
- */
+/* Holds matching reads until they are released.  Returns the filter's number. */
 Datum
 io_hold(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_HOLD);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_HOLD);
 
-	require_filter_kind(fcinfo, filter.kind);
 	filter_match_args(fcinfo, 0, 1, &filter);
 
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
 /*
- * Gives matching reads this result from now on: a number of bytes, if they
- * have read more (the rest is zeroed), or a negative errno.  Returns the
- * filter's number.
+ * Gives matching reads a number of bytes, if they have read more (the rest is
+ * zeroed), or a negative errno.  Returns the filter's number.
  */
 Datum
 io_fail(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_FAIL);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_FAIL);
 
-	require_filter_kind(fcinfo, filter.kind);
 	check_not_null("result", PG_ARGISNULL(1));
 	filter.has_result = true;
 	filter.result = PG_GETARG_INT32(1);
 	check_io_result(filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
-				(errmsg("matching reads end after %d bytes", filter.result),
-				 errhint("For an error, negate its number: -errno_from_string('EIO').")));
+				errmsg("matching reads end after %d bytes", filter.result),
+				errhint("For an error, negate its number: -errno_from_string('EIO')."));
 	filter_match_args(fcinfo, 0, 2, &filter);
 
 	PG_RETURN_INT32(filters_put(&filter));
@@ -128,10 +116,7 @@ io_hold_end(PG_FUNCTION_ARGS)
 	return filters_end_by_args(fcinfo, FILTER_HOLD);
 }
 
-/*
- * Ends filters of io_fail(); see filters_end_by_args().  Reads that have been submitted
- * keep the result that was chosen for them.
- */
+/* Ends filters of io_fail().  Reads that have been submitted keep their result. */
 Datum
 io_fail_end(PG_FUNCTION_ARGS)
 {
@@ -174,7 +159,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 				   Int64GetDatum(filter->longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
 		if (filter->kind == FILTER_DEVICE)
-			filters_handler()->show_device(filter, row);
+			filters_handler->show_device(filter, row);
 
 		row_put(row);
 	}

@@ -8,10 +8,7 @@
 #ifndef TEST_AIO_FILTERS_H
 #define TEST_AIO_FILTERS_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
-#include "aio/match.h"
+#include "aio/aio.h"
 #include "subsystem.h"
 
 #define MAX_FILTERS		64
@@ -46,7 +43,8 @@ typedef struct Filter
 {
 	FilterKind	kind;
 	int			id;
-	int			holder;			/* pid of the session that it ends with; 0: none */
+	int			holder;			/* pid of the session that it ends with; 0:
+								 * none */
 	int			maker;			/* pid of the session that has made it … */
 	TimestampTz maker_start;	/* … and when that session started */
 	IoMatch		match;
@@ -75,8 +73,8 @@ typedef struct FilterEffect
 	int32		result;
 	int			device_filter;
 	int			queue;			/* of the device */
-	IoTime		longest;		/* as of the hold, or else the device */
-	IoTime		patience;		/* likewise */
+	IoTime		longest;		/* of the hold */
+	IoTime		patience;		/* as of the hold, or else the device */
 } FilterEffect;
 
 /* Why a matching read was not intercepted, or not held; the texts are in table.c. */
@@ -120,9 +118,8 @@ typedef struct FilterHandler
 } FilterHandler;
 
 /* table.c: for carriers, which name themselves once shared memory is set up */
+extern const FilterHandler *filters_handler;	/* NULL: there is no gate */
 extern LWLock *filters_lock(void);
-extern const FilterHandler *filters_handler(void);
-extern void filters_set_handler(const FilterHandler *gate);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
 extern bool filters_any(void);
@@ -130,12 +127,12 @@ extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
 extern const Filter *filter_in_force(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);
-extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
+extern const Filter *filters_first_match(FilterKind kind, PgAioHandle *ioh);
 
 /* table.c: for SQL functions */
 extern Subsystem filters_subsystem;
 extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
-extern Filter filter_of_kind(FilterKind kind);
+extern Filter filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_put(Filter *filter);
 extern int	filters_end(FilterKind kind, int id, bool made_here);
 extern void filters_end_with_session(void);

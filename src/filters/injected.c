@@ -1,13 +1,11 @@
 /*
  * The inj_ functions: filters that hold completions and change results.
  *
- * There is one filter of each kind.  Any session sets and ends it, and it outlives
- * its session.  The gate carries the filter out.  Where there is no gate, the process
- * that completes a read does, on a server with injection points.
+ * There is one filter of each kind, which any session sets and ends.  The gate
+ * carries it out, or, on a server with injection points and without a gate, the
+ * process that completes a read.
  */
 #include "filters/filters.h"
-
-#include "aio/perform.h"
 
 PG_FUNCTION_INFO_V1(inj_io_completion_wait);
 PG_FUNCTION_INFO_V1(inj_io_completion_continue);
@@ -17,9 +15,9 @@ PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
 static Filter
-make_filter(FilterKind kind)
+make_filter(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	Filter		filter = filter_of_kind(kind);
+	Filter		filter = filter_of_kind(fcinfo, kind);
 
 	filter.holder = 0;
 
@@ -35,17 +33,14 @@ end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 }
 
 /*
- * Holds the completion of every matching read from now on, until
- * inj_io_completion_continue() in any session.  The process that would
- * complete it shows the wait event "completion_wait".  A later call takes the
- * place of an earlier one.
+ * Holds the completion of matching reads until inj_io_completion_continue() in any
+ * session.  The process that would complete it shows the wait event
+ * "completion_wait".
  */
 Datum
 inj_io_completion_wait(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_COMPLETION_WAIT);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_COMPLETION_WAIT);
 
 	io_match_pid_arg(fcinfo, 0, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
@@ -62,16 +57,13 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
 }
 
 /*
- * Gives matching reads this result from now on: a number of bytes below what
- * was read (the rest is zeroed), or a negative errno.  NULL leaves the result
- * as it is.
+ * Gives matching reads this result from now on: a number of bytes below what was read
+ * (the rest is zeroed), or a negative errno.  NULL leaves the result as it is.
  */
 Datum
 inj_io_short_read_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_SHORT_READ);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_SHORT_READ);
 
 	io_match_pid_arg(fcinfo, 1, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
@@ -92,21 +84,15 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 	return end_filter(fcinfo, FILTER_SHORT_READ);
 }
 
-/*
- * Makes I/O workers fail to reopen files from now on; reads through them fail
- * with ENOENT.
- */
+/* Makes I/O workers fail to reopen files; reads through them fail with ENOENT. */
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(FILTER_REOPEN);
-
-	require_filter_kind(fcinfo, filter.kind);
+	Filter		filter = make_filter(fcinfo, FILTER_REOPEN);
 
 	if (io_method != IOMETHOD_WORKER)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("files are reopened only with \"io_method\" set to \"worker\"")));
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("files are reopened only with \"io_method\" set to \"worker\""));
 	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();

@@ -12,9 +12,6 @@
  */
 #include "filters/filters.h"
 
-#include "miscadmin.h"
-#include "port/atomics.h"
-#include "storage/condition_variable.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
@@ -47,24 +44,16 @@ static FilterTable *table;
 static uint32 my_version;
 static Filter my_filters[MAX_FILTERS];
 
-/* the gate, if there is one */
-static const FilterHandler *handler;
+const FilterHandler *filters_handler;
 static FilterCarrier carriers[FILTER_KINDS];
 static const Unavailable *kinds_unavailable[FILTER_KINDS];
 
 static int	hold_timeout = 60000;
 static int	uninterruptible_timeout = 1000;
 
-static Size
-table_size(uint32 nhandles pg_attribute_unused())
-{
-	return sizeof(FilterTable);
-}
-
 static void
 set_up_table(uint32 nhandles pg_attribute_unused(), LWLock *lock)
 {
-	memset(table, 0, sizeof(FilterTable));
 	table->lock = lock;
 	table->next_id = 1;
 	for (int i = 0; i < MAX_FILTERS; i++)
@@ -83,7 +72,7 @@ Subsystem	filters_subsystem = {
 	.memory = "test_aio filters",
 	.has_lock = true,
 	.address = (void **) &table,
-	.size = table_size,
+	.size = sizeof(FilterTable),
 	.set_up = set_up_table,
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there are no filters for reads in this server"),
 };
@@ -94,23 +83,13 @@ filters_init(void)
 	DefineCustomIntVariable("test_aio.hold_timeout",
 							"Longest time for which a read is held, or delayed by a device, or I/O on a buffer stays started.",
 							"After this time the read is performed, or the I/O ended; the server's log says so.  A filter or a device keeps the value that it was made with.",
-							&hold_timeout,
-							60000,
-							1,
-							INT_MAX,
-							PGC_SUSET,
-							GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&hold_timeout, 60000, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("test_aio.uninterruptible_timeout",
 							"Longest time for which a process that cannot be interrupted waits for a held or delayed read.",
 							"Such a process may have locked a page, so others wait for it that cannot be interrupted, either.  It then performs the read.",
-							&uninterruptible_timeout,
-							1000,
-							0,
-							INT_MAX,
-							PGC_SUSET,
-							GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&uninterruptible_timeout, 1000, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	subsystem_register(&filters_subsystem);
 }
@@ -128,18 +107,6 @@ filters_lock(void)
 }
 
 void
-filters_set_handler(const FilterHandler *gate)
-{
-	handler = gate;
-}
-
-const FilterHandler *
-filters_handler(void)
-{
-	return handler;
-}
-
-void
 filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable)
 {
 	carriers[kind] = carrier;
@@ -153,8 +120,8 @@ filters_carrier(FilterKind kind)
 }
 
 /*
- * Raises an error unless the caller is a superuser and filters of this kind can
- * be carried out.
+ * Raises an error unless a superuser calls and filters of this kind can be carried
+ * out.
  */
 void
 require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
@@ -172,15 +139,6 @@ filters_any(void)
 	return table != NULL && table->nfilters > 0;
 }
 
-static void
-renew_copy(void)
-{
-	LWLockAcquire(table->lock, LW_SHARED);
-	memcpy(my_filters, table->filters, sizeof(my_filters));
-	my_version = table->version;
-	LWLockRelease(table->lock);
-}
-
 /* Returns whether any filter is in force, of which this process then has a copy. */
 static bool
 look_at_filters(void)
@@ -188,7 +146,12 @@ look_at_filters(void)
 	if (!filters_any())
 		return false;
 	if (my_version != table->version)
-		renew_copy();
+	{
+		LWLockAcquire(table->lock, LW_SHARED);
+		memcpy(my_filters, table->filters, sizeof(my_filters));
+		my_version = table->version;
+		LWLockRelease(table->lock);
+	}
 	return true;
 }
 
@@ -217,15 +180,17 @@ filter_fires(const Filter *filter)
 	return true;
 }
 
-/*
- * Returns whether a synchronous read of the session that has made a filter could
- * be one that it needs to end the filter, such as of a catalog.
- */
+static bool
+is_made_here(const Filter *filter)
+{
+	return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
+}
+
+/* Could the maker of a filter need this read to end it, such as one of a catalog? */
 static bool
 may_serve_maker(const Filter *filter, bool synchronous)
 {
-	return synchronous && filter->kind != FILTER_DEVICE &&
-		filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp &&
+	return synchronous && filter->kind != FILTER_DEVICE && is_made_here(filter) &&
 		!filter->match.has_rel && filter->match.pid == 0;
 }
 
@@ -341,9 +306,8 @@ bypass_reason(FilterBypass reason)
 }
 
 /*
- * Returns the filter with this number if it is in force and matches a read.  A filter
- * that matched may have been ended since, or, by the inj_ functions, been changed.
- * The caller has the lock.
+ * Returns a filter if it is in force and matches a read: it may have been ended since
+ * it matched, or been changed by the inj_ functions.  The caller has the lock.
  */
 const Filter *
 filter_in_force(int id, PgAioHandle *ioh)
@@ -360,32 +324,23 @@ filter_in_force(int id, PgAioHandle *ioh)
 }
 
 /*
- * Copies the first filter of a kind that matches a read.  Returns whether there
- * is one.  Does not count the match, so io_filters shows 0 for filters that
- * injection points carry out.  Called at completions, in critical sections.
+ * Returns the first filter of a kind that matches a read, or NULL; it is good until
+ * the next call.  Does not count the match.  Called in critical sections.
  */
-bool
-filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found)
+const Filter *
+filters_first_match(FilterKind kind, PgAioHandle *ioh)
 {
 	if (!look_at_filters())
-		return false;
+		return NULL;
 
 	for (int i = 0; i < MAX_FILTERS; i++)
-	{
 		if (my_filters[i].kind == kind && io_matches(&my_filters[i].match, ioh))
-		{
-			*found = my_filters[i];
-			return true;
-		}
-	}
+			return &my_filters[i];
 
-	return false;
+	return NULL;
 }
 
-/*
- * Waits for a change of the filters, at most this long, with the wait event of a
- * process that is held at a completion.
- */
+/* Waits for a change, with the wait event of a process held at a completion. */
 void
 filters_await_change(long timeout_ms)
 {
@@ -397,32 +352,22 @@ static void
 announce_change(int exiting)
 {
 	ConditionVariableBroadcast(&table->changed);
-	if (handler != NULL)
-		handler->changed(exiting);
+	if (filters_handler != NULL)
+		filters_handler->changed(exiting);
 }
 
-/* Which filters are to end. */
-typedef enum FilterOwner
-{
-	OF_ANY_SESSION,
-	MADE_BY_THIS_SESSION,
-	HELD_BY_THIS_SESSION,
-} FilterOwner;
-
 static bool
-is_of(const Filter *filter, FilterOwner owner)
+is_held_here(const Filter *filter)
 {
-	if (owner == MADE_BY_THIS_SESSION)
-		return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
-	return owner == OF_ANY_SESSION || filter->holder == MyProcPid;
+	return filter->holder == MyProcPid;
 }
 
 /*
  * Ends the filters of a kind (FILTER_NONE: of every kind), with this number unless it
- * is 0.  Returns how many.
+ * is 0, for which a function says so unless it is NULL.  Returns how many.
  */
 static int
-end_filters(FilterKind kind, int id, FilterOwner owner)
+end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 {
 	int			ended = 0;
 
@@ -431,9 +376,8 @@ end_filters(FilterKind kind, int id, FilterOwner owner)
 	{
 		Filter	   *filter = &table->filters[i];
 
-		if (filter->kind == FILTER_NONE ||
-			(kind != FILTER_NONE && filter->kind != kind) ||
-			(id != 0 && filter->id != id) || !is_of(filter, owner))
+		if (filter->kind == FILTER_NONE || (kind != FILTER_NONE && filter->kind != kind) ||
+			(id != 0 && filter->id != id) || (ends != NULL && !ends(filter)))
 			continue;
 		filter->kind = FILTER_NONE;
 		table->nfilters--;
@@ -446,13 +390,13 @@ end_filters(FilterKind kind, int id, FilterOwner owner)
 }
 
 /*
- * Ends the filters of a kind: the one with this number unless it is 0, or only those
- * that this session has made.  Returns how many.
+ * Ends the filters of a kind: one (0: all), or only what this session has made.
+ * Returns how many.
  */
 int
 filters_end(FilterKind kind, int id, bool made_here)
 {
-	int			ended = end_filters(kind, id, made_here ? MADE_BY_THIS_SESSION : OF_ANY_SESSION);
+	int			ended = end_filters(kind, id, made_here ? is_made_here : NULL);
 
 	announce_change(0);
 
@@ -462,7 +406,7 @@ filters_end(FilterKind kind, int id, bool made_here)
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_filters(FILTER_NONE, 0, HELD_BY_THIS_SESSION);
+	(void) end_filters(FILTER_NONE, 0, is_held_here);
 	announce_change(MyProcPid);
 }
 
@@ -480,10 +424,15 @@ filters_end_with_session(void)
 	registered = true;
 }
 
-/* Returns a filter of this kind that matches all, of this session, with the settings of now. */
+/*
+ * Returns a filter of this kind that matches all, of this session, with the settings of
+ * now.  Raises an error unless the caller may make it and it can be carried out.
+ */
 Filter
-filter_of_kind(FilterKind kind)
+filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
+	require_filter_kind(fcinfo, kind);
+
 	return (Filter)
 	{
 		.kind = kind,
@@ -498,7 +447,10 @@ filter_of_kind(FilterKind kind)
 	};
 }
 
-/* Does a new filter take the place of this one?  There is one of each inj_ function, and one device for the same reads. */
+/*
+ * Does a new filter take the place of this one?  There is one of each inj_ function, and
+ * one device for the same reads.
+ */
 static bool
 is_replaced_by(const Filter *filter, const Filter *new_filter)
 {
@@ -550,7 +502,7 @@ filters_put(Filter *filter)
 	int			place;
 
 	if (filter->kind < FILTER_COMPLETION_WAIT)
-		handler->tell_unseen();
+		filters_handler->tell_unseen();
 	if (filter->holder != 0)
 		filters_end_with_session();
 
@@ -573,11 +525,10 @@ filters_put(Filter *filter)
 	LWLockRelease(table->lock);
 
 	if (place < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("there are too many filters already"),
-				 errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
-				 errhint("See the view \"io_filters\".")));
+		ereport(ERROR, errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				errmsg("there are too many filters already"),
+				errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
+				errhint("See the view \"io_filters\"."));
 	announce_change(0);
 
 	return filter->id;

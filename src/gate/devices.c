@@ -3,7 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -26,14 +25,12 @@ latency_arg(FunctionCallInfo fcinfo, int arg)
 	check_not_null("latency", PG_ARGISNULL(arg));
 	value = text_to_cstring(PG_GETARG_TEXT_PP(arg));
 	if ((strpbrk(value, "ms") == NULL && strcmp(value, "0") != 0) || !parse_real(value, &latency, GUC_UNIT_MS, &hint))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("latency \"%s\" is not a time with a unit", value),
-				 errhint("For example \"100us\", \"1.5 ms\" or \"2s\".")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("latency \"%s\" is not a time with a unit", value),
+				errhint("For example \"100us\", \"1.5 ms\" or \"2s\"."));
 	if (!(latency >= 0 && latency <= MAX_LATENCY_MS))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("latency must be between 0 and %d seconds", MAX_LATENCY_MS / 1000)));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("latency must be between 0 and %d seconds", MAX_LATENCY_MS / 1000));
 
 	return latency * NS_PER_MS;
 }
@@ -45,29 +42,25 @@ require_worker(void)
 	for (int i = 0; gate->worker == INVALID_PROC_NUMBER; i++)
 	{
 		if (i == 500)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the background worker of the I/O gate is not running"),
-					 errhint("\"max_worker_processes\" may be too low.")));
+			ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the background worker of the I/O gate is not running"),
+					errhint("\"max_worker_processes\" may be too low."));
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(10000L);
 	}
 }
 
 /*
- * Simulates a device: from now on matching reads take at least this long, and
- * at most "queue_depth" of them are served at once.  With jitter, the latency
- * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.  A device for
- * the same reads is replaced, and the reads in its queue are due at once.  Returns the
- * filter's number.
+ * Simulates a device: matching reads take at least this long, and at most
+ * "queue_depth" of them are served at once.  With jitter, the latency is spread
+ * evenly between (1 - jitter) and (1 + jitter) times what it is.  Takes the place of
+ * the device for the same reads, whose reads are due at once.
  */
 Datum
 io_device(PG_FUNCTION_ARGS)
 {
-	Filter		filter = filter_of_kind(FILTER_DEVICE);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_DEVICE);
 	DeviceSpeed *speed = &filter.speed;
-
-	require_filter_kind(fcinfo, filter.kind);
 
 	speed->latency = latency_arg(fcinfo, 1);
 	check_not_null("queue_depth and jitter", PG_ARGISNULL(2) || PG_ARGISNULL(3));
@@ -75,9 +68,8 @@ io_device(PG_FUNCTION_ARGS)
 	speed->depth = PG_GETARG_INT32(2);
 	speed->jitter = PG_GETARG_FLOAT8(3);
 	if (!(speed->jitter >= 0 && speed->jitter <= 1))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("jitter must be between 0 and 1")));
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("jitter must be between 0 and 1"));
 	if (!PG_ARGISNULL(4))
 	{
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);
@@ -89,18 +81,14 @@ io_device(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
-/*
- * Ends devices; see filters_end_by_args().  Their reads are due at once.
- */
+/* Ends devices; see filters_end_by_args().  Their reads are due at once. */
 Datum
 io_device_end(PG_FUNCTION_ARGS)
 {
 	return filters_end_by_args(fcinfo, FILTER_DEVICE);
 }
 
-/*
- * FilterHandler.show: sets the columns about a device and its queue.
- */
+/* FilterHandler.show: sets the columns about a device and its queue. */
 void
 gate_show_device(const Filter *device, Row *row)
 {
@@ -118,7 +106,7 @@ gate_show_device(const Filter *device, Row *row)
 	by_worker = queue.reads - queue.by_waiters;
 	in_progress = Min(queue.in_flight, device->speed.depth);
 
-	row_set(row, "latency", Float8GetDatum((double) device->speed.latency / NS_PER_MS));
+	row_set_ms(row, "latency", true, device->speed.latency);
 	row_set(row, "queue_depth", Int32GetDatum(device->speed.depth));
 	row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
 	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));

@@ -1,24 +1,18 @@
 /*
- * The I/O gate: holds, fails and delays reads on servers as they are
- * packaged.
+ * The I/O gate: holds, fails and delays reads on servers as they are packaged.
  *
- * The gate intercepts reads between the AIO subsystem and the I/O method (see
- * aio/method.h): those that a filter matches.  The method never sees them.  The
- * process that releases a read, or for which it is due, performs and completes it.
+ * The gate intercepts reads that a filter matches, so that the I/O method never sees
+ * them.  The process that releases a read, or for which it is due, performs and
+ * completes it.
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
 #include "filters/filters.h"
-#include "subsystem.h"
 
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
-#include "storage/lwlock.h"
 
 #define GATE_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
 
@@ -53,7 +47,8 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	FilterEffect effect;		/* a filter that has ended by the submission is 0 */
+	FilterEffect effect;		/* a filter that has ended by the submission
+								 * is 0 */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
 	bool		released;		/* the hold has ended: whoever looks next
@@ -142,7 +137,6 @@ extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
 extern void gate_release_wakeups(void);
-extern void gate_tell_unseen(void);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)
@@ -156,10 +150,7 @@ gate_handle(const GateIo *io)
 	return &pgaio_ctl->io_handles[io - gate->ios];
 }
 
-/*
- * Returns whether a read is into the memory of its owner, the only process that can
- * perform it.
- */
+/* Is a read into the memory of its owner, the only process that can perform it? */
 static inline bool
 gate_is_local(PgAioHandle *ioh)
 {
@@ -190,23 +181,20 @@ extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation);
 extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 
-/* claim.c */
+/* hold.c */
+extern const FilterHandler gate_handler;
 extern void gate_start_hold(GateIo *io, const Filter *filter, IoTime now);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
+extern PgAioHandle *gate_claim_released(IoTime now);
+extern void gate_close(void);
 
 /* queue.c */
 extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device,
 							  IoTime now);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
-extern bool gate_next_due(IoTime *due);
-extern PgAioHandle *gate_first_due(IoTime until);
+extern PgAioHandle *gate_first_due(void);
 extern void gate_make_due(void);
-
-/* release.c */
-extern const FilterHandler gate_handler;
-extern PgAioHandle *gate_claim_released(IoTime now);
-extern void gate_close(void);
 
 /* devices.c */
 extern void gate_show_device(const Filter *device, Row *row);

@@ -9,12 +9,6 @@
  */
 #include "gate/gate.h"
 
-#include "aio/method.h"
-#include "aio/perform.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/proc.h"
-
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
 
@@ -25,9 +19,7 @@ static uint64 refused_generation;
 /* the batch that an intercepted synchronous read was staged in goes on */
 static bool batch_interrupted;
 
-/*
- * Returns why reads of this process may not be intercepted now, or BYPASS_NONE.
- */
+/* Returns why reads of this process may not be intercepted now, or BYPASS_NONE. */
 static FilterBypass
 reason_to_bypass(void)
 {
@@ -37,27 +29,22 @@ reason_to_bypass(void)
 		return BYPASS_EXIT;
 	if (CritSectionCount > 0)
 		return BYPASS_CRITICAL;
-	/* auxiliary processes, for example the startup process and the checkpointer */
+
+	/* auxiliary processes, for example the checkpointer */
 	if (!IsUnderPostmaster || MyProcNumber >= MaxBackends || gate->worker_pid == MyProcPid)
 		return BYPASS_PROCESS;
 
 	return BYPASS_NONE;
 }
 
-/*
- * IoInterceptor.has_intercepted: returns whether this use of a handle has been
- * intercepted.
- */
+/* IoInterceptor.has_intercepted: is the gate concerned with this use of a handle? */
 bool
 gate_has_intercepted(PgAioHandle *ioh, uint64 generation)
 {
 	return gate_io(ioh)->generation == generation;
 }
 
-/*
- * IoInterceptor.has_delayed: returns whether an intercepted and submitted read is or
- * was held, or on a device.
- */
+/* IoInterceptor.has_delayed: is or was a submitted read held, or on a device? */
 bool
 gate_has_delayed(PgAioHandle *ioh)
 {
@@ -66,9 +53,7 @@ gate_has_delayed(PgAioHandle *ioh)
 	return effect->hold_filter != 0 || effect->device_filter != 0;
 }
 
-/*
- * IoInterceptor.intercept: returns whether to intercept this staged read.
- */
+/* IoInterceptor.intercept: returns whether to intercept this staged read. */
 bool
 gate_intercept(PgAioHandle *ioh)
 {
@@ -121,9 +106,7 @@ gate_intercept(PgAioHandle *ioh)
 	return true;
 }
 
-/*
- * Looks up which effects of a read are still in force.  The caller has the lock.
- */
+/* Looks up which effects of a read are still in force.  The caller has the lock. */
 static void
 renew_effect(PgAioHandle *ioh, GateIo *io, const Filter **hold, const Filter **device)
 {
@@ -197,10 +180,7 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 	return nperform;
 }
 
-/*
- * IoInterceptor.submit: submits the intercepted ones of the staged reads, and has
- * the I/O method submit the others.
- */
+/* IoInterceptor.submit: submits intercepted reads, and others to the I/O method. */
 int
 gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
@@ -245,18 +225,18 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 }
 
 /*
- * IoStageHook: has a synchronous read that is to be intercepted take the way of
- * the others.  Its reader does not expect the read to be left in a batch.
+ * IoInterceptor.intercept_synchronous: has a synchronous read that is to be
+ * intercepted take the way of the others.  Its reader does not expect the read to be
+ * left in a batch.
  *
- * The server executes a read itself, without asking the I/O method, if the
- * reader has flagged it as synchronous, since it is going to wait at once.
- * Single-block reads, for example of indexes and catalogs, are synchronous, and
- * so are all buffered reads with io_method=sync.
+ * The server executes a read itself if the reader has flagged it as synchronous:
+ * reads of single blocks, for example of indexes, and with io_method=sync all
+ * buffered reads.
  */
 void
 gate_intercept_synchronous(PgAioHandle *ioh)
 {
-	if (gate == NULL || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
+	if (!gate_sees_synchronous || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
 		return;
 
 	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;

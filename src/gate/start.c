@@ -1,15 +1,11 @@
 /*
  * Start-up of the gate: its settings, and which filters it carries out.
  *
- * The gate relies on the layout of the AIO subsystem's structures.  When
- * something is not as expected it is disabled and says why; the rest of the
- * extension does not need it.
+ * If the AIO subsystem's structures are not as expected, the gate is disabled and
+ * says why; the rest of the extension does not need it.
  */
 #include "gate/gate.h"
 
-#include "aio/callbacks.h"
-#include "aio/method.h"
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 /* values of test_aio.gate */
@@ -39,6 +35,7 @@ static bool reach_synchronous_reads = true;
 
 static const IoInterceptor interceptor = {
 	.intercept = gate_intercept,
+	.intercept_synchronous = gate_intercept_synchronous,
 	.has_intercepted = gate_has_intercepted,
 	.has_delayed = gate_has_delayed,
 	.submit = gate_submit,
@@ -62,8 +59,8 @@ begin(void)
 	};
 	bool		sees_none = io_method == IOMETHOD_SYNC && !gate_sees_synchronous;
 
-	io_set_interceptor(&interceptor);
-	filters_set_handler(&gate_handler);
+	io_install(&interceptor, NULL);
+	filters_handler = &gate_handler;
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{
 		bool		injected = filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS;
@@ -82,20 +79,13 @@ define_settings(void)
 							 "Enables the I/O gate, which holds, fails and delays reads.",
 							 "If off, the library leaves all reads to the server's I/O method.  If try, the gate and the trace"
 							 " also work in a major version that test_aio does not know, if everything that can be checked is as expected.",
-							 &gate_mode,
-							 GATE_ON,
-							 gate_modes,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
+							 &gate_mode, GATE_ON, gate_modes,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("test_aio.reach_synchronous_reads",
 							 "Enables the I/O gate for synchronous reads, too.",
 							 "This changes a table of functions that the server means to be constant.",
-							 &reach_synchronous_reads,
-							 true,
-							 PGC_POSTMASTER,
-							 0,
-							 NULL, NULL, NULL);
+							 &reach_synchronous_reads, true,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
 void
@@ -129,11 +119,11 @@ gate_init(void)
 
 	if (reach_synchronous_reads)
 	{
-		reason = io_on_stage(gate_intercept_synchronous);
+		reason = io_see_synchronous();
 		gate_sees_synchronous = reason == NULL;
 		if (reason != NULL)
 			ereport(LOG,
-					(errmsg("test_aio: the I/O gate does not see synchronous reads: %s", reason)));
+					errmsg("test_aio: the I/O gate does not see synchronous reads: %s", reason));
 	}
 
 	gate_register_worker();

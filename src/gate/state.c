@@ -3,9 +3,6 @@
  */
 #include "gate/gate.h"
 
-#include "miscadmin.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 GateState  *gate;
@@ -37,8 +34,7 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 {
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
 
-	memset(gate, 0, gate_shmem_size(nhandles));
-	/* one lock for filters and reads: what a filter does is looked up under it */
+	/* of filters, too: what a filter does is looked up under it */
 	gate->lock = filters_lock();
 	gate->worker = INVALID_PROC_NUMBER;
 	/* the server's processes are forked, and have the function there as well */
@@ -63,8 +59,7 @@ Subsystem	gate_subsystem = {
 	.name = "I/O gate",
 	.memory = "test_aio gate",
 	.address = (void **) &gate,
-	.by_handles = true,
-	.size = gate_shmem_size,
+	.size_for = gate_shmem_size,
 	.set_up = gate_init_state,
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O gate in this server"),
 };
@@ -78,32 +73,12 @@ gate_wake_worker(void)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
 }
 
-/*
- * Wakeups are no longer held: everybody goes on.  The caller has the lock.
- */
+/* Wakeups are no longer held: everybody goes on.  The caller has the lock. */
 void
 gate_release_wakeups(void)
 {
 	gate->wakeups_holder = 0;
 	for (int i = 0; i < gate->nwakeups; i++)
-	{
 		if (gate->wakeups[i].held)
 			SetLatch(&GetPGProcByNumber(i)->procLatch);
-	}
-}
-
-/*
- * FilterHandler.tell_unseen: tells the user which reads pass the filter that he makes.
- */
-void
-gate_tell_unseen(void)
-{
-	if (gate_sees_synchronous)
-		return;
-	ereport(NOTICE,
-			(errmsg("the I/O gate does not see synchronous reads on this server"),
-			 io_method == IOMETHOD_SYNC ?
-			 errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
-			 errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
-			 errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server.")));
 }

@@ -3,15 +3,8 @@
  */
 #include "gate/gate.h"
 
-#include "catalog/pg_type_d.h"
-#include "common/relpath.h"
-#include "funcapi.h"
-#include "miscadmin.h"
-#include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/spin.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
@@ -30,10 +23,7 @@ typedef struct HandleCopy
 	int			nwaiters;
 } HandleCopy;
 
-/*
- * Finds the processes that wait for an I/O: they are in line for its condition
- * variable.  Returns how many there are, at most "max".
- */
+/* Gets those who wait for an I/O: they are in line for its condition variable. */
 static int
 io_waiters(PgAioHandle *ioh, int *pids, int max)
 {
@@ -42,10 +32,8 @@ io_waiters(PgAioHandle *ioh, int *pids, int max)
 
 	SpinLockAcquire(&ioh->cv.mutex);
 	proclist_foreach_modify(iter, &ioh->cv.wakeup, cvWaitLink)
-	{
 		if (n < max)
-			pids[n++] = GetPGProcByNumber(iter.cur)->pid;
-	}
+		pids[n++] = GetPGProcByNumber(iter.cur)->pid;
 	SpinLockRelease(&ioh->cv.mutex);
 
 	return n;
@@ -75,7 +63,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 			break;
 		}
 		copy->io_id = i;
-		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		copy->pid = io_owner_pid(ioh);
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
 		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
@@ -97,10 +85,6 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 {
 	PgAioHandle *ioh = &copy->handle;
 	const PgAioTargetData *target = &ioh->target_data;
-	Datum	   *waiters = palloc_array(Datum, Max(copy->nwaiters, 1));
-
-	for (int i = 0; i < copy->nwaiters; i++)
-		waiters[i] = Int32GetDatum(copy->waiters[i]);
 
 	row_set(row, "pid", Int32GetDatum(copy->pid));
 	row_set(row, "io_id", Int32GetDatum(copy->io_id));
@@ -119,23 +103,20 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 	}
 	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
 	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
-	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(waiters, copy->nwaiters, INT4OID)));
+	row_set_ints(row, "waiters", copy->waiters, copy->nwaiters);
 	if (copy->io.phase == GATE_QUEUED && copy->io.effect.device_filter != 0 && copy->io.generation == ioh->generation)
 	{
 		row_set(row, "device", Int32GetDatum(copy->io.effect.device_filter));
 		/* without a time when its device has ended, or the server stops */
-		row_set_if(row, "service_time", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - copy->io.submitted) / NS_PER_MS));
-		row_set_if(row, "due_in", copy->io.due != 0, Float8GetDatum((double) (copy->io.due - now) / NS_PER_MS));
+		row_set_ms(row, "service_time", copy->io.due != 0, copy->io.due - copy->io.submitted);
+		row_set_ms(row, "due_in", copy->io.due != 0, copy->io.due - now);
 	}
 	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
 
 	row_put(row);
 }
 
-/*
- * Returns the handles in use and who waits for them, in the order of the handles.  The
- * view "io_held" shows those whose reads are held.
- */
+/* Returns the handles in use and who waits for them; "io_held" shows those held. */
 Datum
 io_handles_get(PG_FUNCTION_ARGS)
 {

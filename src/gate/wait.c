@@ -7,12 +7,7 @@
 #include "gate/gate.h"
 
 #include "access/xact.h"
-#include "miscadmin.h"
-#include "storage/condition_variable.h"
-#include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/proc.h"
-#include "storage/spin.h"
 #include "utils/wait_event.h"
 
 /* What a process that waits for an intercepted read is to do next. */
@@ -22,7 +17,8 @@ typedef enum WaitAction
 	WAIT_HELD,					/* sleep: the read is held */
 	WAIT_SPIN,					/* it is completed in a moment */
 	WAIT_PERFORM,				/* this process has claimed the read */
-	WAIT_BYPASS,				/* likewise, since others wait for this process */
+	WAIT_BYPASS,				/* likewise, since others wait for this
+								 * process */
 } WaitAction;
 
 /* A process's wait, and what was decided last about it. */
@@ -97,9 +93,7 @@ look_again(Wait *wait, const GateIo *io)
 		wait->until = Min(wait->until, patience_ends(wait, io));
 }
 
-/*
- * Decides what a process that waits for a held read does next.
- */
+/* Decides what a process that waits for a held read does next. */
 static WaitAction
 look_at_held(Wait *wait, GateIo *io, IoTime now)
 {
@@ -111,7 +105,8 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 
 	if (!io->effect.injected)
 		wait->wait_event = gate->wait_event_held;
-	/* the worker shows it if another process than the owner may perform the read */
+
+	/* the worker shows it where others may perform the read */
 	else if (is_owner && (gate_is_local(ioh) || io_method == IOMETHOD_SYNC))
 		wait->wait_event = gate->wait_event_completion;
 
@@ -168,10 +163,7 @@ look_at_queued(Wait *wait, const GateIo *io, IoTime now)
 	return WAIT_SLEEP;
 }
 
-/*
- * Decides what a process that waits for an intercepted read does next, and claims the
- * read if this process is to perform it.
- */
+/* Decides what a process does next, and claims the read if it is to perform it. */
 static WaitAction
 look(Wait *wait, IoTime now)
 {
@@ -214,8 +206,7 @@ look(Wait *wait, IoTime now)
 }
 
 /*
- * Sleeps until then at the latest, or until the latch is set.  The last part of
- * a millisecond is too short for a latch.
+ * Sleeps until then or the latch is set; latches do not count parts of a millisecond.
  */
 static void
 sleep_until(const Wait *wait, IoTime now)
@@ -234,10 +225,7 @@ sleep_until(const Wait *wait, IoTime now)
 	ResetLatch(MyLatch);
 }
 
-/*
- * Waits for a completion that is only microseconds away, too few to fall asleep
- * and be woken again.
- */
+/* Waits for a completion that is too near to fall asleep. */
 static void
 spin_while_submitted(const Wait *wait)
 {
@@ -271,8 +259,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		WaitAction	action;
 
 		ConditionVariablePrepareToSleep(&ioh->cv);
-		if (pgaio_io_was_recycled(ioh, generation, &state) ||
-			state != PGAIO_HS_SUBMITTED)
+		if (pgaio_io_was_recycled(ioh, generation, &state) || state != PGAIO_HS_SUBMITTED)
 			break;
 
 		action = look(&wait, now);
@@ -295,8 +282,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		was_held |= action == WAIT_HELD;
 
 		/*
-		 * The worker sees that the server stops, too, if there is one.  Some
-		 * processes get no signal of that, and in a smart shutdown none does.
+		 * The worker, if there is one, sees that the server stops, too.  Some
+		 * processes get no signal, in a smart shutdown none.
 		 */
 		if (!gate->closing && io_now() - now >= LOOK_EVERY / 2 && server_is_stopping())
 			gate_close();

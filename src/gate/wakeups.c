@@ -10,11 +10,6 @@
  */
 #include "gate/gate.h"
 
-#include "funcapi.h"
-#include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_hold_wakeups);
@@ -25,8 +20,8 @@ PG_FUNCTION_INFO_V1(io_held_wakeups_get);
 #define LOOK_EVERY_MS 1000
 
 /*
- * Returns whether an interrupt is pending that cannot be processed during this
- * wait: a cancel, a termination, a recovery conflict, a barrier.
+ * Is a cancel, a termination, a recovery conflict … pending that must wait until we
+ * are done?
  */
 bool
 gate_interrupt_is_blocked(void)
@@ -35,9 +30,8 @@ gate_interrupt_is_blocked(void)
 }
 
 /*
- * Returns whether others may wait for this process, and no cancel helps them: it cannot
- * be interrupted, for example since it has a page locked, or it is an auxiliary process,
- * for example the startup process.
+ * Returns whether others may wait for this process, and no cancel helps them: it
+ * cannot be interrupted, for example with a page locked, or is an auxiliary process.
  */
 bool
 gate_makes_others_wait(void)
@@ -104,8 +98,8 @@ wait_for_wake(void)
 		{
 			/* perhaps interrupts are held, and the client does not read */
 			ereport(LOG_SERVER_ONLY,
-					(errmsg("the wakeup of process %d was held for too long", MyProcPid),
-					 errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups.")));
+					errmsg("the wakeup of process %d was held for too long", MyProcPid),
+					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
 		}
 		if (left <= 0)
 			return;
@@ -142,15 +136,14 @@ gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
 Datum
 io_hold_wakeups(PG_FUNCTION_ARGS)
 {
-	Filter		settings = filter_of_kind(FILTER_HOLD);
+	Filter		settings;
 	bool		on;
 	bool		was_on;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-
 	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
-
+	settings = filter_of_kind(fcinfo, FILTER_HOLD);
 	if (on)
 		filters_end_with_session();
 
@@ -177,7 +170,6 @@ io_wake(PG_FUNCTION_ARGS)
 	bool		found = false;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-
 	check_not_null("pid", PG_ARGISNULL(0));
 	pid = PG_GETARG_INT32(0);
 
@@ -197,10 +189,7 @@ io_wake(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(found);
 }
 
-/*
- * The held wakeups, and which reads the processes have waited for; for the
- * view "io_held_wakeups".
- */
+/* The held wakeups, for the view "io_held_wakeups". */
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {

@@ -1,9 +1,8 @@
 /*
  * The gate's background worker.
  *
- * It completes the reads of simulated devices when they are due, performs those that
- * have been held for too long, ends I/O on buffers that has been started for too long,
- * and ends all holds when the server shuts down.
+ * It completes reads that are due or have been held for too long, ends I/O on buffers
+ * that has been started for too long, and all holds when the server shuts down.
  */
 #include "gate/gate.h"
 
@@ -12,14 +11,8 @@
 #endif
 #include <unistd.h>
 
-#include "aio/perform.h"
-#include "buffer_io.h"
-#include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "storage/condition_variable.h"
-#include "storage/ipc.h"
-#include "storage/proc.h"
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
 
@@ -36,10 +29,7 @@ static IoTime lead = 60000;
 
 extern PGDLLEXPORT void test_aio_gate_main(Datum arg);
 
-/*
- * Registers the worker.  Its library is named as the file that was preloaded:
- * by its plain name the server might find another copy.
- */
+/* Registers the worker, by the file that was preloaded: there may be another copy. */
 void
 gate_register_worker(void)
 {
@@ -56,16 +46,14 @@ gate_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/*
- * Returns when there is something to do.  The caller has the lock.
- */
+/* Returns when there is something to do.  The caller has the lock. */
 static IoTime
 next_event(void)
 {
-	IoTime		next = IO_TIME_NEVER;
+	PgAioHandle *first = gate_first_due();
+	IoTime		next = first != NULL ? gate_io(first)->due : IO_TIME_NEVER;
 	dlist_iter	iter;
 
-	(void) gate_next_due(&next);
 	dclist_foreach(iter, &gate->held)
 	{
 		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
@@ -87,7 +75,7 @@ next_event(void)
 static bool
 complete_due(IoTime *next)
 {
-	/* the lateness of the read before: counted now, to take the lock only once */
+	/* of the read before: counted now, to take the lock only once */
 	static IoTime late = 0;
 	static GateIo last;
 	PgAioHandle *ioh;
@@ -102,7 +90,9 @@ complete_due(IoTime *next)
 	}
 	last.effect.device_filter = 0;
 
-	ioh = gate_first_due(io_now() + lead);
+	ioh = gate_first_due();
+	if (ioh != NULL && gate_io(ioh)->due > io_now() + lead)
+		ioh = NULL;
 	if (ioh != NULL)
 	{
 		gate_count_served(ioh, true);
@@ -134,10 +124,7 @@ worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	LWLockRelease(gate->lock);
 }
 
-/*
- * A timer that counts nanoseconds.  Other systems than Linux have none, and no
- * gate either: see io_method_unavailable().
- */
+/* A timer that counts nanoseconds.  Where there is none, there is no gate either. */
 static int
 make_timer(void)
 {
@@ -163,15 +150,12 @@ arm_timer(int timer pg_attribute_unused(), IoTime when pg_attribute_unused())
 		spec.it_value.tv_nsec = when % NS_PER_S;
 	}
 	if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not set a timer: %m")));
+		ereport(ERROR, errcode_for_file_access(),
+				errmsg("could not set a timer: %m"));
 #endif
 }
 
-/*
- * Learns from how late we were woken: up at once, down slowly.
- */
+/* Learns from how late we were woken: up at once, down slowly. */
 static void
 adjust_lead(IoTime late)
 {
@@ -207,8 +191,8 @@ wait_event_to_show(IoTime next)
 }
 
 /*
- * Sleeps until then, or until woken.  The timeouts of latches count
- * milliseconds, so there is a timer of our own.
+ * Sleeps until then, or until woken.  Latches count milliseconds, so there is a
+ * timer.
  */
 static void
 sleep_until(WaitEventSet *set, int timer, IoTime next)
@@ -225,9 +209,8 @@ sleep_until(WaitEventSet *set, int timer, IoTime next)
 }
 
 /*
- * Closes the gate if the server shuts down.  The worker is not told so until all
- * sessions have ended, in a smart shutdown; so it looks now and then as long as a
- * session may wait for it.
+ * Closes the gate if the server stops: a smart shutdown tells only when sessions have
+ * ended.
  */
 static void
 look_at_shutdown(IoTime now)
@@ -278,9 +261,8 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	timer = make_timer();
 	if (timer < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not create a timer: %m")));
+		ereport(ERROR, errcode_for_file_access(),
+				errmsg("could not create a timer: %m"));
 	set = CreateWaitEventSet(NULL, 3);
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
@@ -308,7 +290,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 		if (ShutdownRequestPending && may_end())
 			break;
 
-		started_until = end_overdue_buffer_io(io_now());
+		started_until = buffer_io_end(0, io_now());
 		while ((ioh = gate_claim_released(io_now())) != NULL)
 			gate_complete(ioh, 0);
 		if (complete_due(&next))

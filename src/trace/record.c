@@ -8,9 +8,6 @@
  */
 #include "trace/trace.h"
 
-#include "aio/callbacks.h"
-#include "storage/spin.h"
-
 /* how many traced reads of this process are not yet submitted */
 static int	nstaged;
 
@@ -18,22 +15,18 @@ static int	nstaged;
 static uint32 my_filter;
 static IoMatch my_match;
 
-static void
-refresh_filter(void)
-{
-	LWLockAcquire(trace->lock, LW_SHARED);
-	my_match = trace->match;
-	my_filter = trace->filter;
-	LWLockRelease(trace->lock);
-}
-
 static bool
 is_asked_for(PgAioHandle *ioh)
 {
 	if (!io_is_read(ioh))
 		return false;
 	if (my_filter != trace->filter)
-		refresh_filter();
+	{
+		LWLockAcquire(trace->lock, LW_SHARED);
+		my_match = trace->match;
+		my_filter = trace->filter;
+		LWLockRelease(trace->lock);
+	}
 	return my_filter != 0 && io_matches(&my_match, ioh);
 }
 
@@ -45,9 +38,8 @@ is_same_fork(const PgAioTargetData *a, const PgAioTargetData *b)
 }
 
 /*
- * Returns the number of blocks of a fork that this process has submitted
- * reads for and not yet looked at: their handles are in the list for that
- * long.
+ * Returns the number of blocks of a fork that this process has submitted reads for
+ * and not yet looked at: their handles are in the list for that long.
  */
 static int
 blocks_ahead(const PgAioTargetData *target)
@@ -67,9 +59,8 @@ blocks_ahead(const PgAioTargetData *target)
 }
 
 /*
- * IoListener.staged: begins a record if the read is to be traced.  A
- * synchronous read is executed right away, and neither submitted nor waited
- * for.
+ * IoListener.staged: begins a record if the read is to be traced.  A synchronous read
+ * is executed right away, and neither submitted nor waited for.
  */
 void
 trace_staged(PgAioHandle *ioh, bool synchronous)
@@ -104,9 +95,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 }
 
 /*
- * IoListener.submitting: records that this process submits what it has
- * staged.  The end of the submission would be too late, since the reads may
- * have completed by then.
+ * IoListener.submitting: records that this process submits what it has staged.  At
+ * the end of the submission the reads may have completed.
  */
 void
 trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
@@ -132,10 +122,8 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 			target = &ioh->target_data;
 			ahead = blocks_ahead(target);
 			for (int j = 0; j < i; j++)
-			{
 				if (is_same_fork(target, &staged_ios[j]->target_data))
 					ahead += staged_ios[j]->target_data.smgr.nblocks;
-			}
 		}
 		ahead += ioh->target_data.smgr.nblocks;
 
@@ -152,10 +140,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	nstaged = 0;
 }
 
-/*
- * IoListener.wait_begins: records that this process waits for a read.
- * Returns whether the read is traced.
- */
+/* IoListener.wait_begins: records a wait.  Returns whether the read is traced. */
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 {
@@ -183,10 +168,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 	return true;
 }
 
-/*
- * IoListener.wait_ends: records the end of a wait.  A wait that an error ends has no
- * length.
- */
+/* IoListener.wait_ends: records its length, unless an error has ended it. */
 void
 trace_wait_ends(const IoWait *wait)
 {
@@ -209,21 +191,18 @@ static int
 executor_of(PgAioHandle *ioh)
 {
 #ifdef IOMETHOD_IO_URING_ENABLED
-	if (io_method == IOMETHOD_IO_URING &&
-		!(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
-		!io_is_intercepted(ioh))
+	if (io_method == IOMETHOD_IO_URING && !(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
+		!io_is_intercepted(ioh, ioh->generation))
 		return 0;
 #endif
 	return MyProcPid;
 }
 
-/*
- * The callback of md.c is the first that learns of a completion.
- */
-static void
-callbacks_begin(PgAioHandle *ioh, PgAioResult result)
+/* IoListener.completion_begins: md.c is the first that learns of a completion. */
+void
+trace_completion_begins(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
 	if (record == NULL)
 		return;
@@ -238,43 +217,17 @@ callbacks_begin(PgAioHandle *ioh, PgAioResult result)
 }
 
 /*
- * The buffer manager has looked at the pages, which settles how the read has ended; for
- * temporary tables the owner does that.
+ * IoListener.completion_ends: the buffer manager has looked at the pages, which settles
+ * how the read has ended; for temporary tables the owner does that.
  */
-static void
-callbacks_end(PgAioHandle *ioh, PgAioResult result)
+void
+trace_completion_ends(PgAioHandle *ioh, PgAioResult result)
 {
-	TraceRecord *record = trace != NULL ? trace_lock_io(ioh, ioh->generation) : NULL;
+	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
 	if (record == NULL)
 		return;
 	if (result.status != PGAIO_RS_UNKNOWN)
 		record->status = result.status;
 	SpinLockRelease(&record->mutex);
-}
-
-/*
- * IoStageHook: begins a record for a synchronous read, which is executed
- * next.
- */
-static void
-see_synchronous(PgAioHandle *ioh)
-{
-	if (trace != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
-		trace_staged(ioh, true);
-}
-
-/*
- * Takes part in the server's callbacks.  Returns why not, or NULL.
- */
-const char *
-trace_see_completions(void)
-{
-	static const IoCompletionHooks hooks = {
-		.begins = callbacks_begin,
-		.ends = callbacks_end,
-	};
-	const char *reason = io_on_stage(see_synchronous);
-
-	return reason != NULL ? reason : io_on_completion(&hooks);
 }

@@ -8,9 +8,6 @@
  */
 #include "trace/trace.h"
 
-#include "storage/shmem.h"
-#include "storage/spin.h"
-
 TraceRing  *trace;
 int			trace_size = 16384;
 
@@ -23,15 +20,12 @@ trace_shmem_size(uint32 nhandles)
 	return add_size(size, mul_size(trace_size, sizeof(TraceRecord)));
 }
 
-/*
- * Prepares the shared memory of the trace, as "trace" says where it is.
- */
+/* Prepares the shared memory of the trace, as "trace" says where it is. */
 void
 trace_init_ring(uint32 nhandles, LWLock *lock)
 {
 	char	   *space = (char *) trace + CACHELINEALIGN(sizeof(TraceRing));
 
-	memset(trace, 0, trace_shmem_size(nhandles));
 	trace->lock = lock;
 	pg_atomic_init_u64(&trace->next, 1);
 	pg_atomic_init_u64(&trace->lost_waits, 0);
@@ -48,16 +42,18 @@ trace_init_ring(uint32 nhandles, LWLock *lock)
 		SpinLockInit(&trace->records[i].mutex);
 }
 
-/*
- * Begins a record about a read that this process has just staged: "head" is
- * what it is to begin with.  A process that completes or
- * waits for the read finds the record by the handle.
- */
+static TraceRecord *
+slot(uint64 seq)
+{
+	return &trace->records[seq % trace->nrecords];
+}
+
+/* Begins a record, as "head" says, about a read that this process has just staged. */
 void
 trace_begin(PgAioHandle *ioh, TraceRecord *head)
 {
 	uint64		seq = pg_atomic_fetch_add_u64(&trace->next, 1);
-	TraceRecord *record = trace_slot(seq);
+	TraceRecord *record = slot(seq);
 	const size_t begin = offsetof(TraceRecord, flags);
 
 	head->seq = seq;
@@ -70,22 +66,18 @@ trace_begin(PgAioHandle *ioh, TraceRecord *head)
 	pg_atomic_write_u64(&trace->seqs[ioh - pgaio_ctl->io_handles], seq);
 }
 
-/*
- * Locks the record about this use of a handle, or returns NULL if there is
- * none, or it has been overwritten.
- */
+/* Locks the record about this use of a handle; NULL if there is none (any more). */
 TraceRecord *
 trace_lock_io(PgAioHandle *ioh, uint64 generation)
 {
 	uint32		io = ioh - pgaio_ctl->io_handles;
-	uint64		seq;
-	TraceRecord *record;
+	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
+	TraceRecord *record = slot(seq);
 
-	if (!trace_may_have(ioh, generation))
+	/* without its lock: enough for handles that are not traced */
+	if (seq == 0 || record->generation != generation || record->io != io)
 		return NULL;
 
-	seq = pg_atomic_read_u64(&trace->seqs[io]);
-	record = trace_slot(seq);
 	SpinLockAcquire(&record->mutex);
 	if (record->seq == seq && record->generation == generation && record->io == io)
 		return record;
@@ -94,13 +86,11 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 	return NULL;
 }
 
-/*
- * Locks the record with this number, or returns NULL if there is none any more.
- */
+/* Locks the record with this number, or returns NULL if there is none any more. */
 TraceRecord *
 trace_lock(uint64 seq)
 {
-	TraceRecord *record = trace_slot(seq);
+	TraceRecord *record = slot(seq);
 
 	SpinLockAcquire(&record->mutex);
 	if (record->seq == seq)
@@ -110,9 +100,7 @@ trace_lock(uint64 seq)
 	return NULL;
 }
 
-/*
- * Copies the record with this number.  Returns false if there is none any more.
- */
+/* Copies the record with this number.  Returns false if there is none any more. */
 bool
 trace_read(uint64 seq, TraceRecord *copy)
 {
@@ -127,9 +115,8 @@ trace_read(uint64 seq, TraceRecord *copy)
 }
 
 /*
- * Returns the range of the numbers of records that exist.  Some of the
- * records may be overwritten before they are read.  Gets the time of day where IoTime
- * is 0, too.
+ * Returns the range of the numbers of records that exist.  Some of the records may be
+ * overwritten before they are read.  Gets the time of day where IoTime is 0, too.
  */
 void
 trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset)

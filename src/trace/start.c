@@ -20,34 +20,28 @@ static const IoListener listener = {
 	.submitting = trace_submitting,
 	.wait_begins = trace_wait_begins,
 	.wait_ends = trace_wait_ends,
+	.completion_begins = trace_completion_begins,
+	.completion_ends = trace_completion_ends,
 };
 
-/*
- * Subsystem.begin: has the I/O methods tell the trace what happens to each read.
- */
+/* Subsystem.begin: has the I/O methods tell the trace what happens to each read. */
 static void
 begin(void)
 {
-	io_set_listener(&listener);
+	io_install(NULL, &listener);
 }
 
 Subsystem	trace_subsystem = {
 	.name = "I/O trace",
 	.memory = "test_aio trace",
 	.address = (void **) &trace,
-	.by_handles = true,
 	.has_lock = true,
-	.size = trace_shmem_size,
+	.size_for = trace_shmem_size,
 	.set_up = trace_init_ring,
 	.begin = begin,
 	.unavailable = UNAVAILABLE_UNLESS_PRELOADED("there is no I/O trace in this server"),
 };
 
-/*
- * Prepares the trace.  Called when the library is preloaded, after gate_init(): the
- * gate's stage hook runs first, and a synchronous read that it intercepts is traced
- * as an asynchronous one.
- */
 void
 trace_init(void)
 {
@@ -57,38 +51,30 @@ trace_init(void)
 	DefineCustomIntVariable("test_aio.trace_size",
 							"Number of reads that the I/O trace has room for.",
 							"Zero disables the trace.",
-							&trace_size,
-							16384,
-							0,
-							MAX_TRACE_SIZE,
-							PGC_POSTMASTER,
-							0,
-							NULL, NULL, NULL);
+							&trace_size, 16384, 0, MAX_TRACE_SIZE,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	if (trace_size == 0)
 	{
-		subsystem_disable(&trace_subsystem, "\"test_aio.trace_size\" is 0",
-						  "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.");
-		return;
+		reason = "\"test_aio.trace_size\" is 0";
+		hint = "Set \"test_aio.trace_size\" to the number of reads that the trace is to have room for, and restart the server.";
 	}
-
-	reason = io_method_unavailable(&hint);
-	if (reason == NULL)
+	else if ((reason = io_method_unavailable(&hint)) == NULL)
 	{
-		reason = trace_see_completions();
 		hint = NULL;
-	}
-	if (reason != NULL)
-	{
-		subsystem_disable(&trace_subsystem, reason, hint);
-		return;
+		reason = io_see_synchronous();
+		if (reason == NULL)
+			reason = io_see_completions();
 	}
 
-	subsystem_register(&trace_subsystem);
+	if (reason != NULL)
+		subsystem_disable(&trace_subsystem, reason, hint);
+	else
+		subsystem_register(&trace_subsystem);
 }
 
 /*
- * Records matching reads of all processes from now on, in place of what an
- * earlier call has asked for.  NULL matches all.
+ * Records matching reads from now on, in place of what was asked for.  NULL matches
+ * all.
  */
 Datum
 io_trace_start(PG_FUNCTION_ARGS)
@@ -117,15 +103,14 @@ io_trace_start(PG_FUNCTION_ARGS)
 
 	if (recorded > 0)
 		ereport(NOTICE,
-				(errmsg("the trace still has " UINT64_FORMAT " reads that were recorded before", recorded),
-				 errhint("io_trace_reset() forgets them.")));
+				errmsg("the trace still has " UINT64_FORMAT " reads that were recorded before", recorded),
+				errhint("io_trace_reset() forgets them."));
 
 	PG_RETURN_VOID();
 }
 
 /*
- * Records no more reads.  Reads that have a record already go on to add to
- * it.
+ * Records no more reads.  Reads that have a record already go on to add to it.
  */
 Datum
 io_trace_stop(PG_FUNCTION_ARGS)

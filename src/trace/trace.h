@@ -3,24 +3,18 @@
  *
  * When a trace is asked for, every read that is staged gets a record in a ring in
  * shared memory.  The processes that submit, wait for and complete the read add
- * to it.  The trace listens to aio/method.h for that, and takes part in the
+ * to it.  The trace listens to aio/method.c for that, and takes part in the
  * server's completion callbacks.
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H
 
-#include "test_aio.h"
-
-#include "aio/clock.h"
-#include "aio/match.h"
-#include "aio/method.h"
+#include "aio/aio.h"
 #include "subsystem.h"
 
 #include "datatype/timestamp.h"
-#include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/lwlock.h"
-#include "storage/s_lock.h"
+#include "storage/spin.h"
 
 /* waits of which a record keeps the details */
 #define TRACE_MAX_WAITS 4
@@ -39,9 +33,7 @@ typedef struct TraceWait
 	IoTime		length;			/* < 0: not over, or ended by an error */
 } TraceWait;
 
-/*
- * What every read writes to comes first, to keep that in few cache lines.
- */
+/* What every read writes to comes first, to keep that in few cache lines. */
 typedef struct TraceRecord
 {
 	slock_t		mutex;
@@ -79,9 +71,7 @@ typedef struct TraceRecord
 /* the bytes that are set when a record begins: all before the waits */
 #define TRACE_RECORD_HEAD	offsetof(TraceRecord, waits)
 
-/*
- * "next" is written to by every read, the rest hardly ever.
- */
+/* "next" is written to by every read, the rest hardly ever. */
 typedef struct TraceRing
 {
 	pg_atomic_uint64 next;		/* number of the next record, from 1 */
@@ -92,10 +82,7 @@ typedef struct TraceRing
 	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
 	pg_atomic_uint64 lost_waits;
 
-	/*
-	 * read without lock: number of the filter in force, 0 if nothing is
-	 * traced
-	 */
+	/* read without lock: number of the filter in force, or 0 */
 	uint32		filter;
 
 	LWLock	   *lock;			/* for all below */
@@ -118,37 +105,13 @@ extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 extern bool trace_read(uint64 seq, TraceRecord *copy);
 extern void trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset);
 
-static inline TraceRecord *
-trace_slot(uint64 seq)
-{
-	return &trace->records[seq % trace->nrecords];
-}
-
-/*
- * Returns whether there is a record about this use of a handle.  Looks
- * without the record's lock, which is enough for handles that are not traced;
- * the record may be overwritten at any time.
- */
-static inline bool
-trace_may_have(PgAioHandle *ioh, uint64 generation)
-{
-	uint32		io = ioh - pgaio_ctl->io_handles;
-	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
-	const TraceRecord *record;
-
-	if (seq == 0)
-		return false;
-	record = trace_slot(seq);
-
-	return record->generation == generation && record->io == io;
-}
-
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait);
 extern void trace_wait_ends(const IoWait *wait);
-extern const char *trace_see_completions(void);
+extern void trace_completion_begins(PgAioHandle *ioh, PgAioResult result);
+extern void trace_completion_ends(PgAioHandle *ioh, PgAioResult result);
 
 /* start.c */
 extern Subsystem trace_subsystem;

@@ -10,7 +10,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type.h"
-#include "common/relpath.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -28,9 +27,7 @@ static const char *const state_names[] = {
 	[TRACE_COMPLETED] = "COMPLETED",
 };
 
-/*
- * Returns the temporary relation, of any session, that has this file.
- */
+/* Returns the temporary relation, of any session, that has this file. */
 static Oid
 temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 {
@@ -48,8 +45,7 @@ temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 				F_OIDEQ, ObjectIdGetDatum(rlocator->relNumber));
 
 	pg_class = table_open(RelationRelationId, AccessShareLock);
-	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true,
-							  NULL, 2, keys);
+	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true, NULL, 2, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_class class = (Form_pg_class) GETSTRUCT(tuple);
@@ -65,8 +61,8 @@ temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 }
 
 /*
- * Returns the relation that has this file, or InvalidOid if there is none, or
- * none any more, or it belongs to another database.
+ * Returns the relation of a file of this database, or InvalidOid if there is none
+ * (any more).
  */
 static Oid
 trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
@@ -77,12 +73,6 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 	if (temp_owner != INVALID_PROC_NUMBER)
 		return temporary_relation(rlocator, temp_owner);
 	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
-}
-
-static double
-milliseconds(IoTime time)
-{
-	return (double) time / NS_PER_MS;
 }
 
 /*
@@ -103,13 +93,11 @@ add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 	row_set_if(row, column, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }
 
-/*
- * Adds the columns about waits: the processes, the beginnings, the lengths.
- */
+/* Adds the columns about waits: the processes, the beginnings, the lengths. */
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
-	Datum		pids[TRACE_MAX_WAITS];
+	int			pids[TRACE_MAX_WAITS];
 	Datum		starts[TRACE_MAX_WAITS];
 	Datum		lengths[TRACE_MAX_WAITS];
 	bool		nulls[TRACE_MAX_WAITS];
@@ -120,15 +108,15 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	{
 		const TraceWait *wait = &record->waits[i];
 
-		pids[i] = Int32GetDatum(wait->pid);
+		pids[i] = wait->pid;
 		starts[i] = TimestampTzGetDatum(clock_offset + wait->start / 1000);
-		lengths[i] = Float8GetDatum(milliseconds(wait->length));
+		lengths[i] = Float8GetDatum((double) wait->length / NS_PER_MS);
 		nulls[i] = wait->length < 0;
 	}
 
 	row_set(row, "waits", Int32GetDatum(record->nwaits));
-	row_set(row, "wait_time", Float8GetDatum(milliseconds(record->wait_time)));
-	row_set(row, "waiters", PointerGetDatum(construct_array_builtin(pids, n, INT4OID)));
+	row_set_ms(row, "wait_time", true, record->wait_time);
+	row_set_ints(row, "waiters", pids, n);
 	row_set(row, "wait_starts", PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
 																FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 	row_set(row, "wait_times", PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
@@ -168,7 +156,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	add_time(row, "staged_at", record->staged, clock_offset);
 	add_time(row, "submitted_at", record->submitted, clock_offset);
 	add_time(row, "completed_at", record->completed, clock_offset);
-	row_set_if(row, "latency", completed, Float8GetDatum(milliseconds(record->completed - record->submitted)));
+	row_set_ms(row, "latency", completed, record->completed - record->submitted);
 	row_set_if(row, "in_progress", submitted, Int32GetDatum(record->in_progress));
 	row_set_if(row, "lookahead_distance", submitted, Int32GetDatum(record->lookahead));
 	row_set_if(row, "executed_by", completed && record->executor != 0, Int32GetDatum(record->executor));
@@ -176,7 +164,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_set(row, "joined", BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
 	row_set(row, "held", BoolGetDatum(completed ? record->held : submitted &&
-							  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
+									  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
 	row_set_text(row, "backend_type", trace_process_type(record->issuer, record->issuer_type));
 }
 

@@ -1,20 +1,70 @@
 /*
- * Releasing held reads, and what ends with filters and sessions.
+ * Holding, claiming, completing and releasing reads, and what ends with filters and
+ * sessions.
+ *
+ * A process that is about to complete a read claims it first, under the lock; then it
+ * has the read for itself, and completes it without the lock.
  */
 #include "gate/gate.h"
 
-#include "aio/perform.h"
-#include "miscadmin.h"
-#include "storage/condition_variable.h"
-#include "storage/proc.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 
+/* Begins a hold by a filter.  The caller has the lock. */
+void
+gate_start_hold(GateIo *io, const Filter *filter, IoTime now)
+{
+	io->phase = GATE_HELD;
+	io->hold_limit = now + filter->longest;
+	io->since = GetCurrentTimestamp();
+	dclist_push_tail(&gate->held, &io->held_node);
+}
+
 /*
- * Ends the hold of a read: whoever looks at it next performs it.  The caller has the
- * lock.
+ * Claims a read that is held or queued: this process completes it now, and nobody else
+ * can.  The caller has the lock.
+ *
+ * From here to gate_complete() there is a critical section: a read that was claimed and
+ * not completed would keep its waiters, and the server's end, for ever.
  */
+void
+gate_claim(PgAioHandle *ioh, GateIo *io)
+{
+	Assert(LWLockHeldByMeInMode(gate->lock, LW_EXCLUSIVE));
+
+	START_CRIT_SECTION();
+	if (io->phase == GATE_HELD)
+		dclist_delete_from(&gate->held, &io->held_node);
+	else if (!gate_is_local(ioh))
+		pairingheap_remove(&gate->due, &io->due_node);
+	io->phase = GATE_CLAIMED;
+}
+
+/*
+ * Performs and completes a read that this process has claimed, not before some moment.
+ * What there is to say of the read goes to the server's log, afterwards: a client that
+ * does not read its messages would block the process.
+ */
+void
+gate_complete(PgAioHandle *ioh, IoTime not_before)
+{
+	const GateIo *io = gate_io(ioh);
+	bool		hold_expired = io->hold_expired;
+
+	/* by then the handle may be in use for another read */
+	PgAioTargetData target = ioh->target_data;
+	int			owner = io_owner_pid(ioh);
+
+	io_perform(ioh, io->has_result, io->result, not_before);
+	END_CRIT_SECTION();
+
+	if (hold_expired)
+		io_log_hold_expired(&target, owner);
+}
+
+/* Ends a hold: whoever looks at the read next performs it.  The caller has the lock. */
 static void
 release(GateIo *io)
 {
@@ -91,8 +141,24 @@ filters_changed(int exiting)
 		perform_released();
 }
 
+/*
+ * FilterHandler.tell_unseen: tells the user which reads pass the filter that he makes.
+ */
+static void
+tell_unseen(void)
+{
+	if (gate_sees_synchronous)
+		return;
+	ereport(NOTICE,
+			errmsg("the I/O gate does not see synchronous reads on this server"),
+			io_method == IOMETHOD_SYNC ?
+			errdetail("With \"io_method\" set to \"sync\", all buffered reads are synchronous.") :
+			errdetail("Reads of single blocks, for example of indexes and catalogs, are synchronous."),
+			errhint("Set \"test_aio.reach_synchronous_reads\" to on and restart the server."));
+}
+
 const FilterHandler gate_handler = {
-	.tell_unseen = gate_tell_unseen,
+	.tell_unseen = tell_unseen,
 	.show_device = gate_show_device,
 	.changed = filters_changed,
 };
@@ -152,7 +218,7 @@ io_release(PG_FUNCTION_ARGS)
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	is_held = io->phase == GATE_HELD && !io->released &&
-		GetPGProcByNumber(ioh->owner_procno)->pid == pid;
+		io_owner_pid(ioh) == pid;
 	is_ours = is_held && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
 	if (is_held)
 		choose_result(fcinfo, 2, io);

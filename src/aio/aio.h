@@ -1,0 +1,160 @@
+/*
+ * The module's place between the AIO subsystem and its I/O method; matching,
+ * intercepting, performing and completing reads.
+ */
+#ifndef TEST_AIO_AIO_H
+#define TEST_AIO_AIO_H
+
+#include "test_aio.h"
+
+#include "tcop/tcopprot.h"
+
+/* match.c: which reads a filter, a device or a trace concerns */
+
+/* Begin with io_match_all(): for fork and temp_owner, zero does not match all. */
+typedef struct IoMatch
+{
+	bool		has_rel;
+	RelFileLocator rlocator;
+	ProcNumber	temp_owner;		/* of a temporary table */
+	RelFileNumber relfilenumber;	/* in any database and tablespace; 0: all */
+	ForkNumber	fork;			/* InvalidForkNumber matches all */
+	bool		has_block;
+	BlockNumber block;			/* the read covers this block */
+	int			pid;			/* the issuer; 0 matches all */
+} IoMatch;
+
+static inline int
+io_owner_pid(PgAioHandle *ioh)
+{
+	return GetPGProcByNumber(ioh->owner_procno)->pid;
+}
+
+extern bool io_is_read(PgAioHandle *ioh);
+extern bool io_matches(const IoMatch *match, PgAioHandle *ioh);
+extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
+
+/* arguments of SQL functions; NULL matches all */
+extern IoMatch io_match_all(void);
+extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
+extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno,
+							   IoMatch *match);
+extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+
+/*
+ * method.c, layout.c.  The server calls its I/O method through pgaio_method_ops, an
+ * exported pointer to a table of functions.  Our table in its place passes every call
+ * on, and lets an interceptor (the gate) keep a read from the I/O method, and a
+ * listener (the trace) be told what happens to reads.
+ */
+
+/*
+ * Keeps reads from the I/O method, in the process that has them; submit in a critical
+ * section.
+ */
+typedef struct IoInterceptor
+{
+	/* whether to intercept this staged read: always the same answer */
+	bool		(*intercept) (PgAioHandle *ioh);
+	/* the buffer manager has staged this read, which may be synchronous */
+	void		(*intercept_synchronous) (PgAioHandle *ioh);
+	/* whether this use of a handle has been intercepted */
+	bool		(*has_intercepted) (PgAioHandle *ioh, uint64 generation);
+	/* returns whether this intercepted read is or was held or on a device */
+	bool		(*has_delayed) (PgAioHandle *ioh);
+	/* takes the intercepted ones, gives the others to io_server_ops */
+	int			(*submit) (uint16 num_staged_ios, PgAioHandle **staged_ios);
+	/* waits until an intercepted read is no longer in flight */
+	void		(*wait) (PgAioHandle *ioh, uint64 generation);
+} IoInterceptor;
+
+/* A process's wait for a read, as a listener keeps it. */
+typedef struct IoWait
+{
+	uint64		seq;
+	IoTime		start;
+	int			place;
+} IoWait;
+
+/* Is told what happens to reads.  It allocates nothing and raises no error. */
+typedef struct IoListener
+{
+	/* this process has staged a read; a synchronous one is executed next */
+	void		(*staged) (PgAioHandle *ioh, bool synchronous);
+	/* this process submits what it has staged */
+	void		(*submitting) (uint16 num_staged_ios, PgAioHandle **staged_ios);
+
+	/*
+	 * This process waits.  False: wait_ends is not called; nor is it when an
+	 * error or the end of the process ends the wait.
+	 */
+	bool		(*wait_begins) (PgAioHandle *ioh, uint64 generation, IoWait *wait);
+	void		(*wait_ends) (const IoWait *wait);
+	/* md.c has looked at the raw result; then the buffer manager at the pages */
+	void		(*completion_begins) (PgAioHandle *ioh, PgAioResult result);
+	void		(*completion_ends) (PgAioHandle *ioh, PgAioResult result);
+} IoListener;
+
+/* the table that the server would use without us */
+extern const IoMethodOps *io_server_ops;
+
+/* or NULL */
+extern const IoInterceptor *io_interceptor;
+extern const IoListener *io_listener;
+
+/* may a server of an unknown major version be tried?  set before the next three */
+extern bool io_try_unknown_server;
+
+/* in the postmaster: while the library is preloaded */
+extern const char *io_method_unavailable(const char **hint);
+extern const char *const io_compile_anew_hint;
+extern const char *io_server_version(void);
+extern uint32 io_expected_handles(void);
+
+/* in the postmaster: once shared memory is set up */
+extern const char *io_handles_unavailable(void);
+extern void io_install(const IoInterceptor *interceptor, const IoListener *listener);
+
+extern bool io_is_intercepted(PgAioHandle *ioh, uint64 generation);
+extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
+
+/*
+ * callbacks.c.  The server's callbacks on buffered reads see what no I/O method sees:
+ * synchronous reads, and the completion of every read.
+ */
+
+/* in the postmaster; they return why not, or NULL */
+extern const char *io_see_synchronous(void);
+extern const char *io_see_completions(void);
+
+/* perform.c */
+
+/* the largest number that Linux uses for an errno */
+#define MAX_ERRNO 4095
+
+/* this process completes reads in the place of an I/O worker */
+extern bool io_acts_as_worker;
+
+/*
+ * Has messages go to the server's log alone until whereToSendOutput is set to what
+ * this returns.  A client that does not read would block this process.
+ */
+static inline CommandDest
+io_silence_client(void)
+{
+	CommandDest dest = whereToSendOutput;
+
+	whereToSendOutput = DestNone;
+
+	return dest;
+}
+
+extern void io_log_hold_expired(const PgAioTargetData *target, int owner);
+extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
+extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
+extern void io_zero_rest(PgAioHandle *ioh, size_t length);
+extern void check_io_result(int32 result);
+
+#endif							/* TEST_AIO_AIO_H */
