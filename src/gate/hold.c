@@ -64,12 +64,16 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 		io_log_hold_expired(&target, owner);
 }
 
-/* Ends a hold: whoever looks at the read next performs it.  The caller has the lock. */
+/*
+ * Ends a hold: the process that looks at the read next performs it.  That is this
+ * process, unless it wakes the waiters.  The caller has the lock.
+ */
 static void
-release(GateIo *io)
+release(GateIo *io, bool wake)
 {
 	io->released = true;
-	ConditionVariableBroadcast(&gate_handle(io)->cv);
+	if (wake || gate_is_local(gate_handle(io)))
+		ConditionVariableBroadcast(&gate_handle(io)->cv);
 }
 
 /*
@@ -129,7 +133,7 @@ filters_changed(int exiting)
 
 		if ((exiting != 0 && io->effect.holder == exiting) ||
 			(io->effect.injected && filter_in_force(io->effect.hold_filter, gate_handle(io)) == NULL))
-			release(io);
+			release(io, exiting != 0);
 	}
 	gate_make_due();
 	if (exiting != 0 && gate->wakeups_holder == exiting)
@@ -176,7 +180,7 @@ gate_close(void)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
 	dclist_foreach(iter, &gate->held)
-		release(dclist_container(GateIo, held_node, iter.cur));
+		release(dclist_container(GateIo, held_node, iter.cur), true);
 	gate_make_due();
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
@@ -225,7 +229,7 @@ io_release(PG_FUNCTION_ARGS)
 	if (is_ours)
 		gate_claim(ioh, io);
 	else if (is_held)
-		release(io);
+		release(io, true);
 	LWLockRelease(gate->lock);
 	if (is_ours)
 		gate_complete(ioh, 0);
@@ -254,7 +258,7 @@ io_release_all(PG_FUNCTION_ARGS)
 		if (io->released)
 			continue;
 		choose_result(fcinfo, 0, io);
-		release(io);
+		release(io, false);
 		released++;
 	}
 	LWLockRelease(gate->lock);
