@@ -66,7 +66,6 @@ io_hold(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_HOLD);
 
 	filter_match_args(fcinfo, 0, 1, &filter);
-
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
@@ -80,9 +79,7 @@ io_fail(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_FAIL);
 
 	check_not_null("result", PG_ARGISNULL(1));
-	filter.has_result = true;
-	filter.result = PG_GETARG_INT32(1);
-	check_io_result(filter.result);
+	filter.has_result = io_result_arg(fcinfo, 1, &filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
 				errmsg("matching reads end after %d bytes", filter.result),
@@ -103,7 +100,6 @@ filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 
 	require_filter_kind(fcinfo, kind);
 	id = count_arg(fcinfo, 0, "filter", 1, 0);
-
 	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1)));
 }
 
