@@ -94,7 +94,8 @@ for_each_io_method(sub {
 
 	$aio->scenario('what io_gate says', sub {
 		# with sync, all buffered reads are synchronous
-		my $handler = $aio->method eq 'sync' && ($ENV{enable_injection_points} // '') eq 'yes' ? 'injection points' : 'gate';
+		my $without = ($ENV{enable_injection_points} // '') eq 'yes' ? 'injection points' : '';
+		my $handler = $aio->method eq 'sync' ? $without : 'gate';
 		$aio->gives('SELECT io_method, gate, why_not, handler, worker IS NOT NULL, held FROM io_gate',
 			$aio->method . "|t||$handler|t|0");
 		$aio->gives('SELECT synchronous FROM io_gate', 'f', 'synchronous reads cannot be held');
