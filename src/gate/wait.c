@@ -85,14 +85,6 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 	return WAIT_SLEEP;
 }
 
-/* Has a process that others wait for look again when its patience ends. */
-static void
-look_again(Wait *wait, const GateIo *io)
-{
-	if (wait->makes_others_wait)
-		wait->until = Min(wait->until, patience_ends(wait, io));
-}
-
 /* Decides what a process that waits for a held read does next. */
 static WaitAction
 look_at_held(Wait *wait, GateIo *io, IoTime now)
@@ -131,7 +123,6 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 	}
 
 	wait->until = alone ? Min(limit, now + LOOK_EVERY) : limit;
-	look_again(wait, io);
 	return WAIT_HELD;
 }
 
@@ -159,7 +150,6 @@ look_at_queued(Wait *wait, const GateIo *io, IoTime now)
 
 	if (is_ours)
 		wait->until = Min(wait->until, io->due);
-	look_again(wait, io);
 	return WAIT_SLEEP;
 }
 
@@ -193,6 +183,8 @@ look(Wait *wait, IoTime now)
 				action = WAIT_SPIN;
 			}
 		}
+		if (wait->makes_others_wait)
+			wait->until = Min(wait->until, patience_ends(wait, io));
 		if (action == WAIT_PERFORM || action == WAIT_BYPASS)
 		{
 			if (io->phase == GATE_QUEUED)
@@ -292,7 +284,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	}
 	ConditionVariableCancelSleep();
 	if (was_held)
+	{
 		waited += io_now() - wait.began;
-	if (was_held)
 		gate_hold_wakeup(ioh, generation);
+	}
 }
