@@ -13,6 +13,8 @@ import subprocess
 import unittest
 from pathlib import Path
 
+from aio_bench.results import REGRESSION, Assertion, File, Suite
+
 from . import WithDirectory
 from .readme import ROOT, not_printed, output_of, shown, without_numbers
 
@@ -66,10 +68,9 @@ class Commands(WithDirectory):
     def test_check(self) -> None:
         """servers/check prints such a last line, and the tests above it exist."""
         lines = output_of("SERVER=source")
-        (form,) = re.findall(r"printf '(PASSED on .*)\\n'", (ROOT / "servers/check").read_text())
-        for place in ("PostgreSQL .+", "#", "#", "TAP files: # with # assertions"):
-            form = form.replace("%s", place, 1)
-        self.assertRegex(without_numbers(lines[-1]), f"^{form}$")
+        passed = File(True, (Assertion("x", True),) * 2)
+        form = Suite(3, "", {REGRESSION: passed, "t/x.pl": passed}, "PostgreSQL 20").summary()
+        self.assertEqual(re.sub("[#]+", "#", without_numbers(lines[-1])), without_numbers(form))
         tests = [test for line in lines for test in re.findall(r"^(t/[\w/]+\.pl) \.+ ok$|^ok \d+ +- (\w+) ", line)]
         self.assertGreater(len(tests), 2)
         for tap, regress in tests:

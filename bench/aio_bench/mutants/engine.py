@@ -26,7 +26,6 @@ from .bugs import Bug, major_of
 from .points import Point
 from .switches import edited, instrumented, root_of, sort_out
 
-INSIDE = Path(__file__).with_name("inside")
 TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "servers")
 Texts = dict[str, str]
 
@@ -101,7 +100,7 @@ class Engine:
     def make(self, server: Texts, own: Texts) -> None:
         """Makes all that tests need, while no bug is switched on."""
         self.install(server, own)
-        self.must(self.command(INSIDE, self.work / "template"))
+        self.must(self.command(servers.SCRIPTS / "tests", self.work / "template"))
 
     def install(self, server: Texts, own: Texts) -> None:
         """Compiles and installs the server and the library with these files in the place of the source's."""

@@ -34,9 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import processes
+from .. import processes, project, results
 
-INSIDE = Path(__file__).with_name("inside")
 WORK = Path(os.environ["TEST_AIO_WORK"])
 DATA = Path(os.environ["TEST_AIO_DATA"])
 REGRESS = "regress"
@@ -65,15 +64,6 @@ def map_of(tier: str, job: str) -> Path:
     return reach_of(tier, job.replace("/", "+") + ".map")
 
 
-def first_failure(output: str) -> str:
-    """What a test's output gives as the reason, in one line."""
-    for pattern in (r"^\s*not ok \d+ - (.+)", r"^not ok \d+\s+[-+]\s+(\w+)", r"^# {3}Failed test '(.+)'", r"^(.*died.*|.*timed out.*)$"):
-        if found := re.search(pattern, output, re.MULTILINE):
-            return found.group(1).strip()[:160]
-    lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1][:160] if lines else "no output"
-
-
 class Place:
     """Runs one test at a time, with clusters, logs and temporary files where no other has them."""
 
@@ -95,8 +85,8 @@ class Place:
         limit = time.monotonic() + max(SECONDS, 10 * seconds)
         timed_out = False
         with log.open("w") as output:
-            process = subprocess.Popen([str(INSIDE), str(self.logs), *job.split()], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                       start_new_session=True, env={**os.environ, **places, **long, **environment})
+            process = subprocess.Popen([project.ROOT / "servers" / "tests", self.logs, *([job] if job == REGRESS else ["perl", *job.split()])], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                       cwd=WORK / "tree", start_new_session=True, env={**os.environ, **places, **long, **environment})
         # once it has failed, a test may run into one timeout after the other
         while (code := process.poll()) is None and not FAILED.search(log.read_text(errors="replace")):
             if timed_out := time.monotonic() > limit:
@@ -109,7 +99,7 @@ class Place:
         if code == 0:
             return None
         texts = [path.read_text(errors="replace") for path in self.logs.rglob("*") if path.is_file() and path.suffix in ("", ".log")]
-        return {"reason": f"no end after {limit:.0f} s" if timed_out else first_failure(log.read_text(errors="replace")),
+        return {"reason": f"no end after {limit:.0f} s" if timed_out else results.first_failure(log),
                 "timed_out": timed_out, "asserted": any("TRAP: failed Assert" in text for text in texts)}
 
     def end_servers(self) -> None:
