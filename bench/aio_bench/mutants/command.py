@@ -13,12 +13,11 @@ import argparse
 import json
 import random
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from ..project import ROOT, Problem, json_lines, perform
+from ..project import ROOT, Problem, perform
 from ..servers import server_name
 from .bugs import HERE, Bug, load
 from .engine import Engine
@@ -26,8 +25,6 @@ from .history import SERVERS, history, known_tests, page, record
 from .points import KINDS, Point
 from .switches import sort_out
 
-#: which tests notice what, written by --matrix
-NOTICED = HERE / "noticed.tsv"
 #: files of the server that --sweep makes bugs in
 SWEPT = (
     *(f"src/backend/storage/{name}.c" for name in ("aio/*", "buffer/*", "smgr/*", "file/fd", "freespace/freespace", "page/bufpage", "sync/sync")),
@@ -59,28 +56,6 @@ def show(rows: list[dict]) -> bool:
     return len(caught) == len(rows)
 
 
-def noticed_by() -> dict[str, list[str]]:
-    """The tests that noticed each bug in the last run with --matrix."""
-    tests: dict[str, list[str]] = defaultdict(list)
-    for line in NOTICED.read_text().splitlines()[1:]:
-        test, alone, others = line.split("\t")
-        for bug in (alone + " " + others).split():
-            tests[bug].append(test)
-    return tests
-
-
-def note(rows: list[dict]) -> None:
-    """Writes NOTICED anew, where these results take the place of older ones."""
-    lists = {bug.name for major in (18, 19) for bug in load(major)}
-    tests = {bug: by for bug, by in (noticed_by() | {row["name"]: row["by"] for row in rows}).items() if bug in lists}
-    lines = ["test\talone\twith another"]
-    for test in sorted({test for by in tests.values() for test in by}):
-        those = sorted(bug for bug, by in tests.items() if test in by)
-        alone, others = ([bug for bug in those if (len(tests[bug]) == 1) == is_alone] for is_alone in (True, False))
-        lines.append(f"{test}\t{' '.join(alone)}\t{' '.join(others)}")
-    NOTICED.write_text("\n".join(lines) + "\n")
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="bugs to try; default: all")
@@ -93,10 +68,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sentinels", action="store_true", help="only the bugs that bench/bugs/sentinels names, each with the test that catches it; minutes")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines; of a sweep they need the same --seed")
-    parser.add_argument("--matrix", action="store_true", help="note in bench/bugs/noticed.tsv which test notices each bug, and which of the twelve likeliest others")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
-    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="the same for the results of several runs; prints their outcome")
     real = parser.add_argument_group("real bugs, that commits of PostgreSQL have fixed (doc/real-bugs.md)")
     real.add_argument("--history", action="store_true", help="try them; bench/bugs/history/commits.tsv names them")
     real.add_argument("--clone", type=Path, metavar="DIRECTORY", help="a clone of PostgreSQL that has these commits; default: the source")
@@ -118,7 +91,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         # no other tests run
         given.names, given.only = [*given.expected], given.only or sorted(set(given.expected.values()))
     else:
-        given.expected = {bug: tests[0] for bug, tests in noticed_by().items()}
+        given.expected = {}
     given.without_assertions |= given.sweep
     return given
 
@@ -161,10 +134,6 @@ def run(given: argparse.Namespace) -> int:
         page()
     if given.record or given.page:
         return 0
-    if given.merge:
-        rows = [*{row["name"]: row for row in json_lines(*given.merge)}.values()]
-        note(rows)
-        return not show(rows)
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
     engine = Engine(base, given.server, not given.without_assertions, given.only)
     part, parts = map(int, given.shard.split("/"))
@@ -186,14 +155,12 @@ def run(given: argparse.Namespace) -> int:
                 if not left:
                     break
                 engine.reach(tier)
-                for row in engine.tries(left, tier, others=12 * given.matrix, expected=given.expected, **limits):
+                for row in engine.tries(left, tier, expected=given.expected, **limits):
                     found[row["name"]] = row
                     print(json.dumps(row), file=file, flush=True)
                     print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} ({row['reason']}) {row['ran']} tests, {row['seconds']} s", flush=True)
                 left = [] if given.sweep else [bug for bug in left if not found[bug.name]["by"]]
     finally:
-        if given.matrix:
-            note([*found.values()])
         all_caught = show([*found.values()])
         print(f"Details: {kept}")
     return not all_caught

@@ -6,8 +6,8 @@ usage: inner.py reach short|long
 "reach" runs the suite once without a bug.  It keeps which tests reach which switch, and how long they take; it
 prints the tests that fail twice, which are left out.
 
-"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "others", "before"}.  For each bug the
-tests run that reach it, until one notices it, and not more than "most"; then "others" more, until a second one does.
+"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "before"}.  For each bug the tests
+run that reach it, until one notices it, and not more than "most".
 First comes the one that "before" names for the bug, then what has noticed other bugs of the same place, is short and
 reaches little else.  A test that fails runs once more: a bug counts as noticed only if the test fails again, or if
 "before" names it.  A line of JSON is printed for each bug: name, by (the tests that notice it), reason, timed_out (only
@@ -167,7 +167,7 @@ def reach(tier: str) -> None:
     reach_of(tier, "reached.json").write_text(json.dumps(reached))
 
 
-def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int, before: dict[str, str]) -> None:
+def try_all(bugs: list[dict], tier: str, minutes: float, most: int, before: dict[str, str]) -> None:
     seconds: dict[str, float] = json.loads(reach_of(tier, "seconds.json").read_text())
     maps = {job: map_of(tier, job).read_bytes() for job in jobs() if map_of(tier, job).exists()}
     cost = {job: (1 + sum(reached)) * (1 + seconds[job] / 3) for job, reached in maps.items()}
@@ -186,8 +186,7 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int,
         result = {"name": bug["name"], "tier": tier, "by": [], "reason": "", "timed_out": False, "asserted": False, "once": [], "ran": 0}
         # number 0: a bug of the build, not of a switch; anything may reach it
         left = [job for job, reached in maps.items() if not bug["number"] or reached[bug["number"]]]
-        limit = most
-        while left and result["ran"] < limit:
+        while left and result["ran"] < most:
             job = min(left, key=lambda job: order(bug, job))
             left.remove(job)
             run = partial(place.run, job, tier, seconds[job], MUTANT=str(bug["number"]), TEST_AIO_COMPARE_WITH=str(reach_of(tier, "recordings")))
@@ -201,10 +200,8 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int,
             with printing:
                 noticed[bug["place"], job] += 1
                 noticed[bug["place"].split(" ")[0], job] += 1
-            if len(result["by"]) > 1:
-                break
             result |= failure
-            limit = result["ran"] + others
+            break
         result["seconds"] = round(time.monotonic() - start, 1)
         with printing:
             print(json.dumps(result), flush=True)
