@@ -77,13 +77,11 @@ parts_used=(
 # make_parts DIRECTORY SOURCE TARGET [VARIABLE…]: in the parts that this version has.  Programs, modules and pg_regress lie
 # at different depths below the prefix.
 make_parts() {
-	local part target=$3
+	local part
 	cd "$1/objects" || return
 	for part in "${parts_used[@]}"; do
 		[ -e "$part/Makefile" ] || continue
-		[ "$target$part" != installsrc/backend ] || target=install-bin
-		make -s -j"$(nproc)" rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' "${@:4}" -C "$part" "$target" || return
-		target=$3
+		make -s -j"$(nproc)" rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' "${@:4}" -C "$part" "$3" || return
 	done
 }
 
