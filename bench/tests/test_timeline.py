@@ -81,7 +81,7 @@ class Panels(unittest.TestCase):
         part = panel.within(Window(4.5, 9))
         assert part
         self.assertEqual(len(part.ios), 3)
-        self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; 1.0 in progress"), part.summary())
+        self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; one at a time, for 100 % of it"), part.summary())
         self.assertIsNone(panel.within(Window(50, 60)))
 
 
