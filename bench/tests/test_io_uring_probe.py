@@ -153,7 +153,7 @@ class Reasons(unittest.TestCase):
         """Of a server that runs, the probe counts the rings, knows the command line, and judges by its limits."""
         program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
         cluster = self.cluster(program)
-        pg_ctl = [program.with_name("pg_ctl"), "-D", cluster, "-l", Path(self.directory, "log"), "-w"]
+        pg_ctl = [str(program.with_name("pg_ctl")), "-D", str(cluster), "-l", f"{self.directory}/log", "-w"]
         for number, answer, status in ((1000, "usable: server [0-9]+ runs with io_uring", 0), (300, "usable until a crash: .* open-file limit is too low .*", 1)):
             options = f"-c io_method=io_uring -N 102 --max-wal-senders=8 -k {self.directory} -c listen_addresses="
             subprocess.run([*pg_ctl, "-o", options, "start"], preexec_fn=files(number), stdout=subprocess.DEVNULL, check=True)
