@@ -9,11 +9,19 @@ configured_prefix=/test_aio
 # The unpacked release of a major version; servers/source prints it.
 source_release_dir() { printf '%s\n' "$cache/source-$1"; }
 
+# Whatever the release is, from this suite, or from those to which a package moves on.
 download_source_release() {
-	local dir=$1 mirror=$2 major=$3 suite=$4
-	private_apt "$dir" "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
-	apt-get -c "$dir/apt.conf" update
-	cd "$dir" && apt-get -c "$dir/apt.conf" source --download-only --only-source "postgresql-$major/$suite"
+	local dir=$1 mirror=$2 major=$3 suite
+	for suite in "$4" sid experimental testing stable; do
+		private_apt "$dir" "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
+		# once more, since the archive may change between the list and the package
+		for _ in 1 2; do
+			apt-get -c "$dir/apt.conf" update &&
+				(cd "$dir" && apt-get -c "$dir/apt.conf" source --download-only --only-source "postgresql-$major") && return
+		done
+	done
+	echo "no suite of $mirror has the source of postgresql-$major"
+	return 1
 }
 
 unpack_source_release() {

@@ -146,11 +146,22 @@ recipe_of() {
 
 # The stamp is written last, so what has one is complete: the recipe's number
 # and the versions it made.
-is_provided() {
+is_made() {
 	local dir stamp
 	dir=$(server_dir "$1") || return
 	stamp=$dir/.test_aio
 	[ -r "$stamp" ] && [ "$(head -n 1 "$stamp")" = "recipe $(recipe_of "$1")" ]
+}
+
+# Debian's archive may have lacked a stock server when their root file system was made.
+is_provided() {
+	is_made "$1" && ! grep -qx "$1 " "$(server_dir "$1")/.test_aio"
+}
+
+# Prints why a server is not there.
+why_not_provided() {
+	is_made "$1" && echo "Debian's archive did not have it on $(date -r "$(server_dir "$1")/.test_aio" +%F): servers/provide --again $1;" \
+		"or name a server of your own: PG_CONFIG=/path/to/pg_config, SERVER=source:PATH" || echo "servers/provide $1"
 }
 
 # step WHAT LOG COMMAND…: run it with its output in LOG, say what it does and
