@@ -127,7 +127,8 @@ my $name;
 
 BEGIN
 {
-	$root = abs_path(dirname(__FILE__) . '/..');
+	$root = abs_path(dirname(__FILE__));
+	$root = dirname($root) until -e "$root/test_aio.control";
 	my $file = "$FindBin::RealBin/$FindBin::RealScript";
 	$name = (($file =~ m{^\Q$root\E/t/(.*)} ? $1 : $FindBin::RealScript) =~ s/\.pl$//r) =~ tr{/}{-}r;
 	# a file that runs parts of it in processes of their own

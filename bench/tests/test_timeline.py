@@ -4,10 +4,11 @@ import contextlib
 import io
 import json
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from aio_bench.project import Problem
-from aio_bench.timeline import command, panels, trace
+from aio_bench.timeline import command, export, panels, trace
 from aio_bench.timeline.panels import Window
 
 from . import WithDirectory, traces
@@ -114,3 +115,15 @@ class Files(WithDirectory):
             self.assertEqual(status, 1)
             self.assertTrue(said.startswith("bench/timeline: "), said)
             self.assertNotIn("Traceback", said)
+
+
+class Export(unittest.TestCase):
+    def test_chrome(self) -> None:
+        """Each I/O begins and ends, and arrows go forward."""
+        rows = traces.mixed(300)
+        events = json.loads(export.chrome(trace.from_rows("mixed", rows)))["traceEvents"]
+        kinds = Counter(event["ph"] for event in events)
+        self.assertEqual((kinds["b"], kinds["s"]), (kinds["e"], kinds["f"]))
+        self.assertEqual(kinds["b"], len(rows))
+        starts = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
+        self.assertTrue(all(starts[event["id"]] <= event["ts"] for event in events if event["ph"] == "f"))

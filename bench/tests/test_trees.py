@@ -69,7 +69,7 @@ class InTree(unittest.TestCase):
         found = sorted(modules.glob("test_aio/t/**/*.pl"))
         self.assertGreater(len(found), 50)
         for test in found[::9]:
-            said = subprocess.run(["perl", "-c", "-I", f"{pkglibdir}/pgxs/src/test/perl", test], capture_output=True, text=True)
+            said = subprocess.run(["perl", "-c", "-I", f"{pkglibdir}/pgxs/src/test/perl", "-I", modules / "test_aio", test], capture_output=True, text=True)
             self.assertEqual(said.returncode, 0, said.stderr)
 
 
