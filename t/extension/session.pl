@@ -1,13 +1,11 @@
 # What a session does outside of a batch, and not at all while it has I/O started on a buffer: others
 # that wait for it may have locked the page that it needs, and no cancel ends a wait for that lock.
-#
-# io_methods: worker; long: all
 use TestAio;
 use TestAio::Waits;
 
 my $others_before = qr/in a transaction that may have called functions of other extensions before/;
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my ($no_pages, $sync) = ($aio->lacks('pageinspect'), $aio->method eq 'sync');
 
 	# the function is looked up before the I/O is started

@@ -1,12 +1,10 @@
 # What a session cannot do while it has I/O started on a buffer, since it would wait for itself, or
 # for a session that waits for it, without a way to interrupt it; and where it cannot start I/O.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 my $in_use = qr/cannot use relation "t" while this session has started I\/O on one of its buffers/;
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	# commands that remove or write buffers, and what they are called
 	my %commands = (
 		'DROP TABLE' => 'DROP TABLE %s', 'TRUNCATE TABLE' => 'TRUNCATE %s', 'VACUUM' => 'VACUUM %s',
