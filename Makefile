@@ -43,8 +43,16 @@ endif
 
 advice = Name one: make PG_CONFIG=/path/to/pg_config; or "make check", which sets up a server of its own, or takes one of servers/provide: SERVER=18-stock
 server := $(shell $(PG_CONFIG) --version 2>/dev/null)
-ifeq ($(server),)
-$(error cannot run $(PG_CONFIG), which is to say where PostgreSQL is. $(advice))
+ifneq ($(firstword $(server)),PostgreSQL)
+$(error $(PG_CONFIG) $(if $(server),is no pg_config of PostgreSQL,cannot be run, which is to say where PostgreSQL is). $(advice))
+endif
+ifneq ($(and $(filter installcheck,$(goals)),$(TAP_TESTS)),)
+ifeq ($(shell id -u),0)
+$(error the TAP tests start servers, which root may not: "make installcheck" as an ordinary user, or without them, TAP_TESTS=)
+endif
+ifneq ($(shell perl -MIPC::Run -e 'print "yes"' 2>/dev/null),yes)
+$(error the TAP tests need Perl's IPC::Run: the package libipc-run-perl of Debian, perl-IPC-Run of Fedora; or leave them out, TAP_TESTS=)
+endif
 endif
 major := $(shell echo '$(server)' | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
 ifneq ($(shell test '$(major)' -ge 18 && echo yes),yes)

@@ -32,7 +32,7 @@ check_readable() {
 	for path; do
 		"${dropped[@]}" test -r /proc/self/fd/6 -a -x /proc/self/fd/6 6<"$path" ||
 			die "user \"$(ordinary_user)\" may not read $path" \
-				"open it: chmod -R go+rX '$path'; or set TEST_AIO_USER to a user who may"
+				"set TEST_AIO_USER to a user who may: TEST_AIO_USER=$(stat -c %U "$path")$([ -e "$path/PG_VERSION" ] || echo "; or open it: chmod -R go+rX '$path'")"
 	done
 }
 

@@ -113,21 +113,55 @@ server_environment() {
 	esac
 }
 
-# Raise one when a recipe changes what it makes; what is there is then made anew.
+# Prints the arguments of configure that a server gets for how it is made, one a line.
+# PGXS compiles the extension with the same CFLAGS.
+#
+# -O0 halves the time to compile.  It also keeps accesses that the optimizer would
+# remove before the sanitizers see them.
+configure_arguments_of() {
+	printf '%s\n' --enable-debug --enable-tap-tests --enable-depend
+	case $1 in
+		instrumented | source)
+			printf '%s\n' 'CFLAGS=-O1 -g' --enable-cassert --enable-injection-points
+			;;
+		sanitizers)
+			printf '%s\n' 'CFLAGS=-O0 -g -fno-omit-frame-pointer -fsanitize=address,undefined' \
+				--enable-cassert --enable-injection-points
+			;;
+		source-optimised) echo 'CFLAGS=-O2 -g' ;;
+	esac
+	# the user's own come last, and win
+	xargs -r -n 1 <<<"${TEST_AIO_CONFIGURE:-}"
+}
+
+# A number that differs if what a recipe makes does; raise that of the stock servers when theirs changes.
 recipe_of() {
-	case $(server_column "$1" how) in
+	local how
+	how=$(server_column "$1" how)
+	case $how in
 		stock) echo 2 ;;
-		*) echo 1 ;;
+		*) configure_arguments_of "$how" | cksum | cut -d' ' -f1 ;;
 	esac
 }
 
 # The stamp is written last, so what has one is complete: the recipe's number
 # and the versions it made.
-is_provided() {
+is_made() {
 	local dir stamp
 	dir=$(server_dir "$1") || return
 	stamp=$dir/.test_aio
 	[ -r "$stamp" ] && [ "$(head -n 1 "$stamp")" = "recipe $(recipe_of "$1")" ]
+}
+
+# Debian's archive may have lacked a stock server when their root file system was made.
+is_provided() {
+	is_made "$1" && ! grep -qx "$1 " "$(server_dir "$1")/.test_aio"
+}
+
+# Prints why a server is not there.
+why_not_provided() {
+	is_made "$1" && echo "Debian's archive did not have it on $(date -r "$(server_dir "$1")/.test_aio" +%F): servers/provide --again $1;" \
+		"or name a server of your own: PG_CONFIG=/path/to/pg_config, SERVER=source:PATH" || echo "servers/provide $1"
 }
 
 # step WHAT LOG COMMAND…: run it with its output in LOG, say what it does and

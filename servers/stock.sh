@@ -61,7 +61,7 @@ run_mmdebstrap() {
 	fi
 	local include major suite sources=()
 	include=$(IFS=,; echo "${packages_inside[*]}")
-	for major in $(stock_majors); do include+=,postgresql-$major,postgresql-server-dev-$major; done
+	for major in "${majors[@]}"; do include+=,postgresql-$major,postgresql-server-dev-$major; done
 	for suite in $(stock_suites); do sources+=("deb $mirror $suite main"); done
 	TMPDIR=${TMPDIR:-/tmp} mmdebstrap --mode="$mode" --variant=apt \
 		--aptopt='Acquire::Check-Valid-Until "false"' \
@@ -75,7 +75,7 @@ run_mmdebstrap() {
 		--essential-hook="upload '$dir/no-llvm.deb' /no-llvm.deb" \
 		--essential-hook='chroot "$1" dpkg -i /no-llvm.deb && rm "$1/no-llvm.deb"' \
 		--include="$include" \
-		'' "$target" "${sources[@]}"
+		'' "$target" "${sources[@]}" || return
 	if ! is_root; then
 		mkdir "$dir/root"
 		tar -xf "$target" -C "$dir/root" --no-same-owner --exclude='./dev/*'
@@ -85,11 +85,37 @@ run_mmdebstrap() {
 	fi
 }
 
+# A server that the archive does not have gets a line without a version.
 stock_versions() {
 	local root=$1 version
 	for version in $(stock_majors); do
-		awk -v p="Package: postgresql-$version" '$0 == p {found = 1} found && /^Version:/ {print $2; exit}' \
-			"$root/var/lib/dpkg/status" | sed "s/^/$version-stock /"
+		awk -v p="Package: postgresql-$version" -v name="$version-stock" '$0 == p {found = 1} found && /^Version:/ {v = $2; exit} END {print name, v}' "$root/var/lib/dpkg/status"
+	done
+}
+
+# Prints the major versions that apt did not find.
+majors_not_found() {
+	sed -nE "s/^E: (Unable to locate package |Package '?)postgresql-(server-dev-)?([0-9]+)('? has no .*)?\$/\\3/p" "$1" | sort -u
+}
+
+# Makes the root file system; once more if the archive changes meanwhile, and without the servers that it does not have.
+make_stock_root() {
+	local majors missing again=1
+	mapfile -t majors < <(stock_majors)
+	until step "downloading and unpacking about 170 MB" "$3" run_mmdebstrap "$1" "$2"; do
+		missing=$(majors_not_found "$3")
+		if [ -n "$missing" ]; then
+			mapfile -t majors < <(printf '%s\n' "${majors[@]}" | grep -vxF "$missing")
+			[ ${#majors[@]} -gt 0 ] || return 1
+			say "  the archive does not have $(paste -sd ' ' <<<"$missing"): once more, with ${majors[*]}"
+		elif [ "$again" = 1 ] && grep -qE '404 +Not Found|Hash Sum mismatch|has unexpected size' "$3"; then
+			say "  the archive has changed meanwhile: once more"
+			again=
+		else
+			return 1
+		fi
+		rm -rf --one-file-system "$1/root" "$1/root.tar"
+		: >"$3"
 	done
 }
 
@@ -102,7 +128,7 @@ provide_stock() {
 	: >"$log"
 	make_no_llvm_package "$tmp" >>"$log" 2>&1
 	make_early_files "$tmp"
-	step "downloading and unpacking about 170 MB" "$log" run_mmdebstrap "$tmp" "$mirror" || return 1
+	make_stock_root "$tmp" "$mirror" "$log" || return 1
 	{
 		echo "recipe $(recipe_of "$(select_servers how stock | sed -n 1p)")"
 		stock_versions "$tmp/root"

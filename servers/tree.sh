@@ -68,7 +68,7 @@ identify_tree() {
 	fi
 	[ -d "$path/src/backend" ] || die "there is no source of PostgreSQL in $path"
 	[ -z "$revision" ] || die "$path is no git repository" "without one there is no revision \"$revision\""
-	[ ! -e "$path/config.status" ] || die "$path was configured in place" "run this there: make distclean"
+	[ ! -e "$path/config.status" ] || die "$path was configured in place" "run this there: make distclean; or name what is installed from it: PG_CONFIG=/path/to/pg_config make check"
 	identity=files-$(list_files "$path" | (cd "$path" && xargs -0 sha256sum) | sha256sum | cut -c1-12)
 }
 

@@ -2,7 +2,7 @@
 #
 #	use TestAio;
 #
-#	for_each_io_method(sub {
+#	for_each_io_method('worker; long: all', sub {
 #		$aio->scenario('two sessions want the same block', with('alice bob', 8, sub ($alice, $bob, $t) {
 #			$aio->hold(relation => $t);
 #			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
@@ -14,11 +14,11 @@
 #		}), skip => $aio->no_faults);
 #	});
 #
-# A line says with which io_methods the scenarios below it run, until the next such line:
-#	# io_methods: worker io_uring	with each of these
-#	# io_methods: worker; long: all	with worker, and with TEST_AIO_LONG=1, which "make check-long" sets, with
+# The first argument says with which io_methods the scenarios run:
+#	'worker io_uring'	with each of these
+#	'worker; long: all'	with worker, and with TEST_AIO_LONG=1, which "make check-long" sets, with
 #				each io_method that the server offers
-#	# io_methods: long: sync	not at all without TEST_AIO_LONG=1
+#	'long: sync'		not at all without TEST_AIO_LONG=1
 # If the machine cannot run the first ones, one of those after "long:" takes their place.
 #
 # Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at its end.  Then
@@ -42,12 +42,11 @@
 #	TestAio::Recording	record: scripts whose effects are compared
 #	TestAio::Neighbours	beside, build_neighbours: other libraries
 #
-# for_each_io_method(sub, …) calls the sub with each server, which is also $aio, and ends the test;
-# with_each_io_method(sub, …) does not end it.  Parameters of both:
+# for_each_io_method(io_methods, sub, …) calls the sub with each server, which is also $aio, and ends the test;
+# with_each_io_method(io_methods, sub, …) does not end it.  Parameters of both:
 #	conf		settings
 #	versioned	settings by the major version from which on they are made
 #	workers		number of I/O workers
-#	io_methods	as in such a line, instead of it
 #	needs		"gate", "trace" or both: skips all scenarios on a server without it
 #	prepare		a sub that is called before the other one
 #	leaves		what scenarios may leave, see below
@@ -127,7 +126,8 @@ my $name;
 
 BEGIN
 {
-	$root = abs_path(dirname(__FILE__) . '/..');
+	$root = abs_path(dirname(__FILE__));
+	$root = dirname($root) until -e "$root/test_aio.control";
 	my $file = "$FindBin::RealBin/$FindBin::RealScript";
 	$name = (($file =~ m{^\Q$root\E/t/(.*)} ? $1 : $FindBin::RealScript) =~ s/\.pl$//r) =~ tr{/}{-}r;
 	# a file that runs parts of it in processes of their own
@@ -200,21 +200,6 @@ sub _stop ($server)
 	return;
 }
 
-# The line about io_methods in the test's file that is the last one above the call.
-sub _line_above
-{
-	my ($frame, $file, $number) = (0);
-	(undef, $file, $number) = caller $frame++ until ($file // '') =~ m{(?:^|/)\Q$FindBin::RealScript\E$};
-	open my $script, '<', "$FindBin::RealBin/$FindBin::RealScript" or die "$FindBin::RealScript: $!";
-	my $found;
-	while (<$script>)
-	{
-		last if $. > $number;
-		$found = $1 if /^\s*# io_methods: (.+)$/;
-	}
-	return $found // die "$FindBin::RealScript has no line \"# io_methods:\" above line $number\n";
-}
-
 # Returns those of the server's io_methods that are named before "long:", and those after it.
 sub _named ($words, @known)
 {
@@ -226,7 +211,7 @@ sub _named ($words, @known)
 my $groups = 0;
 
 # Calls a function with a server of each io_method.  A server stops while the one after it is in use.
-sub with_each_io_method ($function, %params)
+sub with_each_io_method ($methods, $function, %params)
 {
 	my $suffix = delete $params{suffix};
 	my @needs = split ' ', delete $params{needs} // '';
@@ -235,7 +220,7 @@ sub with_each_io_method ($function, %params)
 	$params{name} = $name . (defined $suffix ? "_$suffix" : '');
 
 	my @known = TestAio::Server::io_methods();
-	my ($always, $long) = _named(delete $params{io_methods} || _line_above(), @known);
+	my ($always, $long) = _named($methods, @known);
 	my @usable;
 	for my $method (@known)
 	{
@@ -246,14 +231,14 @@ sub with_each_io_method ($function, %params)
 		}
 		push @usable, $method if !$reason;
 	}
-	my @methods = grep { my $method = $_; !only_long() || grep { $_ eq $method } @$always } @usable;
-	@methods = $usable[0] if !@methods && @usable && @$always;
+	my @now = grep { my $method = $_; !only_long() || grep { $_ eq $method } @$always } @usable;
+	@now = $usable[0] if !@now && @usable && @$always;
 	SKIP: {
-		skip only_long(), 1 if @usable && !@methods;
-		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @methods < @usable;
+		skip only_long(), 1 if @usable && !@now;
+		skip 'runs with all io_methods in "make check-long", or if TEST_AIO_LONG=1', 1 if @now < @usable;
 	}
 	my $previous;
-	for my $method (@methods)
+	for my $method (@now)
 	{
 		my $server = TestAio::Server->new($method, %params)->launch;
 		$server->{repeats} = defined $previous;
@@ -269,9 +254,9 @@ sub with_each_io_method ($function, %params)
 }
 
 # The same, and ends the test.
-sub for_each_io_method ($function, %params)
+sub for_each_io_method ($methods, $function, %params)
 {
-	with_each_io_method($function, %params);
+	with_each_io_method($methods, $function, %params);
 	done_testing();
 	return;
 }

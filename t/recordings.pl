@@ -3,7 +3,6 @@
 #
 # Each script has a server of its own, and a process: "perl t/recordings.pl scans" is the process
 # of one script.  TEST_AIO_SCRIPTS names the scripts to run if not all.
-# io_methods: long: sync
 use TestAio;
 use TestAio::Recording;
 use TestAio::Script;

@@ -48,6 +48,10 @@ def stock_servers() -> list[str]:
     return re.findall(r"^\t'(\S+) +\d+ +stock ", (SCRIPTS / "packages").read_text(), re.MULTILINE)
 
 
+def is_there(server: str) -> bool:
+    return server.startswith("pg_config:") or bool(ask_scripts('! is_provided "$1" || echo yes', server))
+
+
 def is_tree(server: str) -> bool:
     return server.startswith(("source:", "source-optimised:"))
 

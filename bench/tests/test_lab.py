@@ -125,10 +125,9 @@ class Reports(WithDirectory):
         self.assertNotIn("QUICK", self.drawn(report()))
         made = replace(report(), quick=True)
         self.assertIn("QUICK", self.drawn(made))
-        self.assertIn("Quick: signs at best", " ".join(shown(made, 80)))
+        self.assertIn("Quick: shows which is faster", " ".join(shown(made, 80)))
 
     def test_page_has_the_tables_and_what_failed(self) -> None:
-        """test_trial.py shows such a page to a browser."""
         page = output.render([report(2, "io_uring"), many()], [("R99", "it <broke>")])
         for words in ("R99 could not be measured: it &lt;broke&gt;", "slower, as expected", "a reason"):
             self.assertIn(words, page)

@@ -18,8 +18,8 @@ BENCH = project.ROOT / "bench"
 #: packages of aio_bench: each may import itself and those behind it only; "" has the modules beside them
 LAYERS = ("trial", "lab", "explorer", "mutants", "timeline", "")
 
-#: the commands, which are all the same but for their names
-COMMANDS = [path.name for path in BENCH.iterdir() if path.is_file() and f"/launch\" {path.name} " in path.read_text()]
+#: the commands, which are links to launch
+COMMANDS = [path.name for path in BENCH.iterdir() if path.is_symlink()]
 
 
 def modules() -> dict[str, Path]:
@@ -63,7 +63,7 @@ class Bare(WithDirectory):
 
     def run_bare(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-I", "-S", "-B", str(BENCH / "launch"), command, *arguments],
+            [sys.executable, "-I", "-S", "-B", str(BENCH / command), *arguments],
             env={**os.environ, "PATH": str(self.directory)}, capture_output=True, text=True, cwd=self.directory,
         )
 

@@ -4,10 +4,11 @@ import contextlib
 import io
 import json
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from aio_bench.project import Problem
-from aio_bench.timeline import command, panels, trace
+from aio_bench.timeline import command, export, panels, trace
 from aio_bench.timeline.panels import Window
 
 from . import WithDirectory, traces
@@ -81,7 +82,7 @@ class Panels(unittest.TestCase):
         part = panel.within(Window(4.5, 9))
         assert part
         self.assertEqual(len(part.ios), 3)
-        self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; 1.0 in progress"), part.summary())
+        self.assertTrue(part.summary().startswith("3 I/Os of 1 block in 6.0 ms; one at a time, for 100 % of it"), part.summary())
         self.assertIsNone(panel.within(Window(50, 60)))
 
 
@@ -114,3 +115,15 @@ class Files(WithDirectory):
             self.assertEqual(status, 1)
             self.assertTrue(said.startswith("bench/timeline: "), said)
             self.assertNotIn("Traceback", said)
+
+
+class Export(unittest.TestCase):
+    def test_chrome(self) -> None:
+        """Each I/O begins and ends, and arrows go forward."""
+        rows = traces.mixed(300)
+        events = json.loads(export.chrome(trace.from_rows("mixed", rows)))["traceEvents"]
+        kinds = Counter(event["ph"] for event in events)
+        self.assertEqual((kinds["b"], kinds["s"]), (kinds["e"], kinds["f"]))
+        self.assertEqual(kinds["b"], len(rows))
+        starts = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
+        self.assertTrue(all(starts[event["id"]] <= event["ts"] for event in events if event["ph"] == "f"))

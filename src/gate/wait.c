@@ -183,7 +183,7 @@ look(Wait *wait, IoTime now)
 				action = WAIT_SPIN;
 			}
 		}
-		if (wait->makes_others_wait)
+		if (wait->makes_others_wait && io->phase != GATE_CLAIMED)
 			wait->until = Min(wait->until, patience_ends(wait, io));
 		if (action == WAIT_PERFORM || action == WAIT_BYPASS)
 		{

@@ -106,9 +106,10 @@ sub reach_all { return { 'test_aio.reach_synchronous_reads' => 'on' } }
 sub beside ($suffix, $libraries, $scenario, %conf)
 {
 	with_each_io_method(
+		'worker',
 		sub ($aio) {
 			$aio->scenario("$suffix: $libraries" =~ s/\Q$built\E/DIR/gr, sub { $scenario->($aio) }, log => qr/LOG:  could not read blocks 12\.\.12 /);
-		}, io_methods => 'worker', suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
+		}, suffix => $suffix, leaves => 'nothing', conf => { %conf, shared_preload_libraries => $libraries });
 	return;
 }
 

@@ -47,10 +47,11 @@ sub _run ($file)
 	# names the test's log
 	require TestAio;
 	$_->() for @init;
-	do "./$file";
+	my $error = -r $file ? '' : "cannot read $file: $!\n";
+	do($file =~ m{^/} ? $file : "./$file") if !$error;
 	# prove would catch an error
-	print {*STDERR} $@;
-	exit($@ ? 255 : 0);
+	print {*STDERR} $error ||= $@;
+	exit($error ? 255 : 0);
 }
 
 sub make_iterator ($class, $source)

@@ -201,6 +201,7 @@ sub _record_once ($name, $suffix, %params)
 	my ($needs, $log) = delete @params{qw(needs log)};
 	my $made = 'the server did not start';
 	with_each_io_method(
+		'sync',
 		sub ($aio) {
 			my ($reason) = map { unless_required('recordings', $_) } grep { defined } map { $aio->lacks($_) } split ' ', $needs // '';
 			$made = $reason // 'the script did not run to its end';
@@ -209,7 +210,6 @@ sub _record_once ($name, $suffix, %params)
 		},
 		# nothing depends on what has been before, and with sync on what happens first
 		own => 1,
-		io_methods => 'sync',
 		suffix => $suffix,
 		%params,
 		conf => { settings(), %{ $params{conf} // {} } });

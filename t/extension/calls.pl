@@ -1,6 +1,4 @@
 # What calls of the extension do with blocks that others use, and with the catalogs.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Eviction waits half a second for pins of other sessions, then reports the block as in use.
@@ -29,7 +27,7 @@ sub waits_for_pin ($aio, $call, $t)
 
 # modify_rel_block() reads a block and writes it, below the buffer manager.  Nobody may change the
 # block in between: the change would be lost, even if it is committed and a checkpoint has written it.
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('waits for a transaction', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $use) {
 		$bob->sql('BEGIN; ' . sprintf $use, $t);
 		$alice->waits("SELECT modify_rel_block('$t', 2)", 'relation');

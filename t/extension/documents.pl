@@ -1,7 +1,5 @@
 # The documents are true: their examples print what they show, every function and view has a
 # description and an example, and no link is broken.
-#
-# io_methods: worker; long: all
 use TestAio;
 use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links missing_files run_examples);
 
@@ -47,7 +45,7 @@ SELECT name, CASE unit WHEN 'ms' THEN boot_val::int / 1000 || 's' ELSE boot_val 
 FROM pg_settings WHERE name LIKE 'test_aio.%'
 END
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('everything is described and has an example', sub {
 		my @sections = map { sections($_) } @documents;
 		my %signatures = map { $_ => 1 } map { @{ $_->{signatures} } } @sections;
@@ -85,4 +83,4 @@ for_each_io_method(sub {
 			log => [ qr/WARNING:  (?:leaked AIO handle|open AIO batch)/, qr/io worker ERROR:  I\/O worker fails to reopen a file/,
 				qr/LOG:  (?:invalid page in block|could not read blocks .*: (?:Input\/output error|No such file or directory))/ ]);
 	}
-}, io_methods => 'worker', own => 1, conf => { map { configuration($_) } @with_examples });
+}, own => 1, conf => { map { configuration($_) } @with_examples });

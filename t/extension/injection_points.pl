@@ -1,7 +1,5 @@
 # Faults without the gate, on a server with injection points: the process that completes a read holds it
 # or changes its result.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
@@ -55,7 +53,7 @@ sub scenarios
 	return;
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	SKIP: {
 		my $reason = $aio->no_injection_points;
 		skip $reason, 1 if $reason;

@@ -1,6 +1,4 @@
 # The checks of the tests themselves notice the mistakes for which they were made.
-#
-# io_methods: worker
 use TestAio;
 use Test2::API qw(intercept);
 
@@ -45,7 +43,7 @@ my ($warning, $log, $same) = ('no unexpected warning, also while the sessions le
 # Has a session write a line into the server log.
 sub write_log ($session, $level, $message) { return $session->sql("DO \$\$ BEGIN RAISE $level '$message'; END \$\$") }
 
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	my %nothing = (leaves => 'nothing');
 
 	notices($aio, 'nothing is wrong', sub { $aio->proves($aio->table('t', 8)) }, \%nothing);
@@ -137,7 +135,7 @@ subtest 'a server that does not start' => sub {
 };
 
 # proves() of TestAio/Data.pm, which checks the pages of a table, notices each kind of damage.
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	my $proof = 'scenario.t holds what was written';
 
 	notices($aio, 'the tail is lost', sub {

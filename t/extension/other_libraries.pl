@@ -1,8 +1,6 @@
 # test_aio on servers for which it was not compiled, and beside other libraries in shared_preload_libraries: libraries
 # that wrap the I/O method's table of functions, and libraries that do not call the previous hook.  And test_aio on
 # servers whose tables of callbacks are not in read-only memory.
-#
-# io_methods: worker
 use TestAio;
 use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
@@ -26,7 +24,7 @@ my $too_new = qr/this server is PostgreSQL .+, and test_aio knows no version aft
 # A server with that library, this test_aio.gate, and a scenario.
 sub unknown_server ($gate, $scenario)
 {
-	with_each_io_method(sub {
+	with_each_io_method('worker', sub {
 		my $why_not = $aio->sql('SELECT why_not FROM io_gate');
 		$aio->scenario("test_aio.gate = $gate", sub { $scenario->($aio, $aio->sessions('alice'), $aio->table('t', 20)) },
 			skip => $why_not && $why_not !~ $too_new ? "needs the I/O gate: $why_not" : undef);

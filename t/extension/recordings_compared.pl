@@ -1,6 +1,5 @@
 # A comparison of recordings (TestAio/Difference.pm) notices each thing that it is there to notice, and
 # nothing if a script does the same again.
-# io_methods: long: sync
 use TestAio;
 use PostgreSQL::Test::Utils ();
 use TestAio::Difference;
@@ -46,7 +45,7 @@ sub changed ($recording, $pattern, $other, $version = undef)
 	return TestAio::Difference::parse($changed);
 }
 
-with_each_io_method(sub {
+with_each_io_method('long: sync', sub {
 	my $directory = PostgreSQL::Test::Utils::tempdir();
 	local $TestAio::Script::directory = $directory;
 	PostgreSQL::Test::Utils::append_to_file("$directory/tiny.sql", $script);

@@ -289,7 +289,7 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
     if arguments.json:
         arguments.json.write_text(json.dumps(summary | {"scenarios": rows}, indent=1) + "\n")
     if merges:
-        print(f"explorer: {wrong} of {merges} known states from which a run went on were others after all ({100 * wrong / merges:.1f} %)")
+        print(f"explorer: merged states checked: {merges}, wrong: {wrong}")
     if once := sum(len(row.get("once", ())) for row in rows):
         print(f"explorer: {once} times something was otherwise once, but not again")
     if exploration.unfinished:

@@ -158,7 +158,7 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
     parser.add_argument("--only", default="", metavar="VALUES",
                         help="only variants with these values, such as --only 'io_uring, direct'")
     parser.add_argument("--quick", action="store_true",
-                        help=f"{MIN_RUNS} rounds and no more: shows whether it works and which sign it has, not figures to keep")
+                        help=f"{MIN_RUNS} rounds and no more: shows whether it works and which is faster; do not quote")
     parser.add_argument("--most-runs", type=_runs, help="rounds at most (default: what the case says)")
     parser.add_argument("--seconds", type=project.positive, help="no further round of a variant begins later (default: what the case says)")
     parser.add_argument("--bisect", type=project.positive, metavar="THRESHOLD",

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from .. import project
+from .. import project, servers
 from . import arguments
 
 # no round of a variant begins later, so that the whole takes two minutes
@@ -39,12 +39,16 @@ def run(given: Namespace) -> int:
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
+    # servers/provide has said which Debian's archive does not have
+    there = [server for server in given.servers if servers.is_there(server.name)]
+    if not there:
+        return 1
     say(f"{STORY}\n")
     cases = [casefile.load(path) for path in given.cases]
     effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=measure.tells)
     output = Output(given.output)
     reports, written = [], []
-    with session.begin(given.servers, given.work, console) as lab:
+    with session.begin(there, given.work, console) as lab:
         lab.expect(cases, effort)
         for case in cases:
             reports.append(lab.measure(case, effort))
@@ -68,4 +72,6 @@ def run(given: Namespace) -> int:
         console.print(Text.assemble((panel.trace.label, "bold"), f": {panel.summary()}"), soft_wrap=True)
     for path in paths:
         say(str(path))
+    for server in set(given.servers) - set(there):
+        say(f"{server.name} is missing: with it the demo shows both, --server {there[0].name} --server /path/to/pg_config")
     return 0 if all(all(report.promises().values()) for report in reports) else 1

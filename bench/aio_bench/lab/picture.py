@@ -66,7 +66,7 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
     provenance = f"{wording.machine(report)}; {wording.storage(report)}; test_aio {report.commit}; {report.started[:10]}"
     if report.quick:
         # at the height of the legend
-        axes.annotate("QUICK: signs at best, no figures to keep", (1, 1), xytext=(0, 9), xycoords="axes fraction", textcoords="offset points",
+        axes.annotate("QUICK: shows which is faster; do not quote", (1, 1), xytext=(0, 9), xycoords="axes fraction", textcoords="offset points",
                       fontsize=10, fontweight="bold", color="white", ha="right", bbox={"facecolor": WORSE, "edgecolor": "none", "pad": 4})
     # up to a quarter is to the left of the axes
     room = min(120, int(11 * figure.get_figwidth()))

@@ -42,7 +42,7 @@ def case_of(query: Path, setup: Path | None, device: str) -> Case:
     return casefile.from_data(query.stem, {
         "id": query.name,
         "title": " ".join(found[-1].split())[:60],
-        "known": "A query of the user's; nothing is promised.",
+        "known": "Your query, no expected result.",
         "vary": {"io_method": ["worker", "io_uring"], "device": [device], "cache": ["cold server"]},
         # the server's own defaults
         "settings": {"shared_buffers": "128MB", "max_parallel_workers_per_gather": 2},

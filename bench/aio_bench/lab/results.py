@@ -78,7 +78,7 @@ class Report:
     #: by the label of the variant, then of the server
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
-    #: few runs, which show signs at best
+    #: few runs, which show at best which is faster
     quick: bool = False
     #: comparisons of the whole session; 0: of this case
     comparisons: int = 0

@@ -122,7 +122,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     if len(report.servers) == 2:
         notes.append(f"Ratio: geometric mean of the rounds, with its interval, {wording.confidence(report)}.")
     if report.quick:
-        notes.append("Quick: signs at best, no figures to keep.")
+        notes.append("Quick: shows which is faster; do not quote.")
     notes += [f"{line}." for line in wording.devices(report)]
     notes.append(f"Known: {case.known}")
     for note in notes if whole else notes[-1:]:

@@ -26,7 +26,6 @@ from .bugs import Bug, major_of
 from .points import Point
 from .switches import edited, instrumented, root_of, sort_out
 
-INSIDE = Path(__file__).with_name("inside")
 TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "servers")
 Texts = dict[str, str]
 
@@ -101,7 +100,7 @@ class Engine:
     def make(self, server: Texts, own: Texts) -> None:
         """Makes all that tests need, while no bug is switched on."""
         self.install(server, own)
-        self.must(self.command(INSIDE, self.work / "template"))
+        self.must(self.command(servers.SCRIPTS / "tests", self.work / "template"))
 
     def install(self, server: Texts, own: Texts) -> None:
         """Compiles and installs the server and the library with these files in the place of the source's."""
@@ -162,11 +161,11 @@ class Engine:
         return json.loads((self.work / "reach-short/left_out.json").read_text())
 
     def tries(self, bugs: Iterable[Bug | Point], tier: str = "short", minutes: float = 1e6, most: int = 1000,
-              others: int = 0, expected: dict[str, str] | None = None) -> Iterator[dict]:
+              expected: dict[str, str] | None = None) -> Iterator[dict]:
         """Tries bugs of those that were built.  The test that notices a bug is tried first in the next run."""
         kept = self.work / "before.json"
         before: dict[str, str] = (json.loads(kept.read_text()) if kept.exists() else {}) | (expected or {})
-        options = {"tier": tier, "minutes": minutes, "most": most, "others": others, "before": before}
+        options = {"tier": tier, "minutes": minutes, "most": most, "before": before}
         bugs = list(bugs)
         switched = [bug for bug in bugs if bug not in self.alone]
         batches: list[Sequence[Bug | Point]] = [switched, *([bug] for bug in self.alone if bug in bugs)]

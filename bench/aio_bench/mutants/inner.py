@@ -6,8 +6,8 @@ usage: inner.py reach short|long
 "reach" runs the suite once without a bug.  It keeps which tests reach which switch, and how long they take; it
 prints the tests that fail twice, which are left out.
 
-"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "others", "before"}.  For each bug the
-tests run that reach it, until one notices it, and not more than "most"; then "others" more, until a second one does.
+"try" gets {"bugs": [{"number", "name", "place"}], "tier", "minutes", "most", "before"}.  For each bug the tests
+run that reach it, until one notices it, and not more than "most".
 First comes the one that "before" names for the bug, then what has noticed other bugs of the same place, is short and
 reaches little else.  A test that fails runs once more: a bug counts as noticed only if the test fails again, or if
 "before" names it.  A line of JSON is printed for each bug: name, by (the tests that notice it), reason, timed_out (only
@@ -34,9 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import processes
+from .. import processes, project, results
 
-INSIDE = Path(__file__).with_name("inside")
 WORK = Path(os.environ["TEST_AIO_WORK"])
 DATA = Path(os.environ["TEST_AIO_DATA"])
 REGRESS = "regress"
@@ -65,15 +64,6 @@ def map_of(tier: str, job: str) -> Path:
     return reach_of(tier, job.replace("/", "+") + ".map")
 
 
-def first_failure(output: str) -> str:
-    """What a test's output gives as the reason, in one line."""
-    for pattern in (r"^\s*not ok \d+ - (.+)", r"^not ok \d+\s+[-+]\s+(\w+)", r"^# {3}Failed test '(.+)'", r"^(.*died.*|.*timed out.*)$"):
-        if found := re.search(pattern, output, re.MULTILINE):
-            return found.group(1).strip()[:160]
-    lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1][:160] if lines else "no output"
-
-
 class Place:
     """Runs one test at a time, with clusters, logs and temporary files where no other has them."""
 
@@ -95,8 +85,8 @@ class Place:
         limit = time.monotonic() + max(SECONDS, 10 * seconds)
         timed_out = False
         with log.open("w") as output:
-            process = subprocess.Popen([str(INSIDE), str(self.logs), *job.split()], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                       start_new_session=True, env={**os.environ, **places, **long, **environment})
+            process = subprocess.Popen([project.ROOT / "servers" / "tests", self.logs, *([job] if job == REGRESS else ["perl", *job.split()])], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                       cwd=WORK / "tree", start_new_session=True, env={**os.environ, **places, **long, **environment})
         # once it has failed, a test may run into one timeout after the other
         while (code := process.poll()) is None and not FAILED.search(log.read_text(errors="replace")):
             if timed_out := time.monotonic() > limit:
@@ -109,7 +99,7 @@ class Place:
         if code == 0:
             return None
         texts = [path.read_text(errors="replace") for path in self.logs.rglob("*") if path.is_file() and path.suffix in ("", ".log")]
-        return {"reason": f"no end after {limit:.0f} s" if timed_out else first_failure(log.read_text(errors="replace")),
+        return {"reason": f"no end after {limit:.0f} s" if timed_out else results.first_failure(log),
                 "timed_out": timed_out, "asserted": any("TRAP: failed Assert" in text for text in texts)}
 
     def end_servers(self) -> None:
@@ -177,7 +167,7 @@ def reach(tier: str) -> None:
     reach_of(tier, "reached.json").write_text(json.dumps(reached))
 
 
-def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int, before: dict[str, str]) -> None:
+def try_all(bugs: list[dict], tier: str, minutes: float, most: int, before: dict[str, str]) -> None:
     seconds: dict[str, float] = json.loads(reach_of(tier, "seconds.json").read_text())
     maps = {job: map_of(tier, job).read_bytes() for job in jobs() if map_of(tier, job).exists()}
     cost = {job: (1 + sum(reached)) * (1 + seconds[job] / 3) for job, reached in maps.items()}
@@ -196,8 +186,7 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int,
         result = {"name": bug["name"], "tier": tier, "by": [], "reason": "", "timed_out": False, "asserted": False, "once": [], "ran": 0}
         # number 0: a bug of the build, not of a switch; anything may reach it
         left = [job for job, reached in maps.items() if not bug["number"] or reached[bug["number"]]]
-        limit = most
-        while left and result["ran"] < limit:
+        while left and result["ran"] < most:
             job = min(left, key=lambda job: order(bug, job))
             left.remove(job)
             run = partial(place.run, job, tier, seconds[job], MUTANT=str(bug["number"]), TEST_AIO_COMPARE_WITH=str(reach_of(tier, "recordings")))
@@ -211,10 +200,8 @@ def try_all(bugs: list[dict], tier: str, minutes: float, most: int, others: int,
             with printing:
                 noticed[bug["place"], job] += 1
                 noticed[bug["place"].split(" ")[0], job] += 1
-            if len(result["by"]) > 1:
-                break
             result |= failure
-            limit = result["ran"] + others
+            break
         result["seconds"] = round(time.monotonic() - start, 1)
         with printing:
             print(json.dumps(result), flush=True)

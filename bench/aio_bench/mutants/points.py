@@ -27,7 +27,6 @@ LEFT_ALONE = re.compile(
     r"|ResourceOwnerEnlarge|ReservePrivateRefCountEntry|error_context_stack|errcallback|\w*spin_delay)\b")
 BOUND = re.compile(r"([^<>=!?,\"'()]+(?:->\w+)*) (<=?|>=?) ([^<>=!?,\"']+(?:->\w+)*)")
 OTHER_BOUND = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-KINDS = ("left out", "always", "never", "term ignored", "bound")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Point:
     file: str
     function: str
     line: int
-    kind: str  # one of KINDS
+    kind: str  # "left out", "always", "never", "term ignored", "bound"
     text: str
     last: int = 0  # its last line
     about: str = ""

@@ -89,7 +89,7 @@ class Panel:
         under_way = sum(self.end_of(io) - io.start for io in self.ios) / span if span else 0
         words = [
             f"{ios:,} I/O{'' if ios == 1 else 's'} of {size} block{'' if size == '1' else 's'} in {duration(span)}",
-            f"{under_way:.1f} in progress, averaged over time",
+            f"{under_way:.1f} in progress, averaged over time" if max(number for _, number in self.in_progress()) > 1 else f"one at a time, for {100 * under_way:.0f} % of it",
         ]
         if waits := self.waits:
             waited = sum(wait.end - wait.start for wait in waits)

@@ -39,6 +39,9 @@ HATCHES = {"short": "////", "error": "xxxx"}
 #: of a bar without an end
 OPACITY = {"open": 0.25}
 
+# the width of a bar that is shorter, in pixels
+LEAST_WIDTH = 2
+
 # blocks of at least so many pixels have a gap between them, in blocks
 APART = 2.5
 GAP = 0.25
@@ -56,9 +59,9 @@ def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple
     return [(left, low), (left, high), (right, high), (right, low)]
 
 
-def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float) -> None:
-    """Draws the I/Os.  A bar is at least as thick as a line, so that a single block of a million can be seen.
-    Neighbours have a gap between them where there is room."""
+def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float, least: float) -> None:
+    """Draws the I/Os.  A bar is at least as thick as a line and lasts at least so many ms, so that a single block of a
+    million can be seen, and so can an I/O of some µs.  Neighbours have a gap between them where there is room."""
     room = pixels_a_block >= APART
     gap = GAP if room else 0
     groups: dict[tuple[str, str], list[Io]] = {}
@@ -67,7 +70,7 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float)
     for (outcome, colour), ios in groups.items():
         bad = outcome in HATCHES
         axes.add_collection(PolyCollection(
-            [_rectangle(io.start, panel.end_of(io), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
+            [_rectangle(io.start, max(panel.end_of(io), io.start + least), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
             facecolor=to_rgba(colour, OPACITY.get(outcome, 1)),
             edgecolor=BAD if bad else colour if outcome == "open" else to_rgba(colour, OPACITY.get(outcome, 1)),
             hatch=HATCHES[outcome] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",
@@ -183,7 +186,7 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     bars.grid(axis="y", color="#E4E4E4", zorder=0)
     low, high = scale.low, scale.high
     margin = max(0.5, (high - low) * 0.03)
-    _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin))
+    _draw_bars(bars, panel, pids, pixels[0] / (high - low + 2 * margin), LEAST_WIDTH * (window.end - window.begin) / pixels[1])
     _draw_waits(waits, panel, window, pixels[1])
     lookahead = _draw_steps(steps, panel, window, scale, pixels[1])
     bars.set_ylim(low - margin, high + margin)
@@ -196,10 +199,14 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
         _name(lookahead, "look-\nahead,\nblocks", LOOKAHEAD, right=True)
 
 
+def _line(text: str, letters: int) -> str:
+    return textwrap.shorten(text, letters, placeholder=" …")
+
+
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
     first, *others = (panel.within(window) for window in windows)
     told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
-    words = ["\n".join(textwrap.fill(line, letters) for line in told if line)]
+    words = ["\n".join(_line(line, letters) for line in told if line)]
     for window, shown in zip(windows[1:], others):
         ios, waits = (len(shown.ios), len(shown.waits)) if shown else (0, 0)
         words.append(f"{window.begin:g} to {window.end:g} ms: {ios:,} of these I/Os, {waits:,} waits")
@@ -245,7 +252,7 @@ def _figure(panels: list[Panel], windows: list[Window], title: str) -> Figure:
             _draw_panel(rows, own, pids[panel.trace.label], window, scale, (rest * DPI, int(width * DPI) // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
-    figure.suptitle(textwrap.fill(title, int(width * 9)), fontsize=12.5, fontweight="bold")
+    figure.suptitle(_line(title, int(width * 9)), fontsize=12.5, fontweight="bold")
     below.axis("off")
     below.legend(handles=entries, loc="center", ncols=per_row, frameon=False, fontsize=8.5)
     return figure

@@ -21,6 +21,7 @@ from ..lab.arguments import ServerName
 from ..mutants import switches
 from ..mutants.engine import Engine
 from ..mutants.points import Point
+from ..results import REGRESSION, Suite
 from . import arguments, bugs, changes, coverage, kept, patch, suite
 from .coverage import Coverage
 from .kept import Kept, Key
@@ -79,9 +80,9 @@ class _Trial:
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
 
-    def run_suites(self) -> dict[str, list[suite.Suite]]:
+    def run_suites(self) -> dict[str, list[Suite]]:
         # what is compared later need not be compared with itself
-        tests = list(self._given.tests) or ([suite.REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
+        tests = list(self._given.tests) or ([REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
         whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]

@@ -22,8 +22,8 @@ from typing import Any
 from .. import servers
 from ..mutants import points
 from ..mutants.bugs import without_comments
+from ..results import REGRESSION, Suite
 from . import suite
-from .suite import Suite
 
 # no statement, or one that is for the case that the server has a bug
 _NOT_TAKEN = re.compile(r"\b(Assert\w*|ereport|elog|CHECK_FOR_INTERRUPTS|INJECTION_POINT\w*)\(")
@@ -129,7 +129,7 @@ def read(directory: Path) -> Coverage:
     # a test's directory is named after it; what lies elsewhere is of the regression tests
     tests = sorted(path for path in gcov.rglob("*.pl") if path.is_dir())
     where = [(str(path.relative_to(gcov)), path) for path in tests]
-    where += [(suite.REGRESSION, path) for path in sorted(gcov.glob("*")) if not any(test.is_relative_to(path) for test in tests)]
+    where += [(REGRESSION, path) for path in sorted(gcov.glob("*")) if not any(test.is_relative_to(path) for test in tests)]
     found = Coverage()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for (test, _), files in zip(where, pool.map(lambda each: _of_test(each[1], notes, wanted), where)):

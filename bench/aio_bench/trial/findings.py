@@ -7,6 +7,7 @@ from functools import cached_property
 
 from ..lab.results import Report
 from ..mutants.points import Point
+from ..results import Suite
 from ..servers import Build
 from ..timeline.trace import Trace
 from . import suite
@@ -14,7 +15,7 @@ from .arguments import FAILS, INCOMPLETE, RIGHT, WORSE
 from .bugs import Tried
 from .changes import Changes
 from .coverage import Gap
-from .suite import Difference, Suite
+from .suite import Difference
 
 
 def size_of(report: Report, variant: str | None) -> float:

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import project
-from . import suite
-from .suite import Suite
+from .. import project, results
+from ..results import Suite
 
 # files that results depend on, besides the servers
 OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/scenarios", "bench/aio_bench/servers.py", "bench/aio_bench/lab",
@@ -75,7 +74,7 @@ class Kept:
     def suite(self, role: str, number: int) -> Suite | None:
         """Returns the suite's run with this number, or None.  Run 0 is the whole suite."""
         data = self.read(f"suite/{role}-{number}")
-        return suite.from_data(data) if data else None
+        return results.from_data(data) if data else None
 
     def keep_suite(self, role: str, number: int, result: Suite) -> None:
         self.write(f"suite/{role}-{number}", asdict(result))

@@ -1,7 +1,5 @@
 # Buffer I/O that is started and that no call ends.  It ends with its session, however the
 # session ends, and every wait for it ends, too.  And a toy of a block that cannot be read.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
@@ -32,7 +30,7 @@ my %ends = (
 # What waits for I/O, and on what: a statement of another session, and whether the I/O is for output.
 my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	# the session is idle
 	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $, $statement, $output) {
 		$alice->sql("SET test_aio.hold_timeout = '500ms'");
@@ -115,7 +113,6 @@ with_each_io_method(sub {
 # buffer_create_toy() for a block that another session wants at the same moment, and that can no
 # longer be read.  A toy consists of zeroes.  If another session has pinned the buffer meanwhile,
 # the function reads the block back.  If that fails, the zeroes must not stay in the buffer pool.
-# io_methods: long: sync worker
 my $unreadable = $ENV{TEST_AIO_UNREADABLE} = PostgreSQL::Test::Utils::tempdir_short() . '/unreadable';
 
 # Makes functions for two sessions that use a block until they meet there, or for so long.
@@ -148,7 +145,7 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 	SQL
 
 my $cannot_preload = only_long() // cannot_preload('fails_to_read');
-for_each_io_method(sub {
+for_each_io_method('long: sync worker', sub {
 	$aio->scenario('a toy of a block that cannot be read back', with('alice bob carol', 8, sub ($alice, $bob, $carol, $t) {
 		$aio->sql(UNTIL_THEY_MEET);
 		$carol->sql('SELECT pg_advisory_lock(18)');

@@ -1,6 +1,4 @@
 # Simulated storage: how long reads take on it, and that they are right.
-#
-# io_methods: worker; long: all
 use TestAio;
 use Time::HiRes qw(time);
 
@@ -56,7 +54,7 @@ sub end_devices ($aio)
 	return;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('latency and queue depth', with('alice bob', 64, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT io_device('$t', '10 s', 2)");
 		submits($aio, $alice, map { "$t $_" } 0 .. 4);

@@ -1,12 +1,10 @@
 # Holds end, whatever happens to the sessions and in critical sections too: no session is left waiting.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use Time::HiRes qw(time);
 
 # No session is left waiting for a held read.  The hold ends with the session that asked for it, with the session that
 # issued the read, with time, and with the server.  The same holds for inj_io_completion_wait(), whatever provides it.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('the session that holds exits', with('', 20, sub ($t) {
 		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
 		$aio->end_session($controller);
@@ -239,5 +237,5 @@ sub scenarios ($aio)
 # holds of all relations are not to hold what sessions read of the catalogs
 my %conf = ('test_aio.reach_synchronous_reads' => 'off');
 
-with_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
-for_each_io_method(\&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', io_methods => 'worker; long: all', conf => { %conf, max_worker_processes => 0 });
+with_each_io_method('io_uring; long: all', \&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'worker', conf => {%conf});
+for_each_io_method('worker; long: all', \&scenarios, leaves => 'nothing', needs => 'gate', suffix => 'alone', conf => { %conf, max_worker_processes => 0 });

@@ -1,11 +1,9 @@
 # Reads that fail: those that the I/O gate makes fail, and those of a process that cannot open the file.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Reads that the I/O gate makes fail.  Each read of a statement in turn fails once, until a
 # run in which no filter fires; then each fails for good.
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('the n-th read fails once', with('alice', 48, sub ($alice, $t) {
 		my $failed = 0;
 		for my $n (0 .. 20)
@@ -116,8 +114,7 @@ with_each_io_method(sub {
 
 # Reads that a process performs for another process although it cannot open the file.  Opening raises an error, as it
 # would for lack of memory: the server opens files for reading and writing, and here the file is read-only.
-# io_methods: io_uring; long: worker
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: worker', sub {
 	# process that performs the read => how the read is delayed
 	my @performers = (
 		[ 'the session that releases the read', hold => "io_hold('%s')", release => 'SELECT io_release_all()' ],

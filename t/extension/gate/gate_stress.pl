@@ -4,8 +4,6 @@
 #	TEST_AIO_STRESS_SECONDS		for each io_method, 0.1 by default, or 1 in the long tier
 #	TEST_AIO_STRESS_METHODS		only these, such as "worker,io_uring"
 #	TEST_AIO_SEED				replays the statements and actions of an earlier run
-#
-# io_methods: worker; long: all
 use TestAio;
 use TestAio::Stress;
 
@@ -59,8 +57,8 @@ my @expected = (
 	# a terminated CREATE DATABASE … STRATEGY wal_log (doc/reports.md#create-database-error)
 	qr/client backend s\d FATAL:  starting batch while batch already in progress/);
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario("random actions under mixed load, seed $seed", sub { stress($aio) },
 		skip => $aio->lacks('gate'), log => \@expected);
 },
-	leaves => 'nothing', needs => 'gate', conf => \%conf, io_methods => ($ENV{TEST_AIO_STRESS_METHODS} // '') =~ tr/,/ /r);
+	leaves => 'nothing', needs => 'gate', conf => \%conf);

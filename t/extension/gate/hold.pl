@@ -1,12 +1,10 @@
 # Reads that the I/O gate holds: which reads, those of synchronous methods, of batches and other processes, of relations that change, and filters that end meanwhile.
-#
-# io_methods: sync; long: all
 use TestAio;
 use TestAio::Workers;
 
 # Reads that the I/O gate holds, on any server: which reads, who waits for them, and their
 # release in any order, whole, short or failed.
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('held, seen, released', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 4, 1)", 'IoGateHeld');
@@ -128,8 +126,7 @@ with_each_io_method(sub {
 
 # Held reads of relations that are dropped, truncated, vacuumed and moved, and of others: statements that need the
 # held blocks wait, all others do not, and the data is right afterwards.
-# io_methods: sync; long: all
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	# statement of another session, whether the table stays
 	$aio->scenario('%s of a relation with a held read', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $what, $sql, $stays) {
 		my $node = $aio->sql("SELECT pg_relation_filenode('$t')");
@@ -181,8 +178,7 @@ sub with_autovacuum ($aio, $function)
 
 # Synchronous reads: without test_aio.reach_synchronous_reads they pass by the gate, and
 # io_gate says so; with it, which is the default, the gate holds them, too, and counts what bypasses it.
-# io_methods: io_uring; long: all
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a read by TID, not reached', with('alice bob', 20, sub ($alice, $bob, $t) {
 		for my $made ("io_hold('$t')", "io_fail('$t', -5)", "io_device('$t', '50 s')")
 		{
@@ -195,7 +191,7 @@ with_each_io_method(sub {
 	}), leaves => 'nothing');
 }, suffix => 'off', needs => 'gate', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a read by TID, reached', with('alice bob', 20, sub ($alice, $bob, $t) {
 		my $read = "SELECT count(*) FROM $t WHERE ctid = '(3,1)'";
 		$aio->gate_stops("io_hold('$t')", $alice, $read);
@@ -295,8 +291,7 @@ sub staged_meanwhile ($aio, $alice, $t, $end)
 
 # The gate holds reads inside batches, parallel queries and autovacuum, and while the I/O workers stand still.  Filters
 # that end while a read is staged and not yet submitted do not affect the read.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my @filters = (
 		[ 'io_hold', "io_hold('%s')", 'io_hold_end()' ],
 		[ 'io_fail', "io_fail('%s', -5)", 'io_fail_end()' ],

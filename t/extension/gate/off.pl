@@ -1,7 +1,5 @@
 # Without the gate: switched off, or the library not preloaded, then loaded by a statement; without its worker; and
 # its settings.  sql/privileges.sql tests who may use it.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -28,11 +26,11 @@ sub refuses ($aio, $why)
 	return;
 }
 
-with_each_io_method(sub {
+with_each_io_method('long: sync', sub {
 	$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
-}, leaves => 'nothing', suffix => 'off', io_methods => 'long: sync', conf => { 'test_aio.gate' => 'off' });
+}, leaves => 'nothing', suffix => 'off', conf => { 'test_aio.gate' => 'off' });
 
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	$aio->scenario('loaded by a call', with('alice', sub ($alice) {
 		$alice->sql('SELECT batch_start()');
 		$alice->warns(qr/open AIO batch/);
@@ -40,10 +38,10 @@ with_each_io_method(sub {
 	}), log => qr/WARNING:  open AIO batch/);
 
 	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
-}, leaves => 'nothing', suffix => 'unloaded', io_methods => 'worker', conf => { shared_preload_libraries => '' });
+}, leaves => 'nothing', suffix => 'unloaded', conf => { shared_preload_libraries => '' });
 
 # a server without background workers
-with_each_io_method(sub {
+with_each_io_method('long: worker', sub {
 	$aio->scenario('without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 't|t', 'there is none');
 		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', times => 1); RESET test_aio.hold_timeout");
@@ -68,7 +66,7 @@ with_each_io_method(sub {
 		$aio->launch->wait_until_ready;
 		$aio->restarted;
 	}), dies => 1);
-}, leaves => 'nothing', suffix => 'alone', needs => 'gate', io_methods => 'long: worker', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
+}, leaves => 'nothing', suffix => 'alone', needs => 'gate', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 
 subtest 'the size of its shared memory' => sub {
 	plan skip_all => only_long() if only_long();
@@ -83,7 +81,7 @@ subtest 'the size of its shared memory' => sub {
 	cmp_ok($with - $without, '<', 10, 'its library needs room for the handles that there will be, not for all that there could be');
 };
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('settings', with('alice', sub ($alice) {
 		$alice->fails('SET test_aio.gate = off', '55P02', qr/cannot be changed without restarting/, 'gate');
 		$alice->fails('SET test_aio.reach_synchronous_reads = on', '55P02', qr/cannot be changed without restarting/, 'reach');

@@ -7,10 +7,10 @@ use TestAio::Waits;
 
 for my $has_worker (1, 0)
 {
-	with_each_io_method(sub {
+	with_each_io_method(($has_worker ? 'io_uring' : 'worker') . '; long: all', sub {
 		run_combination($aio, @$_, $has_worker) for on_their_turn($aio->method, $has_worker, combinations());
 	},
-		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone', io_methods => ($has_worker ? 'io_uring' : 'worker') . '; long: all',
+		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
 		# holds and devices for all relations are not to delay what sessions read of the catalogs
 		conf => { 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
 }
@@ -36,8 +36,7 @@ sub vacuum_waits ($aio, $hold, $event, $release)
 	return;
 }
 
-# io_methods: worker; long: io_uring
-for_each_io_method(sub {
+for_each_io_method('worker; long: io_uring', sub {
 	my $no_gate = $aio->lacks('gate');
 
 	$aio->scenario('a held wakeup', sub {

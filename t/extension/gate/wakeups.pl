@@ -1,7 +1,5 @@
 # Held wakeups: processes that have waited for a held read go on one by one, as they are told.
 # io_settle() waits until all processes are quiet.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # Waits until all is quiet, after a release if it is told of which read.  Returns what these sessions
@@ -32,7 +30,7 @@ sub settles ($aio, $sessions, $expected, $name)
 	return is($found, $expected, $name);
 }
 
-for_each_io_method(sub {
+for_each_io_method('sync; long: all', sub {
 	$aio->scenario('two processes that have waited for one read go on one by one', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT io_hold_wakeups(true)', 'f', 'it was off');
 		$aio->sql("SELECT io_hold('$t')");

@@ -1,6 +1,4 @@
 # The records of the I/O trace: reads, waits for them, their completion, and a ring that is full.
-#
-# io_methods: worker; long: io_uring
 use TestAio;
 use PostgreSQL::Test::Utils qw(slurp_file);
 
@@ -16,7 +14,7 @@ sub traces_held_read ($aio, $t, $session, $sql)
 	return $aio->comes_to_trace('waits', 1);
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: io_uring', sub {
 	$aio->scenario('a scan', with('alice', 200, sub ($alice, $t) {
 		my $counted;
 		$aio->traces_of("'$t'", sub {
@@ -85,7 +83,6 @@ with_each_io_method(sub {
 # The I/O trace shows who has waited for a read, since when and how long: while the wait goes
 # on, and also if it ends without the read.  A session that comes after the end of the read
 # does not wait (since 19 also with io_uring: pgaio_uring_check_one).
-# io_methods: io_uring; long: worker
 
 # Returns the number of completions in all rings that the kernel has posted and no process
 # has seen; -1 if the kernel does not tell, as for a ring in use.
@@ -101,7 +98,7 @@ sub unseen_completions ($aio)
 	return $unseen;
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: worker', sub {
 	$aio->scenario('two sessions wait for a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
 		my ($a, $b) = map { $_->pid } $alice, $bob;
 		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
@@ -181,10 +178,9 @@ with_each_io_method(sub {
 
 # The end of a read in the I/O trace: its result, its time, and the processes that performed
 # and completed it.  t/server/standby/standby.pl has the startup process's reads.
-# io_methods: worker; long: all
 my $columns = "string_agg(concat_ws(' ', blockno, nblocks, coalesce(raw_result::text, '-'), result), ', ' ORDER BY seq)";
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('failed and short reads', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("SELECT io_fail('$t', -5, times => 1)");
 		$aio->traces_of("'$t'", sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
@@ -274,12 +270,11 @@ with_each_io_method(sub {
 		$aio->gives("SELECT count(DISTINCT b), count(*) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b", '200|200', 'each block once, by one of them');
 		$aio->gives("SELECT sum(blocks), count(*) = count(DISTINCT pid) FROM io_trace_summary", '200|t', 'a row each');
 	}), leaves => 'nothing');
-}, io_methods => 'io_uring; long: all', needs => 'gate trace');
+}, needs => 'gate trace');
 
 # The I/O trace keeps a number of reads: the last ones stay, the others are counted.  A
 # restart forgets all.  Without room there is no trace.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('more reads than there is room for', with('alice', 60, sub ($alice, $t) {
 		$aio->trace("'$t'");
 		$alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 49) b");

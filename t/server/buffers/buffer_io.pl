@@ -1,6 +1,4 @@
 # The right to do a buffer's I/O, what the buffer's header says meanwhile, and races for it.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # The right to do a buffer's I/O, which StartBufferIO() gives and TerminateBufferIO() ends:
@@ -16,7 +14,7 @@ sub headers ($session, $t, @blocks)
 		  . " FROM unnest(ARRAY[" . join(',', @blocks) . "]) WITH ORDINALITY b (blk, n), buffer_state('$t', blk)");
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('one session', with_kind('alice', 4, sub ($alice, $t, $kind) {
 		my $b = $alice->sql("SELECT buffer_create_toy('$t', 2)");
 		cmp_ok($b, $kind ? '<' : '>', 0, 'sign of the buffer number');
@@ -268,7 +266,7 @@ sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $late
 	return;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('another session reads the block', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
 		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {

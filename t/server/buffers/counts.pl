@@ -1,6 +1,4 @@
 # What is counted of buffers: their use, and what pg_buffercache says of them.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # Returns the number of a table's buffers (of all forks, with a valid page), of those that are dirty
@@ -13,7 +11,7 @@ sub buffers_of ($aio, $t)
 
 # Usage counts of buffers.  Each use raises the count, up to 5.  A ring of buffers does not raise it
 # above 1, and does not evict blocks that are in use.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	# Returns the usage counts of a table's buffers, each once.
 	my $counts = sub ($table) {
 		return $aio->sql("SELECT string_agg(DISTINCT usagecount::text, ',') FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = 0");
@@ -107,7 +105,7 @@ with_each_io_method(sub {
 # The counts that pg_buffercache's functions return of buffers that they evict, flush and mark as dirty agree with the
 # view: with dirty buffers, with pinned buffers, and during a read.  Only superusers may call them.
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	my $skip = $aio->lacks('pg_buffercache');
 
 	$aio->scenario('dirty and pinned buffers', with('alice bob', 30, sub ($alice, $bob, $t) {
@@ -209,8 +207,7 @@ with_each_io_method(sub {
 
 # pg_buffercache_summary() and pg_buffercache_usage_counts() agree with pg_buffercache: on buffers
 # that were used once or often, that are dirty, and that are pinned.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	# buffers follow one another in memory, and begin with a page of memory
 	$aio->scenario('pages of memory', sub {
 		my ($buffers, $rows, $pages, $most, $gaps) = split /\|/, $aio->sql(<<'END');

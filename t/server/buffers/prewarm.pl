@@ -1,6 +1,4 @@
 # Blocks that pg_prewarm reads, by its function and at a start.
-#
-# io_methods: sync; long: all
 use TestAio;
 use PostgreSQL::Test::Utils ();
 
@@ -18,7 +16,7 @@ sub loaded_after_restart ($aio, $function = sub { })
 	return @blocks;
 }
 
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('ranges', with('alice', 60, sub ($alice, $t) {
 		my @cases = ([ 'NULL, NULL', 0, 59 ], [ '0, 0', 0, 0 ], [ '59, 59', 59, 59 ], [ '7, 40', 7, 40 ], [ '50, NULL', 50, 59 ], [ 'NULL, 3', 0, 3 ]);
 		for my $mode ('buffer', 'read', 'prefetch')
@@ -70,8 +68,7 @@ with_each_io_method(sub {
 # each database.  It loads no more blocks than there are buffers.  A dump that fails can be made again.
 # What it loads where tablespaces have files of the same number, and that it begins again after
 # a crash.  Guards server commits 64e7fa43a9, b5d084c535 and bcd5b4bcbe.
-# io_methods: worker
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	$aio->scenario('a dump that cannot be written', with('alice', 10, sub ($alice, $t) {
 		$aio->warm($t);
 		my $file = $aio->node->data_dir . '/autoprewarm.blocks.tmp';
@@ -182,10 +179,9 @@ with_each_io_method(sub {
 # buffers stays as it is.  Guards server commits 8ae0f6a0c4 and eab9e4e275.
 # What functions of contrib say of relations that have no blocks, or not the kind of blocks that they
 # read.  Guards server commits 3c4d7557e0, 208927e657, 4623d71443 and 54a3615f15.
-# io_methods: worker
 my $no_strace = no_strace();
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('cancelled: %s', with('alice', 100, changes => 1, sub ($alice, $t, $function) {
 		$aio->sql("UPDATE $t SET gen = gen");
 		my $dirty = "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND isdirty";

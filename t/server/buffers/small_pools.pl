@@ -1,7 +1,5 @@
 # Too few buffers: small buffer pools, and local buffers that are all pinned.  What can be read is
 # read; what cannot be read raises an error and leaves nothing.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Begins a transaction that pins the buffers of the first blocks of a table, each by a cursor.
@@ -27,7 +25,7 @@ sub bad_blocks ($aio, $session, $pages, %params)
 	return;
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('local buffers that are pinned', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my $t = $aio->table('t', 150, kind => 'TEMP', session => $alice);
@@ -74,7 +72,7 @@ with_each_io_method(sub {
 });
 
 # INSERT would run out of buffers with 16, which is the minimum
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('thirty-two buffers', with('alice bob', 60, sub ($alice, $bob, $t) {
 		$aio->gives('SHOW shared_buffers', '256kB', 'the size of the pool');
 		$aio->gives("SELECT current_setting('io_max_concurrency')", 1, 'one handle for each process');
@@ -138,7 +136,7 @@ with_each_io_method(sub {
 # By default io_max_concurrency is the number of buffers for each process, at most 64.
 for my $conf ({ shared_buffers => '16MB' }, { shared_buffers => '64MB' })
 {
-	with_each_io_method(sub {
+	with_each_io_method('worker', sub {
 		$aio->scenario(join(', ', 'automatic io_max_concurrency', %$conf), sub {
 			my %setting = map { $_ => $aio->sql("SELECT setting FROM pg_settings WHERE name = '$_'") }
 			  qw(shared_buffers max_connections autovacuum_worker_slots max_worker_processes max_wal_senders io_max_concurrency);
@@ -152,6 +150,6 @@ for my $conf ({ shared_buffers => '16MB' }, { shared_buffers => '64MB' })
 			$alice->sql("SELECT count(*) FROM $t");
 			$aio->gives("SELECT count(*) <= $setting{io_max_concurrency} FROM pg_aios WHERE pid = ${\$alice->pid}", 't', 'no session has more handles in use');
 		});
-	}, conf => $conf, io_methods => 'worker');
+	}, conf => $conf);
 }
 done_testing();

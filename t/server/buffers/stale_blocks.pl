@@ -1,6 +1,4 @@
 # Cached blocks that are stale or no longer exist.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Commands after which cached blocks are stale: ALTER DATABASE SET TABLESPACE, TRUNCATE, ON COMMIT
@@ -14,7 +12,7 @@ sub buffers_behind_the_end ($server, $table)
 	return $server->sql("SELECT coalesce(string_agg(blockno::text, ',' ORDER BY blockno), '') FROM buffers_in_file(pg_relation_filenode('$table')) WHERE fork = 'main' AND blockno >= pg_relation_size('$table') / 8192");
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	# no other session is connected to the template while it is copied
 	$aio->scenario('ALTER DATABASE SET TABLESPACE', sub {
 		$aio->make_tablespace;

@@ -1,6 +1,4 @@
 # Two waits that hang with io_uring.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # Returns true if sessions of this server are left waiting.  Takes what has_bug() takes.
@@ -44,7 +42,7 @@ sub waiter_sleeps ($aio, $t, $read)
 	return $b;
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	# A session waits for a read that is not submitted yet; the owner submits the read and goes idle
 	# (doc/reports.md#io_uring-wait-hang).  With io_uring the session waits until another session reaps the owner's ring.
 	$aio->scenario('a wait for a read that is not submitted yet', with('owner waiter', 20, sub ($owner, $waiter, $t) {

@@ -1,8 +1,6 @@
 # Reads of 128 blocks that are all bad (doc/reports.md#many-bad-blocks).  A count of 128 does not fit into
 # the 7 bits that buffer_readv_encode_error() has for it.  A server with assertions crashes; a
 # server without assertions reports 0 bad blocks.  All servers report 127 bad blocks correctly.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # Statements that read blocks 127..254 by one I/O.
@@ -53,7 +51,7 @@ sub crashes ($aio, $session, $t, $read, $assertion)
 
 my $turn = 0;
 
-for_each_io_method(sub {
+for_each_io_method('sync; long: all', sub {
 	my ($has_bug, $asserts) = ($aio->has_bug('many-bad-blocks'), $aio->has_assertions);
 	my @names = sort keys %reads;
 

@@ -1,11 +1,9 @@
 # CREATE DATABASE by each strategy: what the copy has, and two bugs.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # CREATE DATABASE by each strategy: a copy has the rows of all tables of the template, logged and
 # unlogged, although the template's pages are not written yet, and the same pages in the other forks.
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('crashes: %s', sub ($, $crashes) {
 		$aio->sql('CREATE DATABASE template TEMPLATE postgres STRATEGY file_copy');
 		my $bob = $aio->session('bob', dbname => 'template');
@@ -130,8 +128,7 @@ sub cancelled_when_full ($aio, $creator, $times)
 # CREATE DATABASE with wal_level = minimal and a template that has unlogged tables
 # (doc/reports.md#create-database-minimal).  On a server that has the bug, nobody can use their
 # indexes in the new database after a crash.
-# io_methods: long: all
-for_each_io_method(sub {
+for_each_io_method('long: all', sub {
 	$aio->scenario('cancelled while it waits for a handle', sub {
 		$aio->sql('CREATE DATABASE original TEMPLATE postgres STRATEGY file_copy');
 		my $creator = $aio->sessions('creator');

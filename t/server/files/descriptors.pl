@@ -1,11 +1,9 @@
 # Files that are closed, dropped, truncated or moved while they are read, for which io_uring must
 # wait (pgaio_closing_fd), and the descriptors that files need.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use POSIX ();
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('closed by the reader', with('alice', 60, sub ($alice, $t) {
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false, smgrreleaseall => true) FROM generate_series(0, 38, 2) b");
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, smgrreleaseall => true) FROM generate_series(40, 58, 2) b");
@@ -72,7 +70,7 @@ sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 	return;
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('more tables than descriptors', with('alice bob', sub ($alice, $bob) {
 		my $n = 60;
 		my @tables = map { $aio->table("t$_", 8) } 1 .. $n;
@@ -124,8 +122,7 @@ with_each_io_method(sub {
 
 # The background writer: it closes the files of dropped tables, or it would keep a descriptor of
 # each, and counts the rounds that end early.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a table is dropped', with('alice', [ t => 100 ], [ u => 100 ], sub ($alice, $t, $u) {
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		my ($writer) = $aio->pids_of_type('background writer');

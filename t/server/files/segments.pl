@@ -1,6 +1,4 @@
 # Forks, and tables of three segments.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use File::Basename qw(basename);
 
@@ -21,7 +19,7 @@ sub reads_of ($first, $count, $limit, $segment)
 	return @reads;
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	my @boundaries = boundaries($aio);
 	my $segment = $boundaries[0];
 	my $size = 2 * $segment + SIDE;
@@ -117,8 +115,7 @@ with_each_io_method(sub {
 
 # Tables of three segments: pages beside the boundaries are written, the table is extended over
 # a boundary, truncated (mdtruncate) and recovered after a crash.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my @boundaries = boundaries($aio);
 	my $segment = $boundaries[0];
 

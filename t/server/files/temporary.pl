@@ -1,10 +1,8 @@
 # Temporary files, and temporary tables.
-#
-# io_methods: worker
 use TestAio;
 
 # Temporary files: those of a cursor that outlives its transaction, and those that a start finds and removes.
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	$aio->scenario('a cursor WITH HOLD', with('alice', sub ($alice) {
 		my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };
 		$alice->sql("SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
@@ -39,7 +37,6 @@ with_each_io_method(sub {
 
 # Temporary tables of other sessions: the server itself refuses to read, write and extend
 # them, whichever way their blocks are asked for, and reads nothing before it does.
-# io_methods: io_uring; long: all
 my $refused = qr/cannot access temporary tables of other sessions/;
 
 # What is refused, and with which message.  "S" stands for the schema of the other session;
@@ -75,7 +72,7 @@ sub names_file ($aio, $text, $path, $name)
 	return is($found =~ s{/t\d+_}{/}r, $path =~ s{/t\d+_}{/}r, "$name: the rest of the path");
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	my %without = map { $_ => $aio->lacks($_) } qw(pg_prewarm pageinspect);
 	# corrected in 18.5 and in the second beta version of 19
 	my $has_bug = $aio->setting('server_version') =~ /^(?:18\.[0-4]|19beta1)\b/;
@@ -120,8 +117,7 @@ with_each_io_method(sub {
 });
 
 # Injection points: with the gate, the owner completes a read that fails.
-# io_methods: io_uring
-for_each_io_method(sub {
+for_each_io_method('io_uring', sub {
 	$aio->scenario('an error that another session logs', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $t) {
 		my $u = $aio->table('u', 10);
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");

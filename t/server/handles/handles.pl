@@ -1,6 +1,4 @@
 # AIO handles: their life, when a session has none left, and batches of them.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # The life of an AIO handle: acquired, used, released, and used again with the next generation (pgaio_io_acquire,
@@ -9,7 +7,7 @@ my $row = "SELECT concat_ws('|', state, operation, off::text, length::text, targ
   . ' result, target_desc, f_sync::text, f_localmem::text, f_buffered::text) FROM pg_aios WHERE pid = pg_backend_pid()';
 my $number = "SELECT io_id || '|' || io_generation FROM pg_aios WHERE pid = pg_backend_pid()";
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('a handle that is not used yet', with('alice bob', sub ($alice, $bob) {
 		$alice->gives("SELECT handle_get()::text UNION ALL $row UNION ALL SELECT handle_release_last()::text",
 			"\nHANDED_OUT\n", 'its other columns are empty');
@@ -58,10 +56,9 @@ with_each_io_method(sub {
 
 # A session without a free handle: pgaio_io_wait_for_free() reclaims handles whose I/O has
 # ended, submits what the session has staged, or waits for the session's oldest I/O.
-# io_methods: worker; long: all
 for my $max (1, 3)
 {
-	with_each_io_method(sub {
+	with_each_io_method('worker; long: all', sub {
 		is($aio->setting('io_max_concurrency'), $max, "io_max_concurrency = $max");
 
 		$aio->scenario('streams', with_kind('alice', 30, sub ($alice, $t, $kind) {
@@ -139,7 +136,6 @@ for my $max (1, 3)
 # Batch mode: the session submits its staged reads at the end of the batch, and earlier
 # before it waits, before it closes a file, and when a batch is full.  A batch that is left
 # open over ROLLBACK is a gap in the server's own tests.
-# io_methods: worker; long: all
 
 # Returns how many handles of a session are in one of these states.
 sub handles ($aio, $session, @states)
@@ -167,7 +163,7 @@ sub stage ($aio, %params)
 # counts blocks 0 and 1, which are cached
 my $both = q{SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[0, 1])};
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my $sync = $aio->method eq 'sync';
 
 	# name, rest of the statement, rest of the transaction, function that ends it or warnings
@@ -263,7 +259,6 @@ with_each_io_method(sub {
 
 # A session in batch mode submits its staged reads before it waits for another session, so that two sessions cannot
 # wait for each other (ReadBuffersCanStartIO in 18, StartSharedBufferIO in 19, pgaio_io_wait_for_free).
-# io_methods: worker; long: all
 
 # Alice stages a read of blocks 0 and 1 and then reads other blocks.
 sub stage_and_want ($alice, $t, $want)
@@ -273,7 +268,7 @@ sub stage_and_want ($alice, $t, $want)
 		  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a wait for the buffer I/O of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
 		$aio->evict($t, $alice);
 		my $b = starts_io($bob, $t, 5);

@@ -1,11 +1,9 @@
 # Indexes: scans of them, how they are built and grow.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # Index scans and index-only scans: their rows, the order of the rows, and the heap blocks that they
 # read.  Scans of bloom indexes, which read the whole index.
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('index scans', with('alice', sub ($alice) {
 		my $t = indexed_table($aio, 100);
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET enable_sort = off');
@@ -94,8 +92,7 @@ with_each_io_method(sub {
 
 # VACUUM of indexes that other sessions make grow, before it or while it scans them: it comes to the new
 # pages, too, and ends.
-# io_methods: io_uring; long: all
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	# hashbulkdelete() begins with the copy of the metapage that the session has
 	$aio->scenario('a hash index that another session has split', with('alice bob', sub ($alice, $bob) {
 		my $t = 'scenario.h';
@@ -135,8 +132,7 @@ with_each_io_method(sub {
 # Hash indexes whose pages come and go.  After a split that could not clean up its old bucket, since a scan was there,
 # VACUUM's copy of the metapage is older than the split, and VACUUM, which reads by a stream since 19, has to begin
 # anew after this bucket (hashbulkdelete).  Overflow pages that VACUUM has freed are used again.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a scan in the bucket that is split', with('alice bob carol', sub ($alice, $bob, $carol) {
 		my ($t, $i) = ('scenario.h', 'scenario.h_i');
 		# a key of bucket 1, before and after the split, with more entries than a page holds

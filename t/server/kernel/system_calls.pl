@@ -1,7 +1,5 @@
 # What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
 # reads of these blocks.
-#
-# io_methods: sync; long: all
 use TestAio;
 use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);
@@ -9,7 +7,7 @@ use TestAio::Required;
 
 my $reason = no_strace();
 
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	my $skip = $reason // $aio->lacks('pg_prewarm');
 
 	$aio->scenario('pg_prewarm', with_kind('alice', 60, sub ($alice, $t, $) {
@@ -186,14 +184,13 @@ with_each_io_method(sub {
 
 # Reads that io_uring hands to threads of the kernel (IOSQE_ASYNC).  A read begins in such a thread if several others
 # are in flight; since 19, also if it is large.  Other reads of cached data are performed when they are submitted.
-# io_methods: io_uring
 my $at_once = directory_that_reads_at_once();
 my $no_threads = kernel_version() < 5.012 ? 'Linux shows the threads of io_uring since 5.12' : $at_once ? undef : 'no file system here returns cached data at once';
 
 # The kernel's threads that have performed reads of a process.  They stay for seconds when they are idle.
 sub kernel_threads ($pid) { return grep { (eval { slurp_file($_) } // '') =~ /^iou-wrk/ } glob "/proc/$pid/task/*/comm" }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring', sub {
 	$aio->scenario('cached data', with('', 64, sub ($t) {
 		$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
 		$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
@@ -216,7 +213,6 @@ with_each_io_method(sub {
 
 # Reads with debug_io_direct = data: the kernel does not cache, buffers are aligned, and pg_aios
 # shows f_buffered = f (PGAIO_HF_BUFFERED, buffers_to_iovec).
-# io_methods: worker; long: all
 
 # Not every file system can do direct I/O.
 my $probe = "$PostgreSQL::Test::Utils::tmp_check/direct_io_probe";
@@ -236,7 +232,7 @@ sub opened_for_direct_io ($session, $path)
 	return join ', ', sort keys %found;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my $again = $aio->repeats ? 'the same with each io_method' : undef;
 
 	$aio->scenario('pg_aios shows that reads are not buffered', with_kind('alice', 20, sub ($alice, $t, $) {

@@ -1,6 +1,4 @@
 # Pages that the server must refuse, zero or accept, and checksums that are enabled meanwhile.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and counts
@@ -59,7 +57,7 @@ my @reads = (
 	"SELECT max(blockoff) FROM read_stream_for_blocks('%s', ARRAY[2, 3, 4, 5, 6])");
 my $turn = 0;
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	# each io_method has another kind of read
 	$turn++;
 	my $inspects = !$aio->lacks('pageinspect');
@@ -128,11 +126,10 @@ with_each_io_method(sub {
 
 # Checksum failures count for the database of the page, whichever process completes the read.  Those of shared
 # relations count for no database (shared_buffer_readv_complete_local()).
-# io_methods: io_uring; long: all
 
 my $bad_page = qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum) /;
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a shared relation', sub {
 		$aio->sql('CREATE DATABASE other TEMPLATE postgres STRATEGY file_copy');
 		my ($alice) = $aio->session('alice', dbname => 'other');
@@ -229,7 +226,6 @@ with_each_io_method(sub {
 
 # Page headers that the server must refuse, and headers that it must accept, with and without
 # checksums.
-# io_methods: sync; long: all
 
 # Offsets of the two-byte fields of a page header.
 my %field = (pd_checksum => 8, pd_flags => 10, pd_lower => 12, pd_upper => 14, pd_special => 16, pd_pagesize_version => 18);
@@ -271,7 +267,7 @@ sub break_page ($aio, $table, $block, $original, $fields, $checksums, $session)
 
 for my $checksums (1, 0)
 {
-	with_each_io_method(sub {
+	with_each_io_method('sync; long: all', sub {
 		$aio->scenario('broken headers, ' . ($checksums ? 'with checksums' : 'without checksums'), with_kind('alice', 20, sub ($alice, $t, $) {
 			$aio->evict($t, $alice);
 			my $original = page_on_disk($aio, $t, 7, $alice);
@@ -314,7 +310,6 @@ for my $checksums (1, 0)
 }
 
 # pg_enable_data_checksums() while the server runs, since 19.
-# io_methods: worker
 my $exits = qr/postmaster LOG:  background worker "datachecksums \w+" \(PID \d+\) exited with exit code 1/;
 
 sub becomes ($aio, $state) { return $aio->wait_for("SELECT current_setting('data_checksums') = '$state'") }
@@ -354,7 +349,7 @@ sub while_worker_waits ($aio, $t, $function)
 	return;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	my $cannot = $aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? undef : 'the server cannot enable checksums while it runs';
 	my $early = $cannot // ($aio->setting('server_version') =~ /^19beta/ ? 'mended after the betas of 19' : undef);
 

@@ -1,11 +1,9 @@
 # Reads that are short or fail.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # Short reads of every length.  md_readv_complete() counts whole blocks, WaitReadBuffers()
 # reads the rest, and the pages that have come are verified (buffer_readv_complete).
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	my $path = 'base/\d+/(?:t\d+_)?\d+';
 
 	# bytes read of 4 blocks, whole blocks
@@ -66,14 +64,13 @@ with_each_io_method(sub {
 
 # Reads that fail: SQLSTATE, message and block range for each kind of error, reported once to
 # the session and logged once by the process that completes the read (md_readv_report).
-# io_methods: worker; long: all
 my @errors = (
 	[ EIO => '58030', 'Input/output error' ],
 	[ EACCES => '42501', 'Permission denied' ],
 	[ ENOENT => '58P01', 'No such file or directory' ],
 	[ EAGAIN => 'XX000', 'Resource temporarily unavailable' ]);
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('%s, %s', with_kind('alice bob', 10, sub ($alice, $bob, $t, $kind, $errno, $sqlstate, $text) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
@@ -161,7 +158,6 @@ with_each_io_method(sub {
 
 # Reads of 128 blocks of which some are bad or missing: the report, and which blocks are
 # valid afterwards (md_readv_complete(), buffer_readv_complete(), WaitReadBuffers()).
-# io_methods: sync; long: all
 
 # [ bad blocks, valid blocks, message ]; no block for an errno
 my @cases = (
@@ -171,7 +167,7 @@ my @cases = (
 	[ '254', '{[127,254)}', 'invalid page in block 254 of relation "%s"' ],
 	[ '127, 190, 254', '{[128,190),[191,254)}', '3 invalid pages among blocks 127..254 of relation "%s"' ]);
 
-for_each_io_method(sub {
+for_each_io_method('sync; long: all', sub {
 	$aio->scenario('128 blocks, some or all bad', with_kind('alice', 255, sub ($alice, $t, $) {
 		my $path = $alice->sql("SET io_combine_limit = 128; SELECT pg_relation_filepath('$t')");
 		for (@cases)

@@ -1,6 +1,4 @@
 # Reads that meet reads of other sessions, are completed by others, or are abandoned.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # A read stream meets blocks that another backend is reading.  Since server commit 999dec9ec6
@@ -31,7 +29,7 @@ sub meet ($aio, $t, $blocks, $during = undef)
 	return "$io/$hits";
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	my $joins = $aio->major >= 19;
 
 	# both blocks are wanted, or only the second one
@@ -84,11 +82,10 @@ with_each_io_method(sub {
 # session that waits.  Reads whose owner has moved on or exited.  Reads that only their owner can
 # perform, whichever session waits for them (pgaio_io_wait()).  And reads that nobody waits for
 # (start_read_buffers): they complete, leave nothing behind, and do not hinder other sessions.
-# io_methods: io_uring; long: all
 my @kinds = ('', 'TEMP', only_long() ? () : 'UNLOGGED');
 my $operation = 'blockoff, blocknum, io_reqd, foreign_io, nblocks, cardinality(buf)';
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('an unreferenced read, wanted by another', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 		is($aio->io_during($reader, 'relation/normal', sub {
@@ -228,10 +225,9 @@ with_each_io_method(sub {
 # StartReadBuffers() meets blocks that are being read, at the beginning, in the middle and at the end of its range, by
 # the same session, by another one and by two others.  18 waits for these reads at once and then has hits; 19 joins
 # them (server commit 999dec9ec6).  sql/reads.sql tests ranges without such blocks.
-# io_methods: worker; long: all
 my $columns = 'blocknum, nblocks, io_reqd, foreign_io';
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my $joins = $aio->major >= 19 && $aio->method ne 'sync';
 
 	# blocks 3 and 4, each an operation of its own

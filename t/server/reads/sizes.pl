@@ -1,11 +1,9 @@
 # How many blocks become one read.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # How many blocks become one read: io_combine_limit, io_max_combine_limit, blocks that are
 # cached already, the end of a relation.  files/segments.pl has boundaries of segments.
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('io_combine_limit', with('alice', 41, sub ($alice, $t, $limit, $reads) {
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
 		$alice->sql("SET io_combine_limit = $limit");
@@ -56,8 +54,7 @@ with_each_io_method(sub {
 
 # Reads of more than 32 blocks, up to the 128 that io_max_combine_limit allows: how many
 # blocks become one read, alone and in a batch.  errors.pl has their errors.
-# io_methods: sync; long: all
-for_each_io_method(sub {
+for_each_io_method('sync; long: all', sub {
 	# a read that the session performs itself has ended when the session looks
 	my $is_listed = sub ($kind) { return $aio->method eq 'io_uring' || $aio->method eq 'worker' && !$kind };
 

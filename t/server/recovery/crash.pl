@@ -1,6 +1,4 @@
 # Crashes, and recovery after them.
-#
-# io_methods: worker; long: all
 use TestAio;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(slurp_file);
@@ -24,7 +22,7 @@ sub resources ($aio)
 		'locked memory' => $locked // 0 };
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my $before = resources($aio);
 	my @seen;
 
@@ -79,9 +77,8 @@ with_each_io_method(sub {
 
 # Recovery after a crash, from full page images and from blocks that are read, with and without prefetch, which counts
 # what it does.  On a standby, replay waits for sessions that hold pins, or cancels them.
-# io_methods: io_uring; long: all
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	# makes the extension before the standby copies the server
 	my $pageinspect = !$aio->lacks('pageinspect');
 	my $no_visibility = $aio->lacks('pg_visibility');
@@ -219,8 +216,7 @@ sub processes_of ($directory)
 
 # Recovery with a buffer pool that is smaller than the blocks that it works on: a buffer in which
 # prefetch finds a block may hold another block when the record is replayed.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('recovery_prefetch', with('alice', sub ($alice) {
 		my ($t, $c) = ('scenario.s', 'scenario.c');
 		$aio->sql("CREATE TABLE $c (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off, fillfactor = 100); INSERT INTO $c SELECT i, repeat('x', 160) FROM generate_series(0, 199) i; VACUUM (FREEZE) $c");

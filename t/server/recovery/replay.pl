@@ -1,6 +1,5 @@
 # What the scripts of t/recordings write is replayed after a crash, from the first record on.  The server compares
 # each block with the one that the session left (wal_consistency_checking), and all rows and indexes are as they were.
-# io_methods: long: sync
 use TestAio;
 use TestAio::Script;
 
@@ -41,7 +40,7 @@ sub contents ($aio, $has_amcheck)
 	return join "\n", @digests;
 }
 
-with_each_io_method(sub {
+with_each_io_method('long: sync', sub {
 	my $has_amcheck = !$aio->lacks('amcheck');
 	$aio->scenario('%s', sub ($, $name) {
 		$aio->sql('CHECKPOINT');
@@ -60,7 +59,6 @@ with_each_io_method(sub {
 # Replay of WAL that the files have seen before, truncations included; what a standby keeps, and counts, of
 # what it replays; a free space map of blocks that are not there.  Guards server commits 23b25586dc,
 # 8c8f7b199d, b4c1b2be30, 9358297431 and f4694e0f35.
-# io_methods: worker; long: all
 
 # The rows and the sizes of tables.
 sub contents_of { return join ' UNION ALL ', map { "SELECT '$_', count(*), sum(blk), count(*) FILTER (WHERE body = proof('$_', blk, 0)), pg_relation_size('$_') / 8192 FROM $_" } @_ }
@@ -124,7 +122,7 @@ sub agrees ($aio, $other, @tables)
 	return $other->gives($query, $expected, 'further rows');
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	$aio->scenario('recovery', sub {
 		my @tables = shrink_and_grow($aio);
 		my $expected = $aio->sql(contents_of(@tables));

@@ -1,6 +1,4 @@
 # Bitmap heap scans.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Bitmap heap scans, exact, lossy and parallel: their rows, and the heap blocks that they read.
@@ -41,7 +39,7 @@ my @cases = (
 	[ 'm < 40 OR (k < 1500 AND n BETWEEN 6144 AND 6159)', 'BitmapAnd BitmapOr', 'lossy' ],
 	[ '(m < 40 OR n > 6000) AND (k < 4000 OR n < 50)', 'BitmapAnd BitmapOr', 'lossy' ]);
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	# a condition on an index, and the same condition without an index
 	$aio->scenario('bitmap heap scans', with('alice', sub ($alice, $condition, $same) {
 		my $t = indexed_table($aio, 300);
@@ -215,8 +213,7 @@ with_each_io_method(sub {
 
 # Scans that begin again, and again before anything was read, or end so: each kind of scan, of which a
 # join asks for rows now and then.  Guards server commit 754c610e13.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('%s', with('alice', sub ($alice, $scan, $enabled, $condition = 'n < 100') {
 		$aio->sql("CREATE TABLE scenario.t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, repeat('x', 700) FROM generate_series(0, 299) i; CREATE INDEX t_n ON scenario.t (n); VACUUM ANALYZE scenario.t");
 		my $found = $aio->sql("SELECT count(*) FROM scenario.t WHERE $condition");

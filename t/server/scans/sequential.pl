@@ -1,11 +1,9 @@
 # Sequential scans, of one session and shared by several.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # Sequential scans of one session: their rows, the order of the rows, and the blocks that they
 # read.  Forward and backward, ended early, of a range of TIDs, of a sample.
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('forward and backward', with('alice', sub ($alice, $kind) {
 		my $t = numbered_table($aio, 'r', 50, 4);
 		my $prepare = sub { $kind eq 'cold' ? $aio->evict($t) : $alice->sql("SELECT count(*) FROM $t") };
@@ -104,8 +102,7 @@ with_each_io_method(sub {
 
 # Sequential scans that several processes share.  A synchronized scan begins where another scan
 # stands.  The processes of a parallel scan divide the blocks into chunks.
-# io_methods: worker; long: all
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	# scans of tables larger than a quarter of the buffer pool are synchronized
 	$aio->scenario('synchronized', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 600, 1);
@@ -182,7 +179,6 @@ with_each_io_method(sub {
 
 # Scans and index builds by several processes: each process has a share of the table, each
 # block is read once by one of them, and a read that fails ends them all.
-# io_methods: io_uring; long: all
 my $pages = 200;
 
 # What reads the whole table.
@@ -191,7 +187,7 @@ my @works = (
 	[ 'a bitmap scan', 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SELECT count(*), count(DISTINCT n), sum(n) FROM %s WHERE m >= 0' ],
 	[ 'CREATE INDEX', 'CREATE INDEX p_k ON %s (k)' ]);
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	my $can_hold = !$aio->no_faults;
 	my $no_trace = $aio->lacks('trace');
 

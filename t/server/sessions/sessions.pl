@@ -1,6 +1,4 @@
 # Sessions that end or are interrupted while they read; the single user; servers that cannot start.
-#
-# io_methods: sync; long: all
 use TestAio;
 use IPC::Run;
 use POSIX ':sys_wait_h';
@@ -8,7 +6,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 
 # Statements, transactions, sessions and temporary tables that end while reads are in flight.  A local buffer must not
 # be used again before the read into it has ended (InvalidateLocalBuffer).
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	my $sync = $aio->method eq 'sync';
 
 	# without faults, at any point
@@ -78,8 +76,7 @@ with_each_io_method(sub {
 
 # A session is cancelled or terminated at each place where it may wait for a read.  I/O workers
 # hold the read, so that its owner can be interrupted.
-# io_methods: worker
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	# statements that wait, by what they wait for
 	my %waits = (
 		'its own read' => sub ($alice, $bob, $t) { $alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 2)") },
@@ -115,9 +112,8 @@ with_each_io_method(sub {
 });
 
 # Single-user mode: there are no I/O workers, no other session, and no gate.
-# io_methods: worker; long: all
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my $answer = sub ($value, $from) { return "SELECT $value AS answer" . ($from ? " FROM $from" : '') };
 	my $all = "ARRAY(SELECT generate_series(0, 39))";
 
@@ -145,7 +141,6 @@ with_each_io_method(sub {
 
 # Servers that cannot start, for lack of file descriptors, of processes or of memory for rings, or because of a
 # setting: they log the reason and leave nothing.
-# io_methods: io_uring; long: all
 my $no_strace = no_strace();
 
 # Runs the server with these limits of the shell and these settings until it ends, and stops it if it gets ready; again
@@ -167,7 +162,7 @@ sub runs ($aio, $limits, @settings)
 	return ($status, slurp_file($log));
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	# what is limited, how, and what is logged
 	my $rings = 'FATAL:  could not setup io_uring queue: ';
 	my @limits = (

@@ -1,6 +1,4 @@
 # A standby that reads while it replays.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use TestAio::Waits;
 
@@ -89,7 +87,7 @@ sub waits ($aio, $standby, $has_worker)
 	return;
 }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 	my $reason = $aio->lacks('gate') // $aio->lacks('trace');
@@ -301,8 +299,7 @@ with_each_io_method(sub {
 		autovacuum_worker_slots => 1, maintenance_io_concurrency => 10, wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off'
 });
 
-# io_methods: long: all
-for_each_io_method(sub {
+for_each_io_method('long: all', sub {
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 

@@ -1,6 +1,4 @@
 # How far a read stream looks ahead, and which settings, pauses and pins limit it.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # How far a read stream looks ahead: how many later blocks it has asked for while it waits for a
@@ -39,7 +37,7 @@ sub ahead_at ($count, $aio, $t, $blocks, $stops, %params)
 my $reads = "SELECT count(*) FROM pg_aios WHERE pid = %s AND operation = 'readv' AND off / 8192 > %s";
 my $buffers = q{SELECT count(buffer) FROM generate_series(%2$s + 1, 199) b, buffer_state('scenario.t', b)};
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my $no_gate = $aio->lacks('gate');
 	my $starts_none = $aio->method eq 'sync' ? 'with sync a stream reads a block when it wants it' : $no_gate;
 	my $even = 'SELECT generate_series(0, 198, 2)';
@@ -111,8 +109,7 @@ with_each_io_method(sub {
 # Which setting limits a stream: effective_io_concurrency, for VACUUM and ANALYZE
 # maintenance_io_concurrency, of the session or of the table's tablespace.  With 0 the
 # session performs its reads at once, and they are flagged as synchronous.
-# io_methods: sync; long: all
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
 
 	my $scan = 'SELECT count(*) FROM %s';
@@ -163,12 +160,11 @@ with_each_io_method(sub {
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
 # Streams that are reset, ended early or paused (read_stream_run).
-# io_methods: io_uring; long: all
 
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('reset, %s, at %s', with_kind('alice', 16, sub ($alice, $t, $, $at, $expected) {
 		$alice->sql('SET io_combine_limit = 16');
 		$aio->evict($t, $alice);
@@ -276,7 +272,7 @@ END
 	return;
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('shared, block by block', sub { streams_share($aio, 3, 20) }, leaves => 'nothing', skip => $aio->lacks('pg_buffercache'));
 
 	$aio->scenario('local', with('alice', sub ($alice) {

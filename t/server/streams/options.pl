@@ -1,11 +1,9 @@
 # Options of read streams, and their per-buffer data.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # Streams with a ring of buffers, of other forks, within a batch, and for maintenance (read_stream_run).
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a ring of buffers', with('alice', 300, sub ($alice, $t) {
 		my $all = 'ARRAY(SELECT generate_series(0, 299))';
 		for my $context (qw(bulkread bulkwrite vacuum))
@@ -58,11 +56,10 @@ with_each_io_method(sub {
 # Per-buffer data of streams whose reads are split: by blocks that are cached, by reads of
 # another session, by short reads, and by a small buffer pool.  read_stream_run() raises an
 # error if a buffer comes with the data of another one.
-# io_methods: worker; long: all
 my $all = 'ARRAY(SELECT generate_series(0, 119))';
 my $random = 'ARRAY(SELECT (i * 7919 + i / 120) % 120 FROM generate_series(0, 300) i ORDER BY i)';
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('split by blocks that are cached', with_kind('alice', 120, sub ($alice, $t, $) {
 		$alice->sql('SET io_combine_limit = 3');
 		for my $condition ('b % 3 = 1', 'b % 17 < 9', 'b IN (0, 119)')
@@ -106,7 +103,7 @@ with_each_io_method(sub {
 }, leaves => 'nothing', conf => { shared_buffers => '64MB' });
 
 # a session may pin few of 32 buffers
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('split by a small pool', with('alice', 120, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 16');
 		for my $data (1, 1000)
@@ -126,8 +123,7 @@ with_each_io_method(sub {
 
 # Which of the two concurrency settings limits the reads of maintenance: of indexes by VACUUM, and of
 # contrib modules.  Guards server commit f132815fd4.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my ($sync, $no_trace) = ($aio->method eq 'sync', $aio->lacks('trace'));
 	my $vacuum = 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t';
 	# what is read, how, with what setting

@@ -1,8 +1,6 @@
 # Scans whose reads are split by blocks that are cached already: any run of cached blocks, any settings,
 # also settings that change while a cursor is open, and other sessions that read the same blocks.  Guards
 # server commits b421223172, 8ce79483d8, 75da2bece6 and 92fc6856cb.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Has sessions look for rounds in which a scan of a table of 120 pages does not give each page once and
@@ -63,7 +61,7 @@ END
 	} @sessions;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	my $rounds = only_long() ? 50 : 1000;
 
 	# with others, a block that was to be read becomes valid meanwhile

@@ -1,6 +1,4 @@
 # Read streams of all shapes, which repeat blocks, start again and are reset.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # Read streams of all shapes and under all limits: every block comes, in order, with the content that was written.
@@ -26,7 +24,7 @@ my $some = join ',', (map { $_ * 2 } 0 .. 29), 63 .. 66, 100;
 
 # Streams that are given up before their end and begun again: read_stream_reset() must forget what was read ahead,
 # and the one block for which there was no room.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('%s, limits: %s', with('alice', sub ($alice, $kind, $limits) {
 		$alice->sql("SET $_") for split /, /, $limits;
 		my $t = $aio->table('t', 120, kind => $kind, session => $alice);
@@ -134,7 +132,6 @@ END
 
 # read_stream_run(): streams of many shapes with all flags and with per-buffer data, and the columns
 # of the result.
-# io_methods: worker; long: all
 my @some_shapes = grep { $_->[0] =~ /^(?:nothing|one block many times|all|backward|every other|at random|runs and jumps)$/ } @shapes;
 
 my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 'use_batching => true',
@@ -143,7 +140,7 @@ my @flags = ('', 'maintenance => true', 'sequential => true', '"full" => true', 
 # Arguments of a stream that looks ahead at once: its first read has the blocks 0 to 15.
 my $ahead = "ARRAY(SELECT generate_series(0, 15)), \"full\" => true";
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('shapes and flags, %s, %s bytes of per-buffer data', with_kind('alice', 120, sub ($alice, $t, $, $data) {
 		for my $shape (@some_shapes)
 		{
@@ -179,9 +176,8 @@ with_each_io_method(sub {
 # Streams that are reset while reads are split and the queue of buffers wraps around: the stream
 # drops the buffers that it has pinned ahead, and returns the blocks that it is asked for next.  A scan
 # that is executed again resets its stream, too.
-# io_methods: io_uring; long: all
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('at random', with_kind('alice', 200, sub ($alice, $t, $) {
 		my @wrong;
 		for my $seed (1 .. only_long() ? 25 : 60)

@@ -1,6 +1,4 @@
 # What VACUUM and ANALYZE cost, and what they leave in the catalogs.
-#
-# io_methods: sync; long: all
 use TestAio;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as
@@ -18,7 +16,7 @@ sub vacuum_all ($session, $t, $limit)
 	return map { reported($report, $_) } qr/delay time: ([\d.]+) ms/, qr/buffer usage: (\d+) hits/, qr/hits, (\d+) reads/, qr/reads, (\d+) dirtied/;
 }
 
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	$aio->scenario('hits and misses', with_kind('alice', $pages, sub ($alice, $t, $) {
 		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 0');
 		my ($slept, $hits, $reads) = vacuum_all($alice, $t, 1);
@@ -110,8 +108,6 @@ with_each_io_method(sub {
 	}), each => [ 0, 1 ]);
 }, conf => { shared_buffers => '16MB' });
 
-# io_methods: io_uring; long: all
-
 # Makes a table of 1200 pages with two rows each, one of which is dead on every seventh page.  Returns its name, and
 # the numbers of live and of dead rows.
 sub table_with_dead_rows ($aio)
@@ -138,7 +134,7 @@ sub analyze ($aio, $session, $t, $target, $pages)
 	return $report;
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
 	# all-visible pages keep their old xmin.
 	# VACUUM cannot freeze the row, and does not wait for the page

@@ -1,11 +1,9 @@
 # VACUUM of tables and their indexes, and its truncation.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use Time::HiRes qw(time);
 
 # VACUUM: the pages that it reads and those that it skips, pages that are pinned, and failsafe mode.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('pages that are skipped', with('alice', 200, sub ($alice, $t) {
 		# Blocks that are not all-visible, and the number of pages that VACUUM reads.  It skips runs
 		# of 32 all-visible pages or more, and always reads the last page.
@@ -159,7 +157,6 @@ with_each_io_method(sub {
 
 # VACUUM of tables with indexes: the rows, index entries and line pointers that it removes, in one
 # or several passes, alone and with parallel workers.
-# io_methods: sync; long: all
 
 # Kind of index => its definition, and a condition that it serves.
 my %by_index = (
@@ -171,7 +168,7 @@ my %by_index = (
 	'gin, pending list' => [ 'USING gin (a) WITH (fastupdate = on)', 'a @> ARRAY[%s]' ],
 	brin => [ 'USING brin (k) WITH (pages_per_range = 2)', 'k = %s' ]);
 
-with_each_io_method(sub {
+with_each_io_method('sync; long: all', sub {
 	# An index entry that VACUUM fails to remove leads from a deleted key to the row that has its line pointer later.
 	$aio->scenario('index entries of dead rows: %s', with('alice', sub ($alice, $kind) {
 		my ($using, $condition) = @{ $by_index{$kind} };
@@ -315,8 +312,7 @@ with_each_io_method(sub {
 });
 
 # VACUUM that truncates a table: the pages that it cuts off, and a row that another session inserts meanwhile.
-# io_methods: worker; long: all
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	# the page of the last row that stays, -1 without one
 	$aio->scenario('empty pages at the end', with('alice', 100, changes => 1, sub ($alice, $t, $last) {
 		$aio->sql("DELETE FROM $t WHERE blk > 10 AND blk <> $last OR $last < 10 AND blk <> $last; SELECT evict_rel('$t')");

@@ -1,6 +1,4 @@
 # EXPLAIN (IO) and EXPLAIN (BUFFERS).
-#
-# io_methods: worker; long: all
 use TestAio;
 use List::Util qw(max sum0);
 
@@ -8,7 +6,7 @@ use List::Util qw(max sum0);
 # it looked ahead (read_stream_count_*, server commit 681daed931 of 19).
 my $at_once = directory_that_reads_at_once();
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my $unknown = $aio->major < 19 ? 'EXPLAIN has the option IO since 19' : undef;
 
 	$aio->scenario('number and size of reads', with('alice', 64, sub ($alice, $t) {
@@ -146,7 +144,7 @@ my @scans = (
 # blocks that are cached before
 my %cached = (none => [], 'all but one' => [ grep { $_ != 100 } 0 .. 199 ], 'every other' => [ map { 2 * $_ } 0 .. 99 ], 'a part' => [ 50 .. 120 ]);
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('%s workers, %s', with('alice', 200, sub ($alice, $t, $workers, $scan, $settings, $condition) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); ANALYZE $t");
 		$alice->sql(join '; ', 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET cpu_tuple_cost = 10; SET enable_indexonlyscan = off',
@@ -173,8 +171,7 @@ with_each_io_method(sub {
 }, conf => { shared_buffers => '64MB' });
 
 # EXPLAIN (ANALYZE, BUFFERS, WAL): the blocks and the WAL that serial and parallel plans count.
-# io_methods: io_uring; long: all
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	# the first scan after INSERT sets hint bits; with checksums it logs an image of each page
 	$aio->scenario('what workers alone have done, BUFFERS %s', with('alice', sub ($alice, $buffers) {
 		my $t = 'scenario.h';

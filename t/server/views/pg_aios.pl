@@ -1,6 +1,4 @@
 # pg_aios, and all views while sessions poll them.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # Queries that find contradictions in the rows of each view.
@@ -87,7 +85,7 @@ sub reads_of_all_kinds ($aio, $t, $round)
 # tests do not look at them.
 my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	my ($sync, $worker) = ($aio->method eq 'sync', $aio->method eq 'worker');
 
 	$aio->scenario('reads of other forks', with('alice', 20, sub ($alice, $t, $fork) {
@@ -160,7 +158,7 @@ with_each_io_method(sub {
 	$aio->scenario('%s', with('poller', 60, sub ($poller, $t, $what, @views) {
 		$_->sql('SET effective_io_concurrency = 16; SET io_combine_limit = 4') for $aio->sessions(qw(alice bob));
 		starts_to_poll($aio, $poller, grep { $_ ne 'pg_buffercache' || !$aio->lacks($_) } @views);
-		for my $round (1 .. only_long() ? 2 : 4)
+		for my $round (1 .. (only_long() ? 2 : 4))
 		{
 			my $polls = $aio->sql('SELECT last_value FROM scenario.polled');
 			reads_of_all_kinds($aio, $t, $round);
@@ -176,7 +174,6 @@ with_each_io_method(sub {
 
 # What pg_aios shows of a handle that is used again.  A read into buffers that are not adjacent has one vector for
 # each (mdstartreadv); the next read may have fewer.  Flags are those of the present read (pgaio_io_reclaim).
-# io_methods: io_uring; long: all
 
 # Makes a table, and frees every other buffer.
 sub table_and_free_buffers ($aio)
@@ -205,7 +202,7 @@ sub are_not_all_adjacent ($aio, $t)
 	return is(layout($aio, $t), '3,4,5,6,7,8,9,10|t', 'the buffers are not all adjacent');
 }
 
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	my $read = "SELECT read_rel_block_ll('%s', 3, nblocks => 8)";
 
 	$aio->scenario('the number of blocks, while the read is held', with('alice', sub ($alice) {

@@ -1,6 +1,4 @@
 # pg_stat_io, which must agree with other counters.
-#
-# io_methods: worker; long: all
 use TestAio;
 
 # What work on shared and temporary tables adds to each column of pg_stat_io in context "normal".  tables.pl
@@ -17,7 +15,7 @@ sub buffers_of ($session, $query)
 	return join '/', map { $found->{"$_ Blocks"} // 0 } 'Shared Hit', 'Shared Read', 'Local Hit', 'Local Read';
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	$aio->scenario('normal', with('alice', sub ($alice, $kind) {
 		my $what = $kind ? 'temp relation/normal' : 'relation/normal';
 		my $t = $aio->table('t', 40, kind => $kind, session => $alice, changes => 1);
@@ -248,8 +246,7 @@ with_each_io_method(sub {
 }, leaves => 'nothing');
 
 # What the server counts of buffers and writes: buffers that are allocated, extensions and their time.
-# io_methods: io_uring; long: all
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	# the background writer counts them, and reports them some time later, and writes nothing
 	$aio->scenario('buffers that are allocated', with('alice', 100, sub ($alice, $t) {
 		$aio->alter_system(bgwriter_delay => "'10ms'");

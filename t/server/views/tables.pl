@@ -1,11 +1,9 @@
 # Counters of databases, tables and rows.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 use PostgreSQL::Test::Utils qw(slurp_file);
 
 # What reads add to pg_stat_database, pg_statio_all_tables and pg_stat_all_tables.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	# a database in which no other session works
 	$aio->scenario('pg_stat_database', sub {
 		$aio->sql('CREATE DATABASE other TEMPLATE postgres');
@@ -167,8 +165,7 @@ with_each_io_method(sub {
 
 # Rows that statistics count: those of each kind of scan; inserts, updates and deletes of transactions,
 # savepoints and prepared transactions; dead rows, and line pointers that pruning has left of them.
-# io_methods: worker
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	# settings, query, and the counts of the table and of the index
 	my @scans = (
 		[ 'sequential', 'enable_indexscan = off, enable_bitmapscan = off', 'SELECT count(gen) FROM %s WHERE blk BETWEEN 10 AND 19', '1/60/0/0', '0/0/0' ],
@@ -249,7 +246,6 @@ with_each_io_method(sub {
 # Rows that views must have, and those that they must not have: pg_stat_io for each kind of process,
 # pg_wait_events for each lock.  Statistics of one process, with each stats_fetch_consistency.  Guards
 # server commits 17d8bba6da, f4694e0f3c, c3623703f3 and 3191a593d6.
-# io_methods: worker
 # What processes do with objects in contexts: read, write, write back, extend, hit, evict, reuse, fsync
 my %does = (
 	'relation/bulkread' => 'rwbheu', 'relation/bulkwrite' => 'rwbxheu', 'relation/init' => 'rwbxhef', 'relation/normal' => 'rwbxhef', 'relation/vacuum' => 'rwbxheu',
@@ -263,7 +259,7 @@ sub rows ($no_row, $never)
 	return join "\n", map { my $what = $_; "$what:" . join '', grep { "$what:$_" !~ $never } split //, $does{$what} } grep { $_ !~ $no_row } sort keys %does;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('pg_stat_io', sub {
 		my $no_reading = qr{wal/normal:r};
 		# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation

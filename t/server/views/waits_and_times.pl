@@ -1,10 +1,8 @@
 # Wait events, and the time that reads take.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # The wait events of sessions that wait for a read, their own or another session's, and none once the wait is over.
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a read that is held', with('alice bob', 40, sub ($alice, $bob, $t) {
 		$aio->evict($t);
 		$aio->hold(relation => $t);
@@ -61,8 +59,7 @@ with_each_io_method(sub {
 });
 
 # Time spent on reads, which the server counts only with track_io_timing.
-# io_methods: worker; long: all
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	# Returns the milliseconds that a session has spent on reads of tables.
 	my $read_time = sub ($session) {
 		for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
@@ -128,8 +125,7 @@ with_each_io_method(sub {
 
 # Times in pg_stat_io: of waits for reads, in the context in which a session reads; of all operations,
 # neither missing nor longer than possible.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	# table of so many blocks, statement
 	my @reads = (
 		[ bulkread => 520, 'SELECT count(*) FROM %s' ],

@@ -1,6 +1,4 @@
 # I/O workers: their number, how many wake when there is work, and a queue that is full.
-#
-# io_methods: worker
 use TestAio;
 use Time::HiRes qw(time);
 use TestAio::Workers;
@@ -16,7 +14,7 @@ sub set_workers ($aio, $n)
 	return $aio->wait_for_workers($n);
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	$aio->scenario('as many reads at a time as workers', with('', 20, sub ($t, $n) {
 		set_workers($aio, $n);
 		my @readers = $aio->sessions(map { "reader$_" } 0 .. 5);
@@ -153,7 +151,7 @@ if (TestAio::Server->major < 19)
 	exit;
 }
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('does not grow for one read at a time', with('alice', 60, sub ($alice, $t) {
 		shrink_to_one($aio);
 		my $until = $aio->sql("SELECT clock_timestamp() + interval '0.2 s'");

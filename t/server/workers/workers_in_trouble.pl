@@ -1,6 +1,4 @@
 # I/O workers that cannot open a file or get a signal.
-#
-# io_methods: worker
 use TestAio;
 use TestAio::Workers;
 
@@ -31,7 +29,7 @@ sub open_in_workers ($aio, $file)
 	return scalar map { descriptors($_, qr{/\Q$file\E\b}) } $aio->pids_of_type('io worker');
 }
 
-with_each_io_method(sub {
+with_each_io_method('worker', sub {
 	$aio->scenario('a file that a worker cannot open', with('alice', 10, sub ($alice, $t) {
 		my $file = $aio->file_of($t);
 		# alice opens the file and keeps it open
@@ -98,7 +96,7 @@ sub workers ($aio) { return $aio->pids_of_type('io worker') }
 my $count = 3;
 my $stream = sub ($t) { return "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 60 FROM generate_series(0, 119) i))" };
 
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	# signal => true if it ends a worker, which the postmaster replaces
 	my %signals = (HUP => 0, TERM => 0, PIPE => 0, ALRM => 0, USR1 => 0, CONT => 0, WINCH => 0, INT => 1, USR2 => 1);
 	$aio->scenario('SIG%s', with('alice bob', 60, sub ($alice, $bob, $t, $signal) {

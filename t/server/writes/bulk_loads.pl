@@ -1,6 +1,4 @@
 # Tables that grow, and blocks for which there is no room.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # Bulk loads, which extend a table by many blocks at once: no block stays unused, another session
@@ -18,7 +16,7 @@ sub prepare ($aio, $name, $rows)
 # Returns how many blocks the table has, and how many of them hold no row.
 sub blocks ($aio, $t) { return $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('$t') / 8192 - (SELECT count(DISTINCT (ctid::text::point)[0]) FROM $t)") }
 
-with_each_io_method(sub {
+with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('COPY of %s pages', with('alice bob', sub ($alice, $bob, $rows) {
 		my ($t, $file) = prepare($aio, 't', $rows);
 		# bob has looked for free space when there was none
@@ -147,7 +145,6 @@ with_each_io_method(sub {
 
 # Blocks that cannot be written or added, since no space is left: the file is /dev/full for a while.  The error names
 # blocks and file, its context the block; the buffer stays dirty, and is written later.
-# io_methods: sync; long: worker
 
 # Calls a function while a relation's file is one on a full disk.  The server has no descriptor of it open.
 sub while_full ($aio, $file, $function)
@@ -167,7 +164,7 @@ sub close_files ($session, $other) { $session->sql("SELECT read_rel_block_ll('$o
 
 my $no_space = qr/could not write blocks? \d+(?:\.\.\d+)? in file "base\S+": No space left on device/;
 
-for_each_io_method(sub {
+for_each_io_method('sync; long: worker', sub {
 	my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 
 	$aio->scenario('a dirty block, written to make room', with('', [ t => 3, changes => 1 ], [ other => 1 ], sub ($t, $other) {

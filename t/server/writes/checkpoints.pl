@@ -1,11 +1,9 @@
 # What checkpoints write, and that WAL is written before.
-#
-# io_methods: io_uring; long: all
 use TestAio;
 
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
 # of requests, and with options of CHECKPOINT.  Checkpoints that fail; files that checkpoints remove.
-for_each_io_method(sub {
+for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('checkpoints', with('alice', 100, changes => 1, sub ($alice, $t) {
 		# a checkpoint of so many writes at least; the checkpointer reports its counts after CHECKPOINT has ended
 		my $checkpoint = sub ($least) {
