@@ -15,11 +15,11 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import servers
-from .mutants.bugs import Bug, Edit, major_of, parse
-from .mutants.engine import Engine
-from .mutants.switches import edited
-from .project import CACHE, ROOT, Problem, lock, perform
+from .. import servers
+from ..project import CACHE, ROOT, Problem, lock, perform
+from .bugs import Bug, Edit, major_of, parse
+from .engine import Engine
+from .switches import edited
 
 REPORTS = ROOT / "doc/reports"
 #: where the patches put their tests
