@@ -41,7 +41,7 @@ def reports() -> list[str]:
 
 
 def bugs_of(name: str, major: int) -> tuple[list[Bug], list[Bug]]:
-    """Returns the edits of a fix, and those that its test needs, both after those of the fixes that it stands on."""
+    """Returns the edits of a fix, and the edits that its test needs, each after the edits of the fixes that it stands on."""
     path = REPORTS / name / "fix.bugs"
     text = path.read_text()
     fixes, points = list[Bug](), list[Bug]()
@@ -159,7 +159,7 @@ def try_out(base: str, names: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench/fix", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="bugs of doc/reports; with --check and --try all, if none is named")
-    parser.add_argument("--source", type=Path, metavar="TREE", help="source of the server; default: that of 18-instrumented")
+    parser.add_argument("--source", type=Path, metavar="TREE", help="source of the server; default: the one of 18-instrumented")
     parser.add_argument("--check", action="store_true", help="only see whether each patch can be made, and all at once; compiles nothing")
     parser.add_argument("--try", action="store_true", dest="tried", help="compile the server with the fixes, all at once, and run each test before and after")
     given = parser.parse_args(argv)
