@@ -31,7 +31,7 @@ tools=$(dirname "$("$PG_CONFIG" --pgxs)")/../test
 enable_injection_points=$(sed -n 's/^enable_injection_points[[:blank:]]*=[[:blank:]]*//p' "$tools/../Makefile.global")
 export enable_injection_points PG_REGRESS="$tools/regress/pg_regress" TESTDATADIR="$TEST_AIO_DATA" TESTLOGDIR="$PWD/log"
 rm -rf log
-exec prove -I "$tools/perl" "$1"
+exec prove -v -I "$tools/perl" "$1"
 """
 
 
@@ -90,7 +90,7 @@ def patch(name: str, source: Path) -> str:
     """Returns the fix and the test as git format-patch writes them."""
     with tempfile.TemporaryDirectory() as place:
         def git(*words: str) -> str:
-            return subprocess.run(["git", *identity, "-C", place, *words], env=environment, check=True, capture_output=True, text=True).stdout
+            return subprocess.run(["git", "-c", "commit.gpgsign=false", *identity, "-C", place, *words], env=environment, check=True, capture_output=True, text=True).stdout
 
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
         is_known = subprocess.run(["git", "config", "user.email"], env=environment, stdout=subprocess.DEVNULL).returncode == 0
@@ -126,15 +126,16 @@ class Trial:
     """Two servers, with and without fixes, and the tests that tell them apart."""
 
     def __init__(self, base: str, names: Sequence[str]) -> None:
-        self.engines = {}
+        self.engines, self.locked = {}, []
         for step, fixed in ("before", False), ("after", True):
             engine = Engine(base, directory=CACHE / "fixes" / step)
             assert engine.source
-            self.locked = lock(engine.directory, f"another run uses {engine.directory}")
+            self.locked.append(lock(engine.directory, f"another run uses {engine.directory}"))
             engine.compile(texts_of(names, engine.source, fixed))
             self.engines[step] = engine
 
-    def passes(self, step: str, name: str) -> bool:
+    def outcome(self, step: str, name: str) -> str:
+        """Runs a test.  Returns whether it passes, fails, or breaks off before an assertion fails."""
         engine = self.engines[step]
         command = servers.command(engine.server, engine.work, "env", f"PG_TEST_TIMEOUT_DEFAULT={TIMEOUT}", "sh", "-euc", PROVE, "-",
                                   REPORTS / name / "test.pl", data=True)
@@ -142,16 +143,16 @@ class Trial:
         if "Result: NOTESTS" in done.stdout:
             raise Problem(f"{name} was skipped: {done.stdout}")
         (engine.work / f"{name}.log").write_text(done.stdout)
-        return done.returncode == 0
+        return "passes" if done.returncode == 0 else "fails" if re.search(r"^not ok", done.stdout, re.MULTILINE) else "breaks off"
 
 
 def try_out(base: str, names: Sequence[str]) -> int:
     trial, wrong = Trial(base, names), 0
     for name in names:
-        before, after = (trial.passes(step, name) for step in ("before", "after"))
-        wrong += before or not after
-        print(f"{name}: the test {'passes' if before else 'fails'} before and {'passes' if after else 'fails'} after the fix"
-              f"{' -- WRONG' if before or not after else ''}", flush=True)
+        before, after = (trial.outcome(step, name) for step in ("before", "after"))
+        is_wrong = (before, after) != ("fails", "passes")
+        wrong += is_wrong
+        print(f"{name}: the test {before} before and {after} after the fix{' -- WRONG' * is_wrong}", flush=True)
     print(f"{len(names) - wrong} of {len(names)} fixes turn their tests; logs: {CACHE}/fixes/*/work/*.log")
     return bool(wrong)
 
