@@ -71,12 +71,24 @@ END
 
 # Bugs of doc/reports.md: major version => server_version_num of the first release without the bug.
 my %fixed_in = (
+	'autoprewarm-lock' => {},
+	'crash-leaves-files' => {},
 	'create-database-error' => {},
 	'create-database-minimal' => {},
+	'create-database-sequence' => {},
+	'dropped-without-file' => {},
+	'eviction-counted-twice' => {},
 	'io_uring-buffer-wait-hang' => {},
+	'io_uring-rings-kept' => {},
 	'io_uring-wait-hang' => {},
 	'many-bad-blocks' => {},
+	'progress-views' => {},
+	'set-tablespace-rollback' => {},
+	'stream-end-waits' => {},
 	'temporary-file-names' => {},
+	# 18 and 19 have these numbers in different places
+	'toast-index-progress' => { 18 => 180000, 19 => 190000 },
+	'xact-views-leak' => {},
 );
 
 # of the pg_config in the PATH

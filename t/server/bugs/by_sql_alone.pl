@@ -1,0 +1,28 @@
+# Bugs that SQL alone shows (doc/reports.md).
+#
+# io_methods: worker; long: all
+use TestAio;
+
+for_each_io_method(sub {
+	# the transaction's entries stay in the indexes, and the table's old file returns
+	$aio->scenario('SET TABLESPACE, INSERT and ROLLBACK', with('alice', sub ($alice) {
+		my $t = 'scenario.h';
+		$aio->sql("CREATE TABLESPACE there LOCATION ''");
+		$alice->sql("CREATE TABLE $t (n int); INSERT INTO $t SELECT generate_series(1, 100); CREATE INDEX ON $t (n)");
+		$alice->sql("BEGIN; ALTER TABLE $t SET TABLESPACE there; INSERT INTO $t VALUES (2000); ROLLBACK; INSERT INTO $t VALUES (101)");
+		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE n = 2000", $aio->has_bug('set-tablespace-rollback') ? 1 : 0, 'a row that there is not, by the index');
+		$alice->gives("SET enable_seqscan = on; SELECT count(*), count(*) FILTER (WHERE n = 2000) FROM $t", '101|0', 'the rows');
+		$alice->sql("REINDEX TABLE $t");
+		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE n = 2000", 0, 'after REINDEX');
+		$aio->sql('DROP TABLESPACE there');
+	}));
+
+	# the function that is indexed looks at the progress of the index
+	$aio->scenario('progress of CREATE INDEX', with('alice', 10, sub ($alice, $t) {
+		$alice->sql("CREATE FUNCTION scenario.done(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN"
+			  . " PERFORM pg_stat_clear_snapshot(); RAISE NOTICE ''% done'', (SELECT blocks_done FROM pg_stat_progress_create_index WHERE pid = pg_backend_pid()); RETURN \$1; END'");
+		$alice->notices;
+		$alice->sql("SET max_parallel_maintenance_workers = 0; CREATE INDEX ON $t (scenario.done(blk))");
+		is(join(' ', map { /(\d+) done/ } $alice->notices), ($aio->has_bug('progress-views') ? 10 : 0) . ' 1 2 3 4 5 6 7 8 9', 'blocks that are done, at each block');
+	}));
+}, conf => { allow_in_place_tablespaces => 'on' });
