@@ -44,10 +44,7 @@ require_monitor(FunctionCallInfo fcinfo)
 						  "pg_read_all_stats"));
 }
 
-/*
- * Locks and opens a relation that is an argument of the calling function, and raises an
- * error unless its blocks can be reached from this session.
- */
+/* Opens a relation, or raises an error if its blocks cannot be reached from here. */
 Relation
 open_relation_for_io(FunctionCallInfo fcinfo, Oid relid, LOCKMODE lockmode)
 {

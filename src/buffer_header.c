@@ -17,10 +17,7 @@ get_buffer_descriptor(Buffer buffer)
 		GetBufferDescriptor(buffer - 1);
 }
 
-/*
- * Returns the state of a buffer in either pool, and gets the tag that it has at that
- * moment.
- */
+/* Returns the state of a buffer in either pool, and gets the tag of that moment. */
 BufferState
 read_buffer_header(BufferDesc *desc, BufferTag *tag)
 {
@@ -34,10 +31,7 @@ read_buffer_header(BufferDesc *desc, BufferTag *tag)
 	return state;
 }
 
-/*
- * Refers to a shared buffer, so that it keeps its block.  Returns false if it holds
- * another block, or none.
- */
+/* Has a shared buffer keep its block.  Returns false if it holds another, or none. */
 bool
 refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
 {
@@ -49,10 +43,7 @@ refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
 	return is_there;
 }
 
-/*
- * Drops a reference, and wakes LockBufferForCleanup(), which waits for the last pin
- * but its own.
- */
+/* Drops a reference, and wakes LockBufferForCleanup(), which waits for others' pins. */
 void
 drop_buffer_reference(BufferDesc *desc)
 {
@@ -98,9 +89,8 @@ mark_buffer_failed(BufferDesc *desc)
 }
 
 /*
- * Forgets a shared buffer that has a tag but no valid content, for example
- * after a read that failed or was never started.  The server has no function
- * for that; it waits until the buffer is chosen as a victim.
+ * Forgets a shared buffer that has a tag but no valid content, for example after a
+ * read that failed.  The server waits until it chooses the buffer as a victim.
  */
 void
 drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)

@@ -307,10 +307,7 @@ buffer_call_start_io(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_ours);
 }
 
-/*
- * Reads the block of started input, so that a buffer that becomes valid has what is
- * in the file.
- */
+/* Reads the block of started input: a buffer becomes valid with what is in the file. */
 static void
 read_started(Buffer buffer, const BufferTag *tag, char *page)
 {
@@ -364,10 +361,7 @@ buffer_call_terminate_io(PG_FUNCTION_ARGS)
 				errmsg("buffer %d is being read", buffer),
 				errdetail("This session has begun to read into it since the I/O was started."));
 
-	/*
-	 * not into the buffer: the worker may end the I/O meanwhile, and others
-	 * read
-	 */
+	/* not into the buffer: the worker may end the I/O meanwhile */
 	if (succeed && for_input)
 		read_started(buffer, &tag, block.data);
 	require_started(buffer, for_input, true);

@@ -87,8 +87,8 @@ buffer_state(PG_FUNCTION_ARGS)
 }
 
 /*
- * Returns the shared buffers that have a flag, and hold a block of this file of this
- * database, or of any file.
+ * Returns the shared buffers with a flag and a block of this file here, or of any
+ * file.
  */
 static Datum
 put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumber)
@@ -131,10 +131,7 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 	return (Datum) 0;
 }
 
-/*
- * Returns the shared buffers that have I/O in progress (BM_IO_IN_PROGRESS).  Local
- * buffers have no such mark.
- */
+/* Returns the shared buffers with I/O in progress; local ones have no such mark. */
 Datum
 buffers_in_progress(PG_FUNCTION_ARGS)
 {

@@ -51,12 +51,11 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	uint64		generation = ((uint64) iow->generation_upper) << 32 |
 		iow->generation_lower;
 	PgAioHandleState state;
-	Filter		filter;
 
 	if (pgaio_io_was_recycled(ioh, generation, &state))
 		return true;
 	if (state < PGAIO_HS_SUBMITTED ||
-		(io_is_read(ioh) && filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter)))
+		(io_is_read(ioh) && filters_first_match(FILTER_COMPLETION_WAIT, ioh) != NULL))
 		return false;
 
 	pgaio_wref_wait(iow);
@@ -148,7 +147,7 @@ evict_local_buffer(BufferDesc *desc)
 }
 
 /*
- * Waits a little for pins to be given back.  Returns false once the patience is
+ * Waits a little for pins to be given back.  Returns false once patience is
  * exhausted.
  */
 static bool
@@ -181,8 +180,8 @@ lookup_shared_buffer(const BufferTag *tag)
 }
 
 /*
- * Returns the local buffer that has this tag, or NULL.  The server's hash
- * table is out of reach, so this looks at all local buffers.
+ * Returns the local buffer of a tag, or NULL.  The server's hash table is out of
+ * reach.
  */
 static BufferDesc *
 lookup_local_buffer(const BufferTag *tag)
@@ -224,8 +223,8 @@ evict_block(Relation rel, const BufferTag *tag)
 			return BLOCK_EVICTED;
 
 		/*
-		 * We may have to wait for somebody who waits for I/O that this
-		 * session has staged, and writing a page knows nothing of batches.
+		 * somebody may wait for what we have staged, and writing a page knows
+		 * nothing of batches
 		 */
 		pgaio_submit_staged();
 
@@ -268,10 +267,7 @@ raise_block_in_use(Relation rel, BlockNumber blockno)
 			errdetail("It is pinned by this or by another session."));
 }
 
-/*
- * Removes a block of the main fork from the buffer pool.  Raises an error if
- * the block stays.
- */
+/* Removes a block of the main fork, or raises an error if it stays. */
 void
 require_evicted(Relation rel, BlockNumber blockno)
 {

@@ -51,9 +51,8 @@ handle_release_last(PG_FUNCTION_ARGS)
 				errhint("Call handle_get() first."));
 
 	/*
-	 * The server compares pointers only.  If the same handle has been handed
-	 * out again since, it would release what belongs to someone else, so give
-	 * the server's answer in its place.
+	 * The server compares pointers only.  If the handle has been handed out
+	 * again since, it would release another's, so give its answer here.
 	 */
 	if (last_handle->generation != last_generation)
 		elog(ERROR, "release in unexpected state");

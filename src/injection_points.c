@@ -26,9 +26,8 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name, const void *priv
 											  void *arg);
 
 /*
- * Returns whether the filters of a kind are carried out here, and may be about this read.
- * As with the gate, they are not about reads of the startup process, which is an auxiliary
- * process.
+ * Are filters of this kind carried out here, and not about reads of the startup
+ * process, which is an auxiliary process, as with the gate?
  */
 static bool
 is_filtered(FilterKind kind, PgAioHandle *ioh)
@@ -46,25 +45,19 @@ is_filtered(FilterKind kind, PgAioHandle *ioh)
 static void
 hold_completion(PgAioHandle *ioh)
 {
-	Filter		filter;
+	const Filter *filter;
 
-	while (filters_first_match(FILTER_COMPLETION_WAIT, ioh, &filter))
+	while ((filter = filters_first_match(FILTER_COMPLETION_WAIT, ioh)) != NULL)
 	{
-		IoTime		left = filter.made + filter.longest - io_now();
+		IoTime		left = filter->made + filter->longest - io_now();
 
 		if (left <= 0)
 		{
-			IoDescription description;
-
-			io_describe(ioh, &description);
-			io_log_hold_expired(&description);
+			io_log_hold_expired(&ioh->target_data, io_owner_pid(ioh));
 			break;
 		}
 
-		/*
-		 * before the wait, or each read would last a second while the server
-		 * stops
-		 */
+		/* before the wait, or a stop takes a second for each read */
 		if (server_is_stopping())
 			break;
 		filters_await_change(Min(left / NS_PER_MS + 1, 1000));
@@ -76,19 +69,19 @@ hold_completion(PgAioHandle *ioh)
 static void
 falsify_result(PgAioHandle *ioh)
 {
-	Filter		filter;
+	const Filter *filter = filters_first_match(FILTER_SHORT_READ, ioh);
 
-	if (!filters_first_match(FILTER_SHORT_READ, ioh, &filter) || !filter.has_result)
+	if (filter == NULL || !filter->has_result)
 		return;
 
-	if (filter.result < 0)
-		ioh->result = filter.result;
-	else if (filter.result < ioh->result)
+	if (filter->result < 0)
+		ioh->result = filter->result;
+	else if (filter->result < ioh->result)
 	{
 		/* memory of its owner is not there in another process */
 		if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL) || ioh->owner_procno == MyProcNumber)
-			io_zero_rest(ioh, filter.result);
-		ioh->result = filter.result;
+			io_zero_rest(ioh, filter->result);
+		ioh->result = filter->result;
 	}
 }
 
@@ -111,9 +104,8 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
 					  const void *private_data pg_attribute_unused(), void *arg)
 {
 	PgAioHandle *ioh = arg;
-	Filter		filter;
 
-	if (is_filtered(FILTER_REOPEN, ioh) && filters_first_match(FILTER_REOPEN, ioh, &filter))
+	if (is_filtered(FILTER_REOPEN, ioh) && filters_first_match(FILTER_REOPEN, ioh) != NULL)
 		ereport(ERROR,
 				errmsg("I/O worker fails to reopen a file, as ordered by inj_io_reopen_attach()"));
 }
@@ -168,10 +160,7 @@ attach_injection_points(void)
 						 "test_aio_before_shared_completion", NULL, 0);
 	InjectionPointAttach("aio-worker-after-reopen", library, "test_aio_after_reopen", NULL, 0);
 
-	/*
-	 * the server's processes inherit what is loaded; in their critical
-	 * sections it would be too late for that
-	 */
+	/* processes inherit it; in their critical sections it were too late */
 	InjectionPointLoad("aio-process-completion-before-shared");
 	InjectionPointLoad("aio-worker-after-reopen");
 

@@ -137,9 +137,8 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	pgstat_prepare_report_checksum_failure(rel->rd_locator.dbOid);
 
 	/*
-	 * All pins come first: whoever has one may want a block that has I/O
-	 * started.  The handle comes next, as getting one may wait for other
-	 * reads.
+	 * Pins come first: whoever has one may want a block with I/O started;
+	 * then the handle, as getting one may wait for other reads.
 	 */
 	for (int i = 0; i < nblocks; i++)
 		buffers[i] = pin_block_as_invalid(rel, blockno + i);
@@ -173,10 +172,7 @@ typedef struct StartedRead
 	bool		foreign_io;
 } StartedRead;
 
-/*
- * Calls StartReadBuffers() for as many blocks of a range as it takes from "offset"
- * on.
- */
+/* Calls StartReadBuffers() from "offset" on, for as many blocks as it takes. */
 static StartedRead *
 start_read(Relation rel, BlockNumber start, int offset, int nblocks, Buffer *buffers)
 {
@@ -196,10 +192,7 @@ start_read(Relation rel, BlockNumber start, int offset, int nblocks, Buffer *buf
 	return read;
 }
 
-/*
- * Makes sure that the server does not write the result of a read to the
- * operation, which nobody will look at.
- */
+/* Has the server not write the result of a read to the operation, which is to go. */
 static void
 abandon_read(ReadBuffersOperation *operation)
 {

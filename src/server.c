@@ -13,8 +13,8 @@
 static const char this_library;
 
 /*
- * Returns the file that this library was loaded from: by the address of an object,
- * as another library may have a function of the same name.
+ * Returns the file of this library, by an object's address: other files may have its
+ * functions.
  */
 const char *
 library_path(void)

@@ -19,10 +19,7 @@ PG_FUNCTION_INFO_V1(io_settle);
 /* of a wait event, the bits that tell its class */
 #define WAIT_EVENT_CLASS_MASK 0xFF000000U
 
-/*
- * Returns how often the kernel has switched to or from a process, or -1 unless the
- * process sleeps.
- */
+/* Returns how often the kernel has switched to or from a sleeping process, else -1. */
 static int64
 switches_of_sleeper(int pid)
 {
@@ -55,9 +52,9 @@ wakes_by_itself(uint32 wait_event)
 }
 
 /*
- * Returns how often the kernel has switched to or from the server's processes, or
- * -1 unless all but this one sleep until another process wakes them.  A process that is
- * woken no longer sleeps, even if it has not run yet.
+ * Returns the sum for the server's processes, or -1 unless all but this one sleep
+ * until another process wakes them.  One that is woken no longer sleeps, even if it
+ * has not run yet.
  */
 static int64
 switches_of_sleepers(void)

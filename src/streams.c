@@ -115,10 +115,7 @@ look_ahead(Walk *walk)
 		walk->pauses++;
 }
 
-/*
- * Returns the stream's next buffer, after a reset and the end of a pause if they are
- * due.
- */
+/* Returns the stream's next buffer, after a reset and the end of a pause if due. */
 static Buffer
 next_buffer(Walk *walk, ReadStream *stream, void **data)
 {
@@ -222,10 +219,7 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 		int			position = walk.position;
 		Buffer		buffer = walk_on(&walk, stream);
 
-		/*
-		 * in the order of the contract's columns: this is done a million
-		 * times
-		 */
+		/* in the order of the columns: this is done a million times */
 		const Datum values[] = {Int32GetDatum(position),
 		Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum), Int32GetDatum(buffer)};
 

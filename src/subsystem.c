@@ -27,10 +27,7 @@ raise_unavailable(const Unavailable *unavailable)
 			unavailable->hint ? errhint("%s", unavailable->hint) : 0);
 }
 
-/*
- * Records why a subsystem does not work in this server and what mends it, and logs
- * the reason.
- */
+/* Records and logs why a subsystem does not work in this server, and what mends it. */
 void
 subsystem_disable(Subsystem *subsystem, const char *reason, const char *hint)
 {
@@ -119,10 +116,7 @@ begin_subsystems(void)
 	}
 }
 
-/*
- * Registers a subsystem, which begins after those that were registered before.  Called
- * while the library is preloaded.
- */
+/* Registers a subsystem, which begins after the earlier ones, during preloading. */
 void
 subsystem_register(Subsystem *subsystem)
 {

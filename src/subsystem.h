@@ -1,6 +1,5 @@
 /*
- * Parts of the library that begin when shared memory is set up: the filters, the gate,
- * the trace.
+ * Parts of the library that begin when shared memory is set up.
  */
 #ifndef TEST_AIO_SUBSYSTEM_H
 #define TEST_AIO_SUBSYSTEM_H

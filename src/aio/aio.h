@@ -24,6 +24,12 @@ typedef struct IoMatch
 	int			pid;			/* the issuer; 0 matches all */
 } IoMatch;
 
+static inline int
+io_owner_pid(PgAioHandle *ioh)
+{
+	return GetPGProcByNumber(ioh->owner_procno)->pid;
+}
+
 extern bool io_is_read(PgAioHandle *ioh);
 extern bool io_matches(const IoMatch *match, PgAioHandle *ioh);
 extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
@@ -39,26 +45,22 @@ extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *
 
 /*
  * method.c, layout.c.  The server calls its I/O method through pgaio_method_ops, an
- * exported pointer to a table of functions.  This module puts a table of its own there.
- * The table passes every call on, and lets two parties take part: an interceptor (the
- * gate), which may keep a read from the I/O method, and a listener (the trace), which is
- * told what happens to reads.
+ * exported pointer to a table of functions.  Our table in its place passes every call
+ * on, and lets an interceptor (the gate) keep a read from the I/O method, and a
+ * listener (the trace) be told what happens to reads.
  */
 
 /*
- * Keeps reads from the I/O method.  Every function is called in the process
- * that stages, submits or waits for the read; submit in a critical section.
+ * Keeps reads from the I/O method, in the process that has them; submit in a critical
+ * section.
  */
 typedef struct IoInterceptor
 {
-	/*
-	 * Returns whether to intercept this staged read.  Repeated calls give the
-	 * same answer.
-	 */
+	/* whether to intercept this staged read: always the same answer */
 	bool		(*intercept) (PgAioHandle *ioh);
 	/* the buffer manager has staged this read, which may be synchronous */
 	void		(*intercept_synchronous) (PgAioHandle *ioh);
-	/* returns whether this use of a handle has been intercepted */
+	/* whether this use of a handle has been intercepted */
 	bool		(*has_intercepted) (PgAioHandle *ioh, uint64 generation);
 	/* returns whether this intercepted read is or was held or on a device */
 	bool		(*has_delayed) (PgAioHandle *ioh);
@@ -135,13 +137,6 @@ extern const char *io_see_completions(void);
 /* this process completes reads in the place of an I/O worker */
 extern bool io_acts_as_worker;
 
-/* what a message says of a read, whose handle may be in use for another one by then */
-typedef struct IoDescription
-{
-	PgAioTargetData target;
-	int			owner;			/* pid */
-} IoDescription;
-
 /*
  * Has messages go to the server's log alone until whereToSendOutput is set to what
  * this returns.  A client that does not read would block this process.
@@ -156,8 +151,7 @@ io_silence_client(void)
 	return dest;
 }
 
-extern void io_describe(PgAioHandle *ioh, IoDescription *description);
-extern void io_log_hold_expired(const IoDescription *description);
+extern void io_log_hold_expired(const PgAioTargetData *target, int owner);
 extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);

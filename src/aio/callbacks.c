@@ -1,9 +1,8 @@
 /*
  * Replaces functions in the server's tables of callbacks.
  *
- * The tables are constant, so their memory is made writable for a moment, in
- * the postmaster before it has any children, and only if a setting asks for it.
- * Afterwards it has the protection that it had before.
+ * The tables are constant, so their memory is made writable for a moment, in the
+ * postmaster before it has any children, and gets back the protection that it had.
  */
 #include "aio/aio.h"
 
@@ -75,10 +74,7 @@ complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 	return result;
 }
 
-/*
- * Returns the protection of the mapping that an address belongs to, as mprotect
- * takes it, or -1.
- */
+/* Returns the protection of an address, as mprotect takes it, or -1. */
 static int
 protection_of(uintptr_t address)
 {
@@ -160,10 +156,7 @@ io_see_synchronous(void)
 	return reason;
 }
 
-/*
- * Has the listener see completions, in the process that completes a read.  Returns why
- * not, or NULL.
- */
+/* Has the listener see completions where they are.  Returns why not, or NULL. */
 const char *
 io_see_completions(void)
 {

@@ -1,8 +1,6 @@
 /*
- * Whether this server is one that the table of I/O method functions fits.
- *
- * Structures and functions are compared with those that this library was compiled
- * with, before anything is installed.
+ * Whether the table of I/O method functions fits this server: structures and
+ * functions are compared with those that this library was compiled with.
  */
 #include "aio/aio.h"
 
@@ -51,9 +49,8 @@ io_expected_handles(void)
 }
 
 /*
- * Returns why the handles are not where the structures say that this library was
- * compiled with, or NULL.  Called when shared memory is set up and no handle has
- * been used.
+ * Returns why the handles are not where this library's structures say, or NULL.
+ * Called when shared memory is set up and no handle has been used.
  */
 const char *
 io_handles_unavailable(void)
@@ -146,9 +143,9 @@ is_release(const char *version)
 }
 
 /*
- * Compares the version that the library was compiled for with the server's.
- * Two minor releases are rarely different in what matters here, so that is
- * worth a warning; two pre-releases often are.
+ * Compares the version that the library was compiled for with the server's.  Minor
+ * releases rarely differ in what matters here, so that is worth a warning;
+ * pre-releases do.
  */
 static const char *
 version_mismatch(void)

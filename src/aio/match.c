@@ -36,7 +36,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		(match->block < td->smgr.blockNum ||
 		 match->block >= td->smgr.blockNum + td->smgr.nblocks))
 		return false;
-	if (match->pid != 0 && match->pid != GetPGProcByNumber(ioh->owner_procno)->pid)
+	if (match->pid != 0 && match->pid != io_owner_pid(ioh))
 		return false;
 
 	return true;
@@ -98,10 +98,7 @@ io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 }
 
-/*
- * Checks a block number argument, whose value the caller has read since its
- * type differs, and puts it into the match.
- */
+/* Puts a block number, read by the caller since its type differs, into the match. */
 void
 io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match)
 {

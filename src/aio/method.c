@@ -1,11 +1,9 @@
 /*
  * The table of I/O method functions that takes the place of the server's.
  *
- * The table relies on internal structures, whose layout no server version
- * promises to keep.  layout.c looks before the table is installed.
- *
- * It is installed once shared memory is set up.  Another library may then put a
- * table of its own in front of it, or have done so before.
+ * It relies on internal structures, at which layout.c looks first, and is installed
+ * once shared memory is set up.  Another library may put a table of its own in front
+ * of it, or have done so before.
  */
 #include "aio/aio.h"
 
@@ -52,10 +50,7 @@ submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	return (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
 }
 
-/*
- * Waits for a read that an I/O method without wait_one executes: the method
- * completes it without our help.
- */
+/* Waits for a read that an I/O method without wait_one completes without our help. */
 static void
 wait_for_method(PgAioHandle *ioh, uint64 generation)
 {

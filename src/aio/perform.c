@@ -1,8 +1,6 @@
 /*
- * Performing and completing intercepted reads, in any process; and the results
- * that a read can be given.
- *
- * A process may complete another process's read: I/O workers do nothing else.
+ * Performing and completing intercepted reads, perhaps of another process: I/O
+ * workers do nothing else; and the results that a read can be given.
  */
 #include "aio/aio.h"
 
@@ -39,35 +37,22 @@ check_io_result(int32 result)
 				errdetail("The smallest errno is %d.", -MAX_ERRNO));
 }
 
-/* Copies what io_log_hold_expired() needs to know of a read. */
-void
-io_describe(PgAioHandle *ioh, IoDescription *description)
-{
-	description->target = ioh->target_data;
-	description->owner = GetPGProcByNumber(ioh->owner_procno)->pid;
-}
-
 /*
- * Logs that a hold has lasted too long.  Nothing is sent to a client: one that
- * does not read would block this process, perhaps in a critical section.
+ * Logs that a hold has lasted too long, to the server alone: a client that does not
+ * read would block this process, perhaps in a critical section.
  */
 void
-io_log_hold_expired(const IoDescription *description)
+io_log_hold_expired(const PgAioTargetData *target, int owner)
 {
-	const PgAioTargetData *td = &description->target;
-
 	ereport(LOG_SERVER_ONLY,
 			errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
-				   td->smgr.blockNum, td->smgr.blockNum + td->smgr.nblocks - 1,
-				   td->smgr.rlocator.spcOid, td->smgr.rlocator.dbOid,
-				   td->smgr.rlocator.relNumber, description->owner),
+				   target->smgr.blockNum, target->smgr.blockNum + target->smgr.nblocks - 1,
+				   target->smgr.rlocator.spcOid, target->smgr.rlocator.dbOid,
+				   target->smgr.rlocator.relNumber, owner),
 			errdetail("It is performed now, after the \"test_aio.hold_timeout\" of the hold."));
 }
 
-/*
- * Reads from an open file into the buffers of a read.  Returns the number of
- * bytes, or a negative errno.
- */
+/* Reads into the buffers of a read.  Returns the number of bytes, or -errno. */
 static int
 read_file(PgAioHandle *ioh, int fd)
 {
@@ -121,10 +106,7 @@ open_and_read(PgAioHandle *ioh)
 	return result;
 }
 
-/*
- * Cuts a read to the chosen number of bytes, and zeroes the rest.  Returns the
- * number of bytes left, or the read's own errno.
- */
+/* Cuts a read, and zeroes the rest.  Returns the number of bytes left, or -errno. */
 static int
 shortened(PgAioHandle *ioh, int nbytes, bool has_result, int32 result)
 {
@@ -139,7 +121,7 @@ static void
 completion_context(void *arg)
 {
 	PgAioHandle *ioh = arg;
-	int			owner = GetPGProcByNumber(ioh->owner_procno)->pid;
+	int			owner = io_owner_pid(ioh);
 
 	if (ioh->owner_procno == MyProcNumber)
 		return;
@@ -168,8 +150,8 @@ complete(PgAioHandle *ioh, int result)
 }
 
 /*
- * Performs a read in the process that submits it, which has the file open.
- * Called in a critical section.
+ * Performs a read in the process that submits it, in a critical section; the file is
+ * open.
  */
 void
 io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)

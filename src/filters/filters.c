@@ -39,8 +39,8 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * Reads which reads a filter is about: "rel", and from first_arg on blockno, fork, pid,
- * skip, times, keep, everybody.
+ * Reads "rel", and from first_arg on blockno, fork, pid, skip, times, keep,
+ * everybody.
  */
 void
 filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
@@ -59,10 +59,7 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
 }
 
-/*
- * Holds matching reads from now on, until they are released.  NULL matches all.
- * Returns the filter's number.
- */
+/* Holds matching reads until they are released.  Returns the filter's number. */
 Datum
 io_hold(PG_FUNCTION_ARGS)
 {
@@ -74,8 +71,8 @@ io_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * Gives matching reads this result from now on: a number of bytes, if they have read
- * more (the rest is zeroed), or a negative errno.  Returns the filter's number.
+ * Gives matching reads a number of bytes, if they have read more (the rest is
+ * zeroed), or a negative errno.  Returns the filter's number.
  */
 Datum
 io_fail(PG_FUNCTION_ARGS)
@@ -119,10 +116,7 @@ io_hold_end(PG_FUNCTION_ARGS)
 	return filters_end_by_args(fcinfo, FILTER_HOLD);
 }
 
-/*
- * Ends filters of io_fail(); see filters_end_by_args().  Reads that have been submitted
- * keep the result that was chosen for them.
- */
+/* Ends filters of io_fail().  Reads that have been submitted keep their result. */
 Datum
 io_fail_end(PG_FUNCTION_ARGS)
 {

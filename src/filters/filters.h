@@ -126,7 +126,7 @@ extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
 extern const Filter *filter_in_force(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);
-extern bool filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found);
+extern const Filter *filters_first_match(FilterKind kind, PgAioHandle *ioh);
 
 /* table.c: for SQL functions */
 extern Subsystem filters_subsystem;

@@ -1,9 +1,9 @@
 /*
  * The inj_ functions: filters that hold completions and change results.
  *
- * There is one filter of each kind.  Any session sets and ends it, and it outlives
- * its session.  The gate carries the filter out.  Where there is no gate, the process
- * that completes a read does, on a server with injection points.
+ * There is one filter of each kind, which any session sets and ends.  The gate
+ * carries it out, or, on a server with injection points and without a gate, the
+ * process that completes a read.
  */
 #include "filters/filters.h"
 
@@ -33,10 +33,9 @@ end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 }
 
 /*
- * Holds the completion of every matching read from now on, until
- * inj_io_completion_continue() in any session.  The process that would
- * complete it shows the wait event "completion_wait".  A later call takes the
- * place of an earlier one.
+ * Holds the completion of matching reads until inj_io_completion_continue() in any
+ * session.  The process that would complete it shows the wait event
+ * "completion_wait".
  */
 Datum
 inj_io_completion_wait(PG_FUNCTION_ARGS)
@@ -85,10 +84,7 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 	return end_filter(fcinfo, FILTER_SHORT_READ);
 }
 
-/*
- * Makes I/O workers fail to reopen files from now on; reads through them fail
- * with ENOENT.
- */
+/* Makes I/O workers fail to reopen files; reads through them fail with ENOENT. */
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
 {

@@ -120,8 +120,8 @@ filters_carrier(FilterKind kind)
 }
 
 /*
- * Raises an error unless the caller is a superuser and filters of this kind can
- * be carried out.
+ * Raises an error unless a superuser calls and filters of this kind can be carried
+ * out.
  */
 void
 require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
@@ -186,10 +186,7 @@ is_made_here(const Filter *filter)
 	return filter->maker == MyProcPid && filter->maker_start == MyStartTimestamp;
 }
 
-/*
- * Returns whether a synchronous read of the session that has made a filter could
- * be one that it needs to end the filter, such as of a catalog.
- */
+/* Could the maker of a filter need this read to end it, such as one of a catalog? */
 static bool
 may_serve_maker(const Filter *filter, bool synchronous)
 {
@@ -300,9 +297,8 @@ bypass_reason(FilterBypass reason)
 }
 
 /*
- * Returns the filter with this number if it is in force and matches a read.  A filter
- * that matched may have been ended since, or, by the inj_ functions, been changed.
- * The caller has the lock.
+ * Returns a filter if it is in force and matches a read: it may have been ended since
+ * it matched, or been changed by the inj_ functions.  The caller has the lock.
  */
 const Filter *
 filter_in_force(int id, PgAioHandle *ioh)
@@ -319,32 +315,23 @@ filter_in_force(int id, PgAioHandle *ioh)
 }
 
 /*
- * Copies the first filter of a kind that matches a read.  Returns whether there
- * is one.  Does not count the match, so io_filters shows 0 for filters that
- * injection points carry out.  Called at completions, in critical sections.
+ * Returns the first filter of a kind that matches a read, or NULL; it is good until
+ * the next call.  Does not count the match.  Called in critical sections.
  */
-bool
-filters_first_match(FilterKind kind, PgAioHandle *ioh, Filter *found)
+const Filter *
+filters_first_match(FilterKind kind, PgAioHandle *ioh)
 {
 	if (!look_at_filters())
-		return false;
+		return NULL;
 
 	for (int i = 0; i < MAX_FILTERS; i++)
-	{
 		if (my_filters[i].kind == kind && io_matches(&my_filters[i].match, ioh))
-		{
-			*found = my_filters[i];
-			return true;
-		}
-	}
+			return &my_filters[i];
 
-	return false;
+	return NULL;
 }
 
-/*
- * Waits for a change of the filters, at most this long, with the wait event of a
- * process that is held at a completion.
- */
+/* Waits for a change, with the wait event of a process held at a completion. */
 void
 filters_await_change(long timeout_ms)
 {
@@ -394,8 +381,8 @@ end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 }
 
 /*
- * Ends the filters of a kind: the one with this number unless it is 0, or only those
- * that this session has made.  Returns how many.
+ * Ends the filters of a kind: one (0: all), or only what this session has made.
+ * Returns how many.
  */
 int
 filters_end(FilterKind kind, int id, bool made_here)

@@ -51,11 +51,10 @@ require_worker(void)
 }
 
 /*
- * Simulates a device: from now on matching reads take at least this long, and
- * at most "queue_depth" of them are served at once.  With jitter, the latency
- * is spread evenly between (1 - jitter) and (1 + jitter) times what it is.  Takes the
- * place of the device for the same relation, whose reads are due at once.  Returns the
- * filter's number.
+ * Simulates a device: matching reads take at least this long, and at most
+ * "queue_depth" of them are served at once.  With jitter, the latency is spread
+ * evenly between (1 - jitter) and (1 + jitter) times what it is.  Takes the place of
+ * the device for the same relation.
  */
 Datum
 io_device(PG_FUNCTION_ARGS)

@@ -1,9 +1,9 @@
 /*
  * The I/O gate: holds, fails and delays reads on servers as they are packaged.
  *
- * The gate intercepts reads between the AIO subsystem and the I/O method (see
- * aio/aio.h): those that a filter matches.  The method never sees them.  The process
- * that releases a read, or for which it is due, performs and completes it.
+ * The gate intercepts reads that a filter matches, so that the I/O method never sees
+ * them.  The process that releases a read, or for which it is due, performs and
+ * completes it.
  */
 #ifndef TEST_AIO_GATE_H
 #define TEST_AIO_GATE_H
@@ -150,10 +150,7 @@ gate_handle(const GateIo *io)
 	return &pgaio_ctl->io_handles[io - gate->ios];
 }
 
-/*
- * Returns whether a read is into the memory of its owner, the only process that can
- * perform it.
- */
+/* Is a read into the memory of its owner, the only process that can perform it? */
 static inline bool
 gate_is_local(PgAioHandle *ioh)
 {
@@ -195,8 +192,7 @@ extern void gate_close(void);
 /* queue.c */
 extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
-extern bool gate_next_due(IoTime *due);
-extern PgAioHandle *gate_first_due(IoTime until);
+extern PgAioHandle *gate_first_due(void);
 extern void gate_make_due(void);
 
 /* devices.c */

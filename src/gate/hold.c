@@ -52,21 +52,19 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 {
 	const GateIo *io = gate_io(ioh);
 	bool		hold_expired = io->hold_expired;
-	IoDescription description;
 
-	if (hold_expired)
-		io_describe(ioh, &description);
+	/* by then the handle may be in use for another read */
+	PgAioTargetData target = ioh->target_data;
+	int			owner = io_owner_pid(ioh);
+
 	io_perform(ioh, io->has_result, io->result, not_before);
 	END_CRIT_SECTION();
 
 	if (hold_expired)
-		io_log_hold_expired(&description);
+		io_log_hold_expired(&target, owner);
 }
 
-/*
- * Ends the hold of a read: whoever looks at it next performs it.  The caller has the
- * lock.
- */
+/* Ends a hold: whoever looks at the read next performs it.  The caller has the lock. */
 static void
 release(GateIo *io)
 {
@@ -220,7 +218,7 @@ io_release(PG_FUNCTION_ARGS)
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	is_held = io->phase == GATE_HELD && !io->released &&
-		GetPGProcByNumber(ioh->owner_procno)->pid == pid;
+		io_owner_pid(ioh) == pid;
 	is_ours = is_held && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
 	if (is_held)
 		choose_result(fcinfo, 2, io);

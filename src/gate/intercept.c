@@ -30,30 +30,21 @@ reason_to_bypass(void)
 	if (CritSectionCount > 0)
 		return BYPASS_CRITICAL;
 
-	/*
-	 * auxiliary processes, for example the startup process and the
-	 * checkpointer
-	 */
+	/* auxiliary processes, for example the checkpointer */
 	if (!IsUnderPostmaster || MyProcNumber >= MaxBackends || gate->worker_pid == MyProcPid)
 		return BYPASS_PROCESS;
 
 	return BYPASS_NONE;
 }
 
-/*
- * IoInterceptor.has_intercepted: returns whether this use of a handle has been
- * intercepted.
- */
+/* IoInterceptor.has_intercepted: is the gate concerned with this use of a handle? */
 bool
 gate_has_intercepted(PgAioHandle *ioh, uint64 generation)
 {
 	return gate_io(ioh)->generation == generation;
 }
 
-/*
- * IoInterceptor.has_delayed: returns whether an intercepted and submitted read is or
- * was held, or on a device.
- */
+/* IoInterceptor.has_delayed: is or was a submitted read held, or on a device? */
 bool
 gate_has_delayed(PgAioHandle *ioh)
 {
@@ -188,10 +179,7 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 	return nperform;
 }
 
-/*
- * IoInterceptor.submit: submits the intercepted ones of the staged reads, and has
- * the I/O method submit the others.
- */
+/* IoInterceptor.submit: submits intercepted reads, and others to the I/O method. */
 int
 gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
@@ -236,13 +224,13 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 }
 
 /*
- * IoInterceptor.intercept_synchronous: has a synchronous read that is to be intercepted
- * take the way of the others.  Its reader does not expect the read to be left in a batch.
+ * IoInterceptor.intercept_synchronous: has a synchronous read that is to be
+ * intercepted take the way of the others.  Its reader does not expect the read to be
+ * left in a batch.
  *
- * The server executes a read itself, without asking the I/O method, if the
- * reader has flagged it as synchronous, since it is going to wait at once.
- * Single-block reads, for example of indexes and catalogs, are synchronous, and
- * so are all buffered reads with io_method=sync.
+ * The server executes a read itself if the reader has flagged it as synchronous:
+ * reads of single blocks, for example of indexes, and with io_method=sync all
+ * buffered reads.
  */
 void
 gate_intercept_synchronous(PgAioHandle *ioh)

@@ -1,14 +1,11 @@
 /*
  * The queues of simulated devices, and when a read is due.
  *
- * That is settled when the read is submitted.  A device has as many slots as
- * its queue is deep; a read goes to the slot that is free first, begins when
- * it is, and is due a latency later.  So a read that is completed late does not
- * make those behind it late as well, and the worker has nothing to do but to
- * complete what is due.
- *
- * Reads into local memory, which only their owner can perform, are not in the heap of
- * reads that the worker is to perform when they are due.
+ * That is settled when the read is submitted.  A device has as many slots as its
+ * queue is deep; a read begins when the first slot is free, and is due a latency
+ * later.  So a read that is completed late does not make those behind it late, and
+ * the worker only completes what is due.  Reads into local memory, left to their
+ * owners, are not in its heap.
  */
 #include "gate/gate.h"
 
@@ -103,9 +100,8 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device)
 }
 
 /*
- * Counts a queued read that a process has claimed.  This comes before the read
- * completes, so that a session that gets the blocks finds the read counted.  The caller
- * has the lock.
+ * Counts a queued read that a process has claimed, before it completes, so that a
+ * session that gets the blocks finds it counted.  The caller has the lock.
  */
 void
 gate_count_served(PgAioHandle *ioh, bool by_worker)
@@ -121,29 +117,11 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
 		queue->by_waiters++;
 }
 
-/*
- * Gets the time at which the first read is due.  Returns false if there is none.  The
- * caller has the lock.
- */
-bool
-gate_next_due(IoTime *due)
+/* Returns the read that is due first, or NULL.  The caller has the lock. */
+PgAioHandle *
+gate_first_due(void)
 {
 	if (pairingheap_is_empty(&gate->due))
-		return false;
-	*due = pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due))->due;
-	return true;
-}
-
-/*
- * Returns the first read that is due by "until", for the caller to claim, or NULL.
- * The caller has the lock.
- */
-PgAioHandle *
-gate_first_due(IoTime until)
-{
-	IoTime		due;
-
-	if (!gate_next_due(&due) || due > until)
 		return NULL;
 
 	return gate_handle(pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)));

@@ -1,9 +1,8 @@
 /*
  * Start-up of the gate: its settings, and which filters it carries out.
  *
- * The gate relies on the layout of the AIO subsystem's structures.  When
- * something is not as expected it is disabled and says why; the rest of the
- * extension does not need it.
+ * If the AIO subsystem's structures are not as expected, the gate is disabled and
+ * says why; the rest of the extension does not need it.
  */
 #include "gate/gate.h"
 

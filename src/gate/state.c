@@ -34,10 +34,7 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 {
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
 
-	/*
-	 * one lock for filters and reads: what a filter does is looked up under
-	 * it
-	 */
+	/* of filters, too: what a filter does is looked up under it */
 	gate->lock = filters_lock();
 	gate->worker = INVALID_PROC_NUMBER;
 	/* the server's processes are forked, and have the function there as well */

@@ -23,10 +23,7 @@ typedef struct HandleCopy
 	int			nwaiters;
 } HandleCopy;
 
-/*
- * Finds the processes that wait for an I/O: they are in line for its condition
- * variable.  Returns how many there are, at most "max".
- */
+/* Gets those who wait for an I/O: they are in line for its condition variable. */
 static int
 io_waiters(PgAioHandle *ioh, int *pids, int max)
 {
@@ -66,7 +63,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 			break;
 		}
 		copy->io_id = i;
-		copy->pid = GetPGProcByNumber(ioh->owner_procno)->pid;
+		copy->pid = io_owner_pid(ioh);
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
 		copy->held = copy->io.phase == GATE_HELD && !copy->io.released && copy->io.generation == copy->handle.generation;
@@ -119,10 +116,7 @@ put_handle(Row *row, HandleCopy *copy)
 	row_put(row);
 }
 
-/*
- * Returns the handles in use and who waits for them, in the order of the handles.  The
- * view "io_held" shows those whose reads are held.
- */
+/* Returns the handles in use and who waits for them; "io_held" shows those held. */
 Datum
 io_handles_get(PG_FUNCTION_ARGS)
 {

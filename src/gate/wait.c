@@ -77,10 +77,7 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 	if (!io->effect.injected)
 		wait->wait_event = gate->wait_event_held;
 
-	/*
-	 * the worker shows it if another process than the owner may perform the
-	 * read
-	 */
+	/* the worker shows it where others may perform the read */
 	else if (is_owner && (gate_is_local(ioh) || io_method == IOMETHOD_SYNC))
 		wait->wait_event = gate->wait_event_completion;
 
@@ -135,10 +132,7 @@ look_at_queued(Wait *wait, const GateIo *io, IoTime now)
 	return WAIT_SLEEP;
 }
 
-/*
- * Decides what a process that waits for an intercepted read does next, and claims the
- * read if this process is to perform it.
- */
+/* Decides what a process does next, and claims the read if it is to perform it. */
 static WaitAction
 look(Wait *wait, IoTime now)
 {
@@ -178,8 +172,7 @@ look(Wait *wait, IoTime now)
 }
 
 /*
- * Sleeps until then at the latest, or until the latch is set.  The last part of
- * a millisecond is too short for a latch.
+ * Sleeps until then or the latch is set; latches do not count parts of a millisecond.
  */
 static void
 sleep_until(const Wait *wait, IoTime now)
@@ -198,10 +191,7 @@ sleep_until(const Wait *wait, IoTime now)
 	ResetLatch(MyLatch);
 }
 
-/*
- * Waits for a completion that is only microseconds away, too few to fall asleep
- * and be woken again.
- */
+/* Waits for a completion that is too near to fall asleep. */
 static void
 spin_while_submitted(const Wait *wait)
 {
@@ -250,8 +240,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		was_held |= action == WAIT_HELD;
 
 		/*
-		 * The worker sees that the server stops, too, if there is one.  Some
-		 * processes get no signal of that, and in a smart shutdown none does.
+		 * The worker, if there is one, sees that the server stops, too.  Some
+		 * processes get no signal, in a smart shutdown none.
 		 */
 		if (!gate->closing && io_now() - now >= LOOK_EVERY / 2 && server_is_stopping())
 			gate_close();

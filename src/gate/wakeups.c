@@ -20,8 +20,8 @@ PG_FUNCTION_INFO_V1(io_held_wakeups_get);
 #define LOOK_EVERY_MS 1000
 
 /*
- * Returns whether an interrupt is pending that cannot be processed during this
- * wait: a cancel, a termination, a recovery conflict, a barrier.
+ * Is a cancel, a termination, a recovery conflict … pending that must wait until we
+ * are done?
  */
 bool
 gate_interrupt_is_blocked(void)
@@ -30,9 +30,8 @@ gate_interrupt_is_blocked(void)
 }
 
 /*
- * Returns whether others may wait for this process, and no cancel helps them: it cannot
- * be interrupted, for example since it has a page locked, or it is an auxiliary process,
- * for example the startup process.
+ * Returns whether others may wait for this process, and no cancel helps them: it
+ * cannot be interrupted, for example with a page locked, or is an auxiliary process.
  */
 bool
 gate_makes_others_wait(void)
@@ -190,10 +189,7 @@ io_wake(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(found);
 }
 
-/*
- * The held wakeups, and which reads the processes have waited for; for the
- * view "io_held_wakeups".
- */
+/* The held wakeups, for the view "io_held_wakeups". */
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {

@@ -1,9 +1,8 @@
 /*
  * The gate's background worker.
  *
- * It completes the reads of simulated devices when they are due, performs those that
- * have been held for too long, ends I/O on buffers that has been started for too long,
- * and ends all holds when the server shuts down.
+ * It completes reads that are due or have been held for too long, ends I/O on buffers
+ * that has been started for too long, and all holds when the server shuts down.
  */
 #include "gate/gate.h"
 
@@ -30,10 +29,7 @@ static IoTime lead = 60000;
 
 extern PGDLLEXPORT void test_aio_gate_main(Datum arg);
 
-/*
- * Registers the worker.  Its library is named as the file that was preloaded:
- * by its plain name the server might find another copy.
- */
+/* Registers the worker, by the file that was preloaded: there may be another copy. */
 void
 gate_register_worker(void)
 {
@@ -54,10 +50,10 @@ gate_register_worker(void)
 static IoTime
 next_event(void)
 {
-	IoTime		next = IO_TIME_NEVER;
+	PgAioHandle *first = gate_first_due();
+	IoTime		next = first != NULL ? gate_io(first)->due : IO_TIME_NEVER;
 	dlist_iter	iter;
 
-	(void) gate_next_due(&next);
 	dclist_foreach(iter, &gate->held)
 	{
 		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
@@ -79,10 +75,7 @@ next_event(void)
 static bool
 complete_due(IoTime *next)
 {
-	/*
-	 * the lateness of the read before: counted now, to take the lock only
-	 * once
-	 */
+	/* of the read before: counted now, to take the lock only once */
 	static IoTime late = 0;
 	static GateIo last;
 	PgAioHandle *ioh;
@@ -97,7 +90,9 @@ complete_due(IoTime *next)
 	}
 	last.effect.device_filter = 0;
 
-	ioh = gate_first_due(io_now() + lead);
+	ioh = gate_first_due();
+	if (ioh != NULL && gate_io(ioh)->due > io_now() + lead)
+		ioh = NULL;
 	if (ioh != NULL)
 	{
 		gate_count_served(ioh, true);
@@ -129,10 +124,7 @@ worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	LWLockRelease(gate->lock);
 }
 
-/*
- * A timer that counts nanoseconds.  Other systems than Linux have none, and no
- * gate either: see io_method_unavailable().
- */
+/* A timer that counts nanoseconds.  Where there is none, there is no gate either. */
 static int
 make_timer(void)
 {
@@ -199,8 +191,8 @@ wait_event_to_show(IoTime next)
 }
 
 /*
- * Sleeps until then, or until woken.  The timeouts of latches count
- * milliseconds, so there is a timer of our own.
+ * Sleeps until then, or until woken.  Latches count milliseconds, so there is a
+ * timer.
  */
 static void
 sleep_until(WaitEventSet *set, int timer, IoTime next)
@@ -217,9 +209,8 @@ sleep_until(WaitEventSet *set, int timer, IoTime next)
 }
 
 /*
- * Closes the gate if the server shuts down.  The worker is not told so until all
- * sessions have ended, in a smart shutdown; so it looks now and then as long as a
- * session may wait for it.
+ * Closes the gate if the server stops: a smart shutdown tells only when sessions have
+ * ended.
  */
 static void
 look_at_shutdown(IoTime now)

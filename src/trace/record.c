@@ -95,9 +95,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 }
 
 /*
- * IoListener.submitting: records that this process submits what it has
- * staged.  The end of the submission would be too late, since the reads may
- * have completed by then.
+ * IoListener.submitting: records that this process submits what it has staged.  At
+ * the end of the submission the reads may have completed.
  */
 void
 trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
@@ -141,10 +140,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	nstaged = 0;
 }
 
-/*
- * IoListener.wait_begins: records that this process waits for a read.
- * Returns whether the read is traced.
- */
+/* IoListener.wait_begins: records a wait.  Returns whether the read is traced. */
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 {
@@ -172,10 +168,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 	return true;
 }
 
-/*
- * IoListener.wait_ends: records the end of a wait.  A wait that an error ends has no
- * length.
- */
+/* IoListener.wait_ends: records its length, unless an error has ended it. */
 void
 trace_wait_ends(const IoWait *wait)
 {
@@ -205,10 +198,7 @@ executor_of(PgAioHandle *ioh)
 	return MyProcPid;
 }
 
-/*
- * IoListener.completion_begins: the callback of md.c is the first that learns of a
- * completion.
- */
+/* IoListener.completion_begins: md.c is the first that learns of a completion. */
 void
 trace_completion_begins(PgAioHandle *ioh, PgAioResult result)
 {

@@ -48,11 +48,7 @@ slot(uint64 seq)
 	return &trace->records[seq % trace->nrecords];
 }
 
-/*
- * Begins a record about a read that this process has just staged: "head" is
- * what it is to begin with.  A process that completes or
- * waits for the read finds the record by the handle.
- */
+/* Begins a record, as "head" says, about a read that this process has just staged. */
 void
 trace_begin(PgAioHandle *ioh, TraceRecord *head)
 {
@@ -70,10 +66,7 @@ trace_begin(PgAioHandle *ioh, TraceRecord *head)
 	pg_atomic_write_u64(&trace->seqs[ioh - pgaio_ctl->io_handles], seq);
 }
 
-/*
- * Locks the record about this use of a handle, or returns NULL if there is
- * none, or it has been overwritten.
- */
+/* Locks the record about this use of a handle; NULL if there is none (any more). */
 TraceRecord *
 trace_lock_io(PgAioHandle *ioh, uint64 generation)
 {
@@ -81,10 +74,7 @@ trace_lock_io(PgAioHandle *ioh, uint64 generation)
 	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
 	TraceRecord *record = slot(seq);
 
-	/*
-	 * without the record's lock, which is enough for handles that are not
-	 * traced
-	 */
+	/* without its lock: enough for handles that are not traced */
 	if (seq == 0 || record->generation != generation || record->io != io)
 		return NULL;
 

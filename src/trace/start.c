@@ -73,8 +73,8 @@ trace_init(void)
 }
 
 /*
- * Records matching reads of all processes from now on, in place of what an
- * earlier call has asked for.  NULL matches all.
+ * Records matching reads from now on, in place of what was asked for.  NULL matches
+ * all.
  */
 Datum
 io_trace_start(PG_FUNCTION_ARGS)

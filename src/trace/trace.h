@@ -82,10 +82,7 @@ typedef struct TraceRing
 	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
 	pg_atomic_uint64 lost_waits;
 
-	/*
-	 * read without lock: number of the filter in force, 0 if nothing is
-	 * traced
-	 */
+	/* read without lock: number of the filter in force, or 0 */
 	uint32		filter;
 
 	LWLock	   *lock;			/* for all below */

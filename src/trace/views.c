@@ -61,8 +61,8 @@ temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
 }
 
 /*
- * Returns the relation that has this file, or InvalidOid if there is none, or
- * none any more, or it belongs to another database.
+ * Returns the relation of a file of this database, or InvalidOid if there is none
+ * (any more).
  */
 static Oid
 trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
