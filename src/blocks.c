@@ -95,7 +95,7 @@ modify_rel_block(PG_FUNCTION_ARGS)
 	if (corrupt_checksum)
 		((PageHeader) page)->pd_checksum = pg_checksum_page(block.data, blockno) ^ 1;
 	else
-		page_set_checksum(page, blockno);
+		PageSetChecksum(page, blockno);
 
 	smgrwrite(RelationGetSmgr(rel), MAIN_FORKNUM, blockno, block.data, false);
 

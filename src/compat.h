@@ -22,33 +22,19 @@
 #error "test_aio needs PostgreSQL 18 or later"
 #endif
 
-/* BufferDesc.state grew from 32 to 64 bits in 19. */
+/*
+ * BufferDesc.state grew from 32 to 64 bits in 19.  The state of a local buffer, which no
+ * other process sees, is written without its lock.
+ */
 #if PG_VERSION_NUM >= 190000
 typedef uint64 BufferState;
+#define buffer_state_read(desc) pg_atomic_read_u64(&(desc)->state)
+#define buffer_state_write_local(desc, value) pg_atomic_unlocked_write_u64(&(desc)->state, value)
 #else
 typedef uint32 BufferState;
+#define buffer_state_read(desc) pg_atomic_read_u32(&(desc)->state)
+#define buffer_state_write_local(desc, value) pg_atomic_unlocked_write_u32(&(desc)->state, value)
 #endif
-
-static inline BufferState
-buffer_state_read(BufferDesc *desc)
-{
-#if PG_VERSION_NUM >= 190000
-	return pg_atomic_read_u64(&desc->state);
-#else
-	return pg_atomic_read_u32(&desc->state);
-#endif
-}
-
-/* Sets the state of a local buffer, which no other process sees. */
-static inline void
-buffer_state_write_local(BufferDesc *desc, BufferState state)
-{
-#if PG_VERSION_NUM >= 190000
-	pg_atomic_unlocked_write_u64(&desc->state, state);
-#else
-	pg_atomic_unlocked_write_u32(&desc->state, state);
-#endif
-}
 
 /*
  * Unlocks the header of a shared buffer and changes flags and reference count
@@ -86,68 +72,31 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
-/* Returns whether this operation has joined another session's I/O.  18 cannot. */
-static inline bool
-read_buffers_joined(const ReadBuffersOperation *operation)
-{
-#if PG_VERSION_NUM >= 190000
-	return operation->foreign_io;
-#else
-	(void) operation;
-	return false;
+#if PG_VERSION_NUM < 190000
+#define PageSetChecksum(page, blkno) PageSetChecksumInplace(page, blkno)
 #endif
-}
 
-static inline void
-page_set_checksum(Page page, BlockNumber blkno)
-{
+/* From 19 on, reads can join another session's I/O; streams can pause, and count waits. */
 #if PG_VERSION_NUM >= 190000
-	PageSetChecksum(page, blkno);
-#else
-	PageSetChecksumInplace(page, blkno);
-#endif
-}
-
-/* Read streams of 19 can pause, and count waits. */
-#if PG_VERSION_NUM >= 190000
+#define read_buffers_joined(operation) ((operation)->foreign_io)
 #define STREAM_CAN_PAUSE true
 #define STREAM_COUNTS_WAITS true
 typedef IOStats StreamStats;
+#define stream_pause(stream) read_stream_pause(stream)
+#define stream_resume(stream) read_stream_resume(stream)
+#define stream_count(stream, stats) read_stream_enable_stats(stream, stats)
 #else
+#define read_buffers_joined(operation) ((void) (operation), false)
 #define STREAM_CAN_PAUSE false
 #define STREAM_COUNTS_WAITS false
 typedef struct StreamStats
 {
 	int64		wait_count;
 } StreamStats;
+#define stream_pause(stream) ((void) (stream), InvalidBlockNumber)
+#define stream_resume(stream) ((void) (stream))
+#define stream_count(stream, stats) ((void) (stream), (void) (stats))
 #endif
-
-static inline BlockNumber
-stream_pause(ReadStream *stream pg_attribute_unused())
-{
-#if PG_VERSION_NUM >= 190000
-	return read_stream_pause(stream);
-#else
-	return InvalidBlockNumber;
-#endif
-}
-
-static inline void
-stream_resume(ReadStream *stream pg_attribute_unused())
-{
-#if PG_VERSION_NUM >= 190000
-	read_stream_resume(stream);
-#endif
-}
-
-static inline void
-stream_count(ReadStream *stream pg_attribute_unused(),
-			 StreamStats *stats pg_attribute_unused())
-{
-#if PG_VERSION_NUM >= 190000
-	read_stream_enable_stats(stream, stats);
-#endif
-}
 
 /*
  * Our table of I/O method functions relies on internal interfaces, which every

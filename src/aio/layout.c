@@ -39,12 +39,9 @@ uint32
 io_expected_handles(void)
 {
 	uint32		nprocs = MaxBackends + NUM_AUXILIARY_PROCS;
-	uint32		concurrency = io_max_concurrency;
+	uint32		chosen = Min(Max(NBuffers / nprocs, 1), 64);
 
-	if (io_max_concurrency <= 0)
-		concurrency = Min(Max(NBuffers / nprocs, 1), 64);
-
-	expected_handles = nprocs * concurrency;
+	expected_handles = nprocs * (io_max_concurrency > 0 ? (uint32) io_max_concurrency : chosen);
 	return expected_handles;
 }
 

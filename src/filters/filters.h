@@ -43,8 +43,7 @@ typedef struct Filter
 {
 	FilterKind	kind;
 	int			id;
-	int			holder;			/* pid of the session that it ends with; 0:
-								 * none */
+	int			holder;			/* pid that it ends with, or 0 */
 	int			maker;			/* pid of the session that has made it … */
 	TimestampTz maker_start;	/* … and when that session started */
 	IoMatch		match;
@@ -55,8 +54,7 @@ typedef struct Filter
 
 	/* of those that make a read wait: FILTER_HOLD, _COMPLETION_WAIT, _DEVICE */
 	IoTime		longest;		/* no read waits longer */
-	IoTime		patience;		/* so long a process waits that cannot be
-								 * interrupted */
+	IoTime		patience;		/* nor so long if it cannot be interrupted */
 	IoTime		made;
 
 	int			queue;			/* FILTER_DEVICE: index of its queue */

@@ -47,18 +47,15 @@ typedef struct GateIo
 {
 	uint64		generation;
 	GatePhase	phase;
-	FilterEffect effect;		/* a filter that has ended by the submission
-								 * is 0 */
+	FilterEffect effect;		/* 0: has ended by the submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
-	bool		released;		/* the hold has ended: whoever looks next
-								 * performs it */
+	bool		released;		/* who looks next performs it */
 	bool		hold_expired;	/* it was held for longer than it might be */
 	dlist_node	held_node;		/* GATE_HELD */
 	IoTime		submitted;		/* GATE_QUEUED */
 	IoTime		due;			/* GATE_QUEUED; 0: at once */
-	pairingheap_node due_node;	/* GATE_QUEUED, unless it reads into local
-								 * memory */
+	pairingheap_node due_node;	/* GATE_QUEUED, unless local */
 	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */
 	TimestampTz since;			/* GATE_HELD */
 } GateIo;
