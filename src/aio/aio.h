@@ -39,8 +39,7 @@ extern IoMatch io_match_all(void);
 extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
 extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
-extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno,
-							   IoMatch *match);
+extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 
 /*
@@ -131,9 +130,6 @@ extern const char *io_see_completions(void);
 
 /* perform.c */
 
-/* the largest number that Linux uses for an errno */
-#define MAX_ERRNO 4095
-
 /* this process completes reads in the place of an I/O worker */
 extern bool io_acts_as_worker;
 
@@ -155,6 +151,6 @@ extern void io_log_hold_expired(const PgAioTargetData *target, int owner);
 extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);
-extern void check_io_result(int32 result);
+extern bool io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result);
 
 #endif							/* TEST_AIO_AIO_H */

@@ -11,6 +11,9 @@
 #include "storage/fd.h"
 #include "utils/wait_event.h"
 
+/* the largest number that Linux uses for an errno */
+#define MAX_ERRNO 4095
+
 bool		io_acts_as_worker = false;
 
 /* Zeroes what lies beyond the first "length" bytes of a read. */
@@ -28,13 +31,19 @@ io_zero_rest(PgAioHandle *ioh, size_t length)
 	}
 }
 
-void
-check_io_result(int32 result)
+/* Reads a result for reads.  Returns false if it is null. */
+bool
+io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result)
 {
-	if (result < -MAX_ERRNO)
+	if (PG_ARGISNULL(arg))
+		return false;
+	*result = PG_GETARG_INT32(arg);
+	if (*result < -MAX_ERRNO)
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("result must be a number of bytes or a negative errno"),
 				errdetail("The smallest errno is %d.", -MAX_ERRNO));
+
+	return true;
 }
 
 /*

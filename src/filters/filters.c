@@ -80,9 +80,7 @@ io_fail(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_FAIL);
 
 	check_not_null("result", PG_ARGISNULL(1));
-	filter.has_result = true;
-	filter.result = PG_GETARG_INT32(1);
-	check_io_result(filter.result);
+	filter.has_result = io_result_arg(fcinfo, 1, &filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
 				errmsg("matching reads end after %d bytes", filter.result),

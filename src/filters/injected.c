@@ -14,16 +14,6 @@ PG_FUNCTION_INFO_V1(inj_io_short_read_detach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
-static Filter
-make_filter(FunctionCallInfo fcinfo, FilterKind kind)
-{
-	Filter		filter = filter_of_kind(fcinfo, kind);
-
-	filter.holder = 0;
-
-	return filter;
-}
-
 static Datum
 end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 {
@@ -40,7 +30,7 @@ end_filter(FunctionCallInfo fcinfo, FilterKind kind)
 Datum
 inj_io_completion_wait(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(fcinfo, FILTER_COMPLETION_WAIT);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_COMPLETION_WAIT);
 
 	io_match_pid_arg(fcinfo, 0, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
@@ -63,16 +53,11 @@ inj_io_completion_continue(PG_FUNCTION_ARGS)
 Datum
 inj_io_short_read_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(fcinfo, FILTER_SHORT_READ);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_SHORT_READ);
 
 	io_match_pid_arg(fcinfo, 1, &filter.match);
 	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
-	if (!PG_ARGISNULL(0))
-	{
-		filter.has_result = true;
-		filter.result = PG_GETARG_INT32(0);
-		check_io_result(filter.result);
-	}
+	filter.has_result = io_result_arg(fcinfo, 0, &filter.result);
 	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();
@@ -88,7 +73,7 @@ inj_io_short_read_detach(PG_FUNCTION_ARGS)
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
 {
-	Filter		filter = make_filter(fcinfo, FILTER_REOPEN);
+	Filter		filter = filter_of_kind(fcinfo, FILTER_REOPEN);
 
 	if (io_method != IOMETHOD_WORKER)
 		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

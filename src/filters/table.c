@@ -416,8 +416,8 @@ filters_end_with_session(void)
 }
 
 /*
- * Returns a filter of this kind that matches all, of this session, with the settings of
- * now.  Raises an error unless the caller may make it and it can be carried out.
+ * Returns a filter of this kind that matches all, with the settings of now, and ends with
+ * this session unless an inj_ function makes it.  Raises an error unless the caller may make it and it can be carried out.
  */
 Filter
 filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
@@ -427,7 +427,7 @@ filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 	return (Filter)
 	{
 		.kind = kind,
-			.holder = MyProcPid,
+			.holder = kind < FILTER_COMPLETION_WAIT ? MyProcPid : 0,
 			.maker = MyProcPid,
 			.maker_start = MyStartTimestamp,
 			.match = io_match_all(),

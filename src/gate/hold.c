@@ -183,14 +183,11 @@ gate_close(void)
 	gate_wake_worker();
 }
 
-/* Gives a held read the result that an argument has chosen, if it is not null. */
 static void
-choose_result(FunctionCallInfo fcinfo, int arg, GateIo *io)
+choose_result(GateIo *io, int32 result)
 {
-	if (PG_ARGISNULL(arg))
-		return;
 	io->has_result = true;
-	io->result = PG_GETARG_INT32(arg);
+	io->result = result;
 }
 
 /*
@@ -202,6 +199,8 @@ io_release(PG_FUNCTION_ARGS)
 {
 	int			pid = PG_GETARG_INT32(0);
 	int			io_id = PG_GETARG_INT32(1);
+	bool		has_result;
+	int32		result = 0;
 	bool		is_held;
 	bool		is_ours;
 	PgAioHandle *ioh;
@@ -210,8 +209,7 @@ io_release(PG_FUNCTION_ARGS)
 	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
 	check_range("io_id", io_id, 0, gate->nios - 1);
-	if (!PG_ARGISNULL(2))
-		check_io_result(PG_GETARG_INT32(2));
+	has_result = io_result_arg(fcinfo, 2, &result);
 
 	ioh = &pgaio_ctl->io_handles[io_id];
 	io = &gate->ios[io_id];
@@ -220,8 +218,8 @@ io_release(PG_FUNCTION_ARGS)
 	is_held = io->phase == GATE_HELD && !io->released &&
 		io_owner_pid(ioh) == pid;
 	is_ours = is_held && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
-	if (is_held)
-		choose_result(fcinfo, 2, io);
+	if (is_held && has_result)
+		choose_result(io, result);
 	if (is_ours)
 		gate_claim(ioh, io);
 	else if (is_held)
@@ -239,12 +237,13 @@ io_release(PG_FUNCTION_ARGS)
 Datum
 io_release_all(PG_FUNCTION_ARGS)
 {
+	bool		has_result;
+	int32		result = 0;
 	int			released = 0;
 	dlist_iter	iter;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-	if (!PG_ARGISNULL(0))
-		check_io_result(PG_GETARG_INT32(0));
+	has_result = io_result_arg(fcinfo, 0, &result);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	dclist_foreach(iter, &gate->held)
@@ -253,7 +252,8 @@ io_release_all(PG_FUNCTION_ARGS)
 
 		if (io->released)
 			continue;
-		choose_result(fcinfo, 0, io);
+		if (has_result)
+			choose_result(io, result);
 		release(io);
 		released++;
 	}
