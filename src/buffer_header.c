@@ -39,7 +39,6 @@ refer_to_buffer(BufferDesc *desc, const BufferTag *tag)
 	bool		is_there = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag);
 
 	buffer_header_unlock(desc, state, 0, 0, is_there ? 1 : 0);
-
 	return is_there;
 }
 

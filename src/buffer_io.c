@@ -70,7 +70,6 @@ lock_table(Buffer buffer)
 
 	if (table->lock != NULL)
 		LWLockAcquire(table->lock, LW_EXCLUSIVE);
-
 	return table;
 }
 
@@ -116,7 +115,6 @@ find_entry(StartedTable *table, Buffer buffer, int pid)
 	for (int i = 0; i < MAX_STARTED; i++)
 		if (table->ios[i].buffer == buffer && (buffer == InvalidBuffer || table->ios[i].pid == pid))
 			return &table->ios[i];
-
 	return NULL;
 }
 
@@ -127,7 +125,6 @@ buffer_io_is_ours(Buffer buffer)
 	bool		is_ours = find_entry(table, buffer, MyProcPid) != NULL;
 
 	unlock_table(table);
-
 	return is_ours;
 }
 

@@ -36,7 +36,6 @@ handle_get(PG_FUNCTION_ARGS)
 {
 	last_handle = acquire_handle(fcinfo);
 	last_generation = last_handle->generation;
-
 	PG_RETURN_VOID();
 }
 
@@ -75,7 +74,6 @@ handle_get_twice(PG_FUNCTION_ARGS)
 {
 	(void) acquire_handle(fcinfo);
 	(void) acquire_handle(fcinfo);
-
 	PG_RETURN_VOID();
 }
 
@@ -83,7 +81,6 @@ Datum
 handle_get_release(PG_FUNCTION_ARGS)
 {
 	pgaio_io_release(acquire_handle(fcinfo));
-
 	PG_RETURN_VOID();
 }
 
@@ -96,7 +93,6 @@ batch_start(PG_FUNCTION_ARGS)
 {
 	require_superuser(fcinfo);
 	pgaio_enter_batchmode();
-
 	PG_RETURN_VOID();
 }
 
@@ -127,7 +123,6 @@ leave_batch(void)
 
 	if (was_open)
 		pgaio_exit_batchmode();
-
 	return was_open;
 }
 

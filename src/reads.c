@@ -227,14 +227,10 @@ advisory_lock_is_free(int64 key)
 	if (!DatumGetBool(DirectFunctionCall1(pg_try_advisory_lock_shared_int8, Int64GetDatum(key))))
 		return false;
 	(void) DirectFunctionCall1(pg_advisory_unlock_shared_int8, Int64GetDatum(key));
-
 	return true;
 }
 
-/*
- * Waits until an advisory lock is free, at most for the hold timeout: others may wait
- * for what this session has staged.
- */
+/* Waits for an advisory lock, at most for the hold timeout: others may wait for us. */
 static void
 await_advisory_lock(int64 key)
 {
@@ -263,10 +259,7 @@ typedef struct RangeRead
 	int			nreads;			/* how many need I/O */
 } RangeRead;
 
-/*
- * Opens the range of blocks that arguments name.  All blocks are pinned at once, so at
- * most half of the buffer pool can be asked for.
- */
+/* Opens a range of blocks, at most half of the pool, since all are pinned at once. */
 static RangeRead
 open_range(FunctionCallInfo fcinfo)
 {

@@ -1,8 +1,8 @@
 /*
- * Start-up of the subsystems of the library, and why one is not there.
+ * Start-up of the subsystems of the library.
  *
- * A subsystem that cannot work in this server is disabled and says why.  The rest of
- * the library does without it.
+ * One that cannot work in this server is disabled and says why; the rest does without
+ * it.
  */
 #include "subsystem.h"
 

@@ -1,9 +1,8 @@
 /*
  * _PG_init(): starts the subsystems of the library.
  *
- * Most functions need nothing prepared and work when the library is loaded by
- * their first call.  Functions that interfere with the reads of other processes
- * need shared memory and code inside every process, hence preloading.
+ * Most functions work when their first call loads the library.  Interfering with the
+ * reads of other processes takes shared memory and code in each, hence preloading.
  */
 #include "test_aio.h"
 

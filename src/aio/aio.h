@@ -9,9 +9,10 @@
 
 #include "tcop/tcopprot.h"
 
-/* match.c: which reads a filter, a device or a trace concerns */
-
-/* Begin with io_match_all(): for fork and temp_owner, zero does not match all. */
+/*
+ * match.c: which reads a filter or a trace concerns.  Begin with io_match_all(): for fork
+ * and temp_owner, zero does not match all.
+ */
 typedef struct IoMatch
 {
 	bool		has_rel;
@@ -143,7 +144,6 @@ io_silence_client(void)
 	CommandDest dest = whereToSendOutput;
 
 	whereToSendOutput = DestNone;
-
 	return dest;
 }
 

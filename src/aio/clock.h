@@ -19,7 +19,6 @@ io_now(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 

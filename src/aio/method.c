@@ -46,31 +46,26 @@ submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	if (io_listener != NULL)
 		io_listener->submitting(num_staged_ios, staged_ios);
-
 	return (io_interceptor != NULL ? io_interceptor->submit : io_server_ops->submit) (num_staged_ios, staged_ios);
-}
-
-/* Waits for a read that an I/O method without wait_one completes without our help. */
-static void
-wait_for_method(PgAioHandle *ioh, uint64 generation)
-{
-	PgAioHandleState state;
-
-	ConditionVariablePrepareToSleep(&ioh->cv);
-	while (!pgaio_io_was_recycled(ioh, generation, &state) && state == PGAIO_HS_SUBMITTED)
-		ConditionVariableSleep(&ioh->cv, WAIT_EVENT_AIO_IO_COMPLETION);
-	ConditionVariableCancelSleep();
 }
 
 static void
 wait_for_read(PgAioHandle *ioh, uint64 generation)
 {
+	PgAioHandleState state;
+
 	if (io_is_intercepted(ioh, generation))
 		io_interceptor->wait(ioh, generation);
 	else if (io_server_ops->wait_one != NULL)
 		io_server_ops->wait_one(ioh, generation);
 	else
-		wait_for_method(ioh, generation);
+	{
+		/* the I/O method completes it without our help */
+		ConditionVariablePrepareToSleep(&ioh->cv);
+		while (!pgaio_io_was_recycled(ioh, generation, &state) && state == PGAIO_HS_SUBMITTED)
+			ConditionVariableSleep(&ioh->cv, WAIT_EVENT_AIO_IO_COMPLETION);
+		ConditionVariableCancelSleep();
+	}
 }
 
 /* IoMethodOps.wait_one */

@@ -66,7 +66,6 @@ io_hold(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_HOLD);
 
 	filter_match_args(fcinfo, 0, 1, &filter);
-
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
@@ -101,7 +100,6 @@ filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 
 	require_filter_kind(fcinfo, kind);
 	id = count_arg(fcinfo, 0, "filter", 1, 0);
-
 	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1)));
 }
 

@@ -259,8 +259,8 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 }
 
 /*
- * Counts a read that filters of a kind (FILTER_NONE: of all kinds) match and that goes
- * on all the same.  Called in critical sections, too.
+ * Counts a read that filters of a kind (FILTER_NONE: all) match and that goes on.
+ * Called in critical sections, too.
  */
 void
 filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
@@ -390,7 +390,6 @@ filters_end(FilterKind kind, int id, bool made_here)
 	int			ended = end_filters(kind, id, made_here ? is_made_here : NULL);
 
 	announce_change(0);
-
 	return ended;
 }
 
@@ -401,10 +400,7 @@ session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 	announce_change(MyProcPid);
 }
 
-/*
- * Has the exit of this session end what it holds.  The callback is one of those that
- * nobody cancels, so that this works anywhere.
- */
+/* Has the exit of this session end what it holds, by a callback that nobody cancels. */
 void
 filters_end_with_session(void)
 {
@@ -451,8 +447,8 @@ is_replaced_by(const Filter *filter, const Filter *new_filter)
 }
 
 /*
- * Finds a place for a filter and, if it is a device, a queue.  Returns -1 if there is
- * none.  The caller has the lock.
+ * Finds a place, and a device's queue.  Returns -1 if there is none.  The caller has
+ * the lock.
  */
 static int
 find_place(Filter *filter)

@@ -60,10 +60,7 @@ typedef struct GateIo
 	TimestampTz since;			/* GATE_HELD */
 } GateIo;
 
-/*
- * The queue of a simulated device.  It belongs to the filter with this number; another
- * device that gets the same queue begins anew.
- */
+/* The queue of the device with this number; another device with it begins anew. */
 typedef struct GateQueue
 {
 	int			filter;

@@ -43,9 +43,9 @@ gate_claim(PgAioHandle *ioh, GateIo *io)
 }
 
 /*
- * Performs and completes a read that this process has claimed, not before some moment.
- * What there is to say of the read goes to the server's log, afterwards: a client that
- * does not read its messages would block the process.
+ * Performs and completes a read that this process has claimed, not before some
+ * moment.  What there is to say goes to the log, afterwards: a client may not read
+ * its messages.
  */
 void
 gate_complete(PgAioHandle *ioh, IoTime not_before)

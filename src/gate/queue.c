@@ -123,7 +123,6 @@ gate_first_due(void)
 {
 	if (pairingheap_is_empty(&gate->due))
 		return NULL;
-
 	return gate_handle(pairingheap_container(GateIo, due_node, pairingheap_first(&gate->due)));
 }
 

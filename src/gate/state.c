@@ -25,7 +25,6 @@ gate_shmem_size(uint32 nhandles)
 	Size		size = MAXALIGN(sizeof(GateState));
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
-
 	return add_size(size, MAXALIGN(mul_size(GATE_MAX_PROCESSES, sizeof(HeldWakeup))));
 }
 

@@ -40,9 +40,9 @@ io_waiters(PgAioHandle *ioh, int *pids, int max)
 }
 
 /*
- * Copies the handles in use, as they are at one moment: a read that is submitted before
- * a process is seen to wait is among them.  Returns their number, or -1 if there are more
- * than "max".
+ * Copies the handles in use as they are at one moment, so that a read that was
+ * submitted before a process is seen to wait is among them.  Returns their number, or
+ * -1: more than "max".
  */
 static int
 copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)

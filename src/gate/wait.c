@@ -203,10 +203,10 @@ spin_while_submitted(const Wait *wait)
 }
 
 /*
- * IoInterceptor.wait: waits until an intercepted read is no longer in flight, and if it
- * was held, and while wakeups are held, for io_wake().  The completion of the read
- * broadcasts the handle's condition variable; each round gets back in line for that
- * before it looks.
+ * IoInterceptor.wait: waits until an intercepted read is no longer in flight, and
+ * then, if it was held and wakeups are held, for io_wake().  The completion
+ * broadcasts the handle's condition variable; each round gets back in line before it
+ * looks.
  */
 pg_noinline void
 gate_wait(PgAioHandle *ioh, uint64 generation)

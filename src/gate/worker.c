@@ -166,8 +166,8 @@ adjust_lead(IoTime late)
 }
 
 /*
- * Returns the wait event to show.  While inj_io_completion_wait() holds reads, the worker
- * shows "completion_wait" in the place of the process that would complete them.
+ * Returns the wait event to show: "completion_wait" in the place of the process that
+ * would complete what inj_io_completion_wait() holds.
  */
 static uint32
 wait_event_to_show(IoTime next)

@@ -1,10 +1,9 @@
 /*
- * Records what happens to reads: staging, submission and waits, as aio/method.c
- * announces them, and completions and synchronous reads, which no I/O method sees, as
- * the server's callbacks tell them.
+ * Records what happens to reads, as aio/ tells: staging, submission, waits,
+ * completions.
  *
- * Reads are submitted in a critical section, so nothing here allocates or
- * raises an error.
+ * Reads are submitted in a critical section, so nothing here allocates or raises an
+ * error.
  */
 #include "trace/trace.h"
 

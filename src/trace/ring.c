@@ -1,10 +1,9 @@
 /*
  * The ring of records in shared memory: finding, locking, reading them.
  *
- * Records are numbered, and each number has its place in the ring; a new
- * record overwrites the one that is a full round older.  A process that adds to a
- * record locks it, for as long as it takes to write a few words, and looks
- * whether it is still the record with that number.
+ * Each number of a record has its place; a new record overwrites the one a full round
+ * older.  A process that adds to a record locks it for a few words, and looks whether
+ * it is still the record with that number.
  */
 #include "trace/trace.h"
 

@@ -1,8 +1,6 @@
 /*
- * Start-up of the trace, and its start and stop by users.
- *
- * There is one trace for the whole server, and it does not end with the
- * session that has started it.
+ * Start-up of the trace, and its start and stop by users, for the whole server: it
+ * does not end with the session that has started it.
  */
 #include "trace/trace.h"
 

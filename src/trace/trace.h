@@ -1,10 +1,9 @@
 /*
  * The I/O trace: what happened to each read, and when.
  *
- * When a trace is asked for, every read that is staged gets a record in a ring in
- * shared memory.  The processes that submit, wait for and complete the read add
- * to it.  The trace listens to aio/method.c for that, and takes part in the
- * server's completion callbacks.
+ * While a trace is asked for, every read that is staged gets a record in a ring in
+ * shared memory.  The processes that submit, wait for and complete the read add to
+ * it.
  */
 #ifndef TEST_AIO_TRACE_H
 #define TEST_AIO_TRACE_H

@@ -76,8 +76,8 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 }
 
 /*
- * Returns what pg_stat_activity calls backend_type.  Of a background worker
- * that has ended nothing more is known than that it was one.
+ * Returns its backend_type; of a background worker that has ended, just that it was
+ * one.
  */
 static const char *
 trace_process_type(int pid, BackendType type)
@@ -169,9 +169,8 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 }
 
 /*
- * Returns the records, in the order in which the reads were staged, for the
- * view "io_trace".  Columns are those of pg_aios where there is one; times
- * are in milliseconds.
+ * Returns the records in the order of staging, for the view "io_trace".  Columns are
+ * those of pg_aios where there is one; times are in milliseconds.
  */
 Datum
 io_trace_get(PG_FUNCTION_ARGS)
