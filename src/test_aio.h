@@ -58,11 +58,9 @@ extern void require_evicted(Relation rel, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* buffer_io.c: buffer I/O that sessions have started by SQL */
+/* buffer_io.c: buffer I/O that sessions have started by SQL, and reads made by hand */
 extern bool buffer_io_is_ours(Buffer buffer);
 extern IoTime buffer_io_end(int pid, IoTime now);
-
-/* reads.c: reads that are built by hand */
 extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
 					   int nblocks, bool zero_on_error, PgAioWaitRef *iow);
 
