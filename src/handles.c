@@ -136,33 +136,3 @@ enter_batch_again(bool was_open)
 	if (was_open)
 		pgaio_enter_batchmode();
 }
-
-/*
- * Stages one read of consecutive blocks into pinned buffers with I/O started, which
- * then belong to the AIO subsystem.  What completes the read, perhaps in another
- * process, learns of this session's settings by the callback's flags.
- */
-void
-stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
-		   int nblocks, bool zero_on_error, PgAioWaitRef *iow)
-{
-	bool		is_temp = RelationUsesLocalBuffers(rel);
-	uint8		flags = (zero_on_error || zero_damaged_pages ? READ_BUFFERS_ZERO_ON_ERROR : 0) |
-		(ignore_checksum_failure ? READ_BUFFERS_IGNORE_CHECKSUM_FAILURES : 0);
-	uint32		numbers[MAX_IO_COMBINE_LIMIT];
-	void	   *pages[MAX_IO_COMBINE_LIMIT];
-
-	pgaio_io_get_wref(ioh, iow);
-	if (is_temp)
-		pgaio_io_set_flag(ioh, PGAIO_HF_REFERENCES_LOCAL);
-	pgaio_io_register_callbacks(ioh, is_temp ? PGAIO_HCB_LOCAL_BUFFER_READV :
-								PGAIO_HCB_SHARED_BUFFER_READV, flags);
-
-	for (int i = 0; i < nblocks; i++)
-	{
-		numbers[i] = (uint32) buffers[i];
-		pages[i] = BufferGetBlock(buffers[i]);
-	}
-	pgaio_io_set_handle_data_32(ioh, numbers, nblocks);
-	smgrstartreadv(ioh, RelationGetSmgr(rel), MAIN_FORKNUM, first, pages, nblocks);
-}

@@ -58,13 +58,13 @@ extern void require_evicted(Relation rel, BlockNumber blockno);
 extern Buffer pin_block_as_invalid(Relation rel, BlockNumber blockno);
 extern BufferDesc *lookup_buffer(Relation rel, const BufferTag *tag);
 
-/* buffer_io.c: buffer I/O that sessions have started by SQL */
+/* buffer_io.c: buffer I/O that sessions have started by SQL, and reads made by hand */
 extern bool buffer_io_is_ours(Buffer buffer);
 extern IoTime buffer_io_end(int pid, IoTime now);
-
-/* handles.c: a read for a handle, and batch mode around functions that wait for what they start */
 extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
 					   int nblocks, bool zero_on_error, PgAioWaitRef *iow);
+
+/* handles.c: batch mode around functions that wait for what they start */
 extern bool leave_batch(void);
 extern void enter_batch_again(bool was_open);
 
