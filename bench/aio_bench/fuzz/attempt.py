@@ -1,7 +1,9 @@
 """One run of a script: what fails, if anything does."""
 
+from ..servers import ServerError
 from .cluster import Cluster
 from .driver import Driver, Failure
+from .known import known
 from .script import Script
 
 
@@ -12,9 +14,10 @@ def attempt(cluster: Cluster, script: Script) -> tuple[str | None, Driver]:
     try:
         driver.begin()
         driver.run()
-    except (Failure, TimeoutError) as failure:
-        return str(failure), driver
-    except (psycopg.Error, RuntimeError) as error:
-        alarming = driver.alarming()
-        return f"{type(error).__name__}: {error}\n{alarming}", driver
+    except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
+        why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}"
+        if what := known(why):
+            driver.trail.append(f"known: {what}")
+            return None, driver
+        return why, driver
     return None, driver

@@ -38,6 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this script")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not make it smaller")
+    parser.add_argument("--trail", type=int, default=8, metavar="N", help="of a failure, show the last N steps (8)")
     parser.add_argument("--no-faults", action="store_true", help="no errors, holds, delays, cancels")
     parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
     return parser
@@ -73,7 +74,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
             failure, driver = attempt(cluster, script)
             count, statements = count + 1, statements + driver.statements
             if failure:
-                print(f"seed {script.seed}, {script.method}: FAILED after {time.monotonic() - start:.1f} s\n{failure}\n" + "\n".join(line[:300] for line in driver.trail[-8:]), flush=True)
+                print(f"seed {script.seed}, {script.method}: FAILED after {time.monotonic() - start:.1f} s\n{failure}\n" + "\n".join(line[:300] for line in driver.trail[-arguments.trail:]), flush=True)
                 return 1
             print(f"seed {script.seed}, {script.method}: {driver.statements} statements, {time.monotonic() - start:.1f} s", flush=True)
         print(f"fuzz: {count} runs, {statements} statements: nothing found")

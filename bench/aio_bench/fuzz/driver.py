@@ -19,6 +19,8 @@ from .script import OWNERS, Script, Step
 
 #: a statement that takes longer never ends: locks and held reads are given up after less than a second
 STUCK = 15.0
+#: the driver's own session
+OBSERVER = "RESET ALL; SET lock_timeout = '300ms'; SET client_min_messages = error; SET max_parallel_workers_per_gather = 0"
 #: so long a statement waits for a page that another session's cursor has pinned
 PATIENCE = 1.0
 #: errors that concurrency or a draw explains
@@ -91,7 +93,7 @@ class Driver:
         return {row[0] for row in self.ask("SELECT backend_type FROM pg_stat_activity WHERE backend_type NOT IN ('client backend', 'autovacuum worker', 'parallel worker', 'io worker', 'autovacuum launcher')")}
 
     def connect(self) -> None:
-        self.observer().execute("SET lock_timeout = '300ms'; SET client_min_messages = error")
+        self.observer().execute(OBSERVER)
         self.sessions = [Session(self.cluster, number) for number in range(OWNERS)]
         for session in self.sessions:
             self.make_temporary(session)
@@ -235,15 +237,13 @@ class Driver:
         pid = session.connection.pid
         with suppress(Exception):
             session.connection.close()
-        if self.killed:
-            self.cluster.wait_until_up()
         self.reconnect(session, pid, step)
 
     def alarming(self) -> str:
         return "\n".join(line for line in self.cluster.new_log_lines() if re.search("TRAP|PANIC|FATAL|terminated by signal", line))
 
     def reconnect(self, session: Session, pid: int, step: Step | None) -> None:
-        if not wait_for(lambda: not self.ask(f"SELECT FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'"), STUCK):
+        if pid and not wait_for(lambda: not self.ask(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'"), STUCK):
             self.fail(f"process {pid} does not end\n{self.who_waits()}")
         deadline = time.monotonic() + STUCK
         while True:
@@ -265,7 +265,7 @@ class Driver:
                 # within a transaction, which is lost
                 candidates = [owner]
         self.make_temporary(session)
-        prepared = bool(self.ask(f"SELECT FROM pg_prepared_xacts WHERE gid = 'p{session.number}'"))
+        prepared = bool(self.ask(f"SELECT 1 FROM pg_prepared_xacts WHERE gid = 'p{session.number}'"))
         found = {table: self.rows_of(table, session.number) for table in owner.now if not table.startswith("temp")}
         gone = self.unlogged() if self.crashed else set()
         for candidate in candidates:
@@ -399,12 +399,12 @@ class Driver:
         else:
             self.cluster.signal("QUIT" if how == "crash" else "INT")
             self.cluster.start(self.cluster.settings)
-        self.observer().execute("SET lock_timeout = '300ms'; SET client_min_messages = error")
+        self.observer().execute(OBSERVER)
         for session, pid, running in pids:
             session.step = None
             with suppress(Exception):
                 session.connection.close()
-            self.reconnect(session, pid, running)
+            self.reconnect(session, 0, running)
         self.crashed = False
 
     @staticmethod

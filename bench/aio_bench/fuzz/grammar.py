@@ -46,7 +46,7 @@ class Grammar:
         return self.one("heap", "parts_0", "parts_400", "unlogged", "heap2", f"own{me}")
 
     def relation(self, me: int) -> str:
-        return self.one(self.leaf(me), self.leaf(me) + "_id" if self.random.random() < 0.3 else "heap_id", "seen", "counter", "mat", "parts", "parts_id",
+        return self.one(self.leaf(me), self.one(f"own{me}_id", "heap_id", "heap2_id", "unlogged_id", "parts_0_id_idx"), "seen", "counter", "mat", "parts", "parts_id",
                         f"temp{me}") if self.random.random() < 0.5 else self.leaf(me)
 
     def predicate(self, change: bool = False) -> tuple[Any, ...]:

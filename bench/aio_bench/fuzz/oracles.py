@@ -10,6 +10,8 @@ from .configuration import SHARED
 from .model import TERM, checksum
 from .script import OWNERS
 
+from .driver import OBSERVER, describe_difference
+
 if TYPE_CHECKING:
     from .driver import Driver
 
@@ -64,10 +66,9 @@ def rows(driver: "Driver") -> None:
             evict = not evict
             driver.observer().execute(f"SET {settings}")
             [found] = driver.ask(f"SELECT {column} FROM {table} WHERE id >= 0")
-            driver.observer().execute("RESET ALL; SET lock_timeout = '300ms'; SET client_min_messages = error")
+            driver.observer().execute(OBSERVER)
             if tuple(map(int, found)) != wanted[:len(found)]:
                 actual = dict(driver.ask(f"SELECT id, v FROM {table}"))
-                from .driver import describe_difference
                 driver.fail(f"{table} by {plan} scan: {tuple(map(int, found))}, not {wanted}: {describe_difference(expected, actual)}")
 
 
